@@ -10,7 +10,10 @@ EXIT_REFUSED = 2
 
 
 def main(words: list[str]) -> int:
-    """Run one command; what the user can mend is said in a sentence, without a traceback."""
+    """Run one command; returns its exit code.
+
+    Errors that the user can correct are printed without a traceback.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     try:
         from django.core.management import execute_from_command_line  # noqa: PLC0415
@@ -19,7 +22,7 @@ def main(words: list[str]) -> int:
         from project.env import BadSetting  # noqa: PLC0415
     except ModuleNotFoundError as error:
         sys.stderr.write(
-            f"{error}.\nHint: `make setup` makes .venv; then .venv/bin/python manage.py.\n"
+            f"{error}.\nHint: `make setup` creates .venv; then .venv/bin/python manage.py.\n"
         )
         return EXIT_REFUSED
     try:

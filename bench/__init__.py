@@ -1,6 +1,6 @@
-"""What is measured, beside what the database can do and what the peer does."""
+"""Benchmarks of this project, compared with pgbench and with BOINC's own server."""
 
 from __future__ import annotations
 
-#: What can be measured by itself, in the order in which it is done.
+#: The parts that can be measured separately, in their order.
 PARTS = ("rpc", "uploads", "passes", "claims", "pipeline", "latency", "statements")

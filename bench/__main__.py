@@ -1,4 +1,4 @@
-"""`python -m bench`: measures the project here, in a database of its own."""
+"""`python -m bench`: measures this project, in a separate database."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from bench.sizes import SIZES
 
 
 def main() -> int:
-    """Read the options, set the stage, perform; everything is stopped at the end."""
-    options = argparse.ArgumentParser(
+    """Run the benchmarks; all processes are stopped at the end."""
+    parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure what this project does per second, beside pgbench and BOINC's server.",
-        epilog="Figures are kept in BENCH_FOLDER, var/bench: last.json and history.jsonl.",
+        description="Measure this project's throughput, compared with pgbench and BOINC's server.",
+        epilog="Figures are stored in BENCH_FOLDER (var/bench): last.json and history.jsonl.",
     )
-    size = options.add_mutually_exclusive_group()
+    size = parser.add_mutually_exclusive_group()
     for name, summary in (
-        ("quick", "small backlogs, short loads: a minute or two"),
-        ("large", "backlogs up to 10 million results, held transactions, fsync: 25 minutes"),
+        ("quick", "small backlogs, short loads: 1 to 2 minutes"),
+        ("large", "backlogs up to 10 million results, open transactions, fsync: 25 minutes"),
         ("tiny", argparse.SUPPRESS),
     ):
         size.add_argument(f"--{name}", action="store_const", dest="size", const=name, help=summary)
-    options.set_defaults(size="usual")
-    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
-    options.add_argument(
+    parser.set_defaults(size="usual")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file"
+    )
+    parser.add_argument(
         "--only",
         nargs="+",
         metavar="NAME",
@@ -35,23 +37,25 @@ def main() -> int:
         default=PARTS,
         help=f"measure only these: {', '.join(PARTS)} (pgbench always)",
     )
-    given = options.parse_args()
-    # Whoever ends the bench ends its servers, too.
+    arguments = parser.parse_args()
+    # SIGTERM then raises KeyboardInterrupt, so that the servers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from bench import stage
 
-    set_up = stage.set_up()
+    bench_stage = stage.set_up()
     try:
         import django
 
         django.setup()
         from bench import program
 
-        return program.perform(set_up, parts=given.only, size=SIZES[given.size], also=given.json)
+        return program.perform(
+            bench_stage, parts=arguments.only, size=SIZES[arguments.size], also=arguments.json
+        )
     except KeyboardInterrupt:
         return 130
     finally:
-        set_up.close()
+        bench_stage.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Work to measure with: an app, hosts, workunits in every stage, files on disk.
+"""Creates the data of benchmarks: an app, hosts, workunits in every state, files.
 
-Everything is made by the project's own operations and passes, but for what volunteers would do:
-that is set-based SQL, which a bench of ours may and nobody else.
+The project's own operations and passes create everything, except the actions of volunteers: these
+are simulated by set-based SQL, which only the benchmarks may do.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ SHARED_INPUT = b"the same for all\n"
 OUTPUT = b"42\n" * 100
 MAX_NBYTES = 65536
 
-#: ext4 allows 65 000 links to a file.
-_MOST_LINKS = 20_000
+#: ext4 allows 65 000 links per file.
+_MAX_LINKS = 20_000
 
 _numbers = count(1)
 
@@ -42,7 +42,7 @@ TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credi
     host_app_version, app_version_file, account_app_credit, file_request, science_failure,
     file_hold, job_file
 """
-#: Attempt k of a workunit ran on the host k places behind the workunit's own.
+#: Attempt k of a workunit ran on the k-th host after the workunit's first host.
 _REPORT = """
 WITH host AS (
     SELECT row_number() OVER (ORDER BY id) - 1 AS place, id, account_id, count(*) OVER () AS hosts
@@ -83,12 +83,12 @@ WHERE r.server_state = 2 AND host.place = (r.workunit_id + r.attempt) %% host.ho
 
 
 def forget() -> None:
-    """Empty the tables of work, as before a first bulk load: never analysed; publish the app."""
+    """Empty the tables of work, which are then not analyzed, and publish the app."""
     _execute(_FORGET)
-    # Totals are sums of entries that are gone.
+    # Totals are sums of entries that were deleted.
     for payee in (Host, Account, App):
         payee.objects.exclude(total_credit=0).update(total_credit=0)
-    # What was measured of the version would have hosts ask for more than a figure means to give.
+    # With the statistics of the version, hosts would request more results than a load expects.
     AppVersion.objects.update(pfc_n=0, pfc_avg=0, pfc_scale=0)
     for hierarchy in ("upload", "results"):
         for path in Path(settings.VAR_DIR, hierarchy).rglob("*"):
@@ -97,8 +97,8 @@ def forget() -> None:
     _publish()
 
 
-def some_hosts(number: int) -> None:
-    """So many hosts, an account each, for work that no client fetches."""
+def create_hosts(number: int) -> None:
+    """Create hosts, each with an account, for results that no client fetches."""
     now = timezone.now()
     first = next(_numbers)
     accounts = Account.objects.bulk_create(
@@ -117,21 +117,21 @@ def some_hosts(number: int) -> None:
 
 
 def shared_input() -> NewFile:
-    """The input file that many workunits have in common."""
+    """Return the input file that many workunits share."""
     return NewFile(open_name="in", content=SHARED_INPUT)
 
 
-def own_input(number: int) -> NewFile:
-    """An input file that no other workunit has."""
+def unique_input(number: int) -> NewFile:
+    """Return an input file that no other workunit has."""
     return NewFile(open_name="in", content=f"input {next(_numbers)} {number}\n".encode())
 
 
 def workunits(number: int, *, own_inputs: bool = False, quorum: int = 2) -> list[NewWorkunit]:
-    """Workunits of one input and one output, not submitted yet."""
+    """Return workunits with one input and one output, not submitted yet."""
     shared = shared_input()
     return [
         NewWorkunit(
-            input_files=(own_input(place) if own_inputs else shared,),
+            input_files=(unique_input(place) if own_inputs else shared,),
             outputs=(NewOutput(open_name="out", max_nbytes=MAX_NBYTES),),
             command_line=f"--number {place}",
             min_quorum=quorum,
@@ -141,14 +141,14 @@ def workunits(number: int, *, own_inputs: bool = False, quorum: int = 2) -> list
 
 
 def submit_all(new: Sequence[NewWorkunit]) -> None:
-    """Submit them in one go; raises BenchError unless all of them are new."""
-    made = submit.submit(app=APP, workunits=new, now=timezone.now())
-    if made.count != len(new):
-        raise BenchError(f"{made.count} of {len(new)} workunits were submitted.")
+    """Submit workunits in one call; raises BenchError unless all of them are new."""
+    submission = submit.submit(app=APP, workunits=new, now=timezone.now())
+    if submission.count != len(new):
+        raise BenchError(f"{submission.count} of {len(new)} workunits were submitted.")
 
 
 def unsent(number: int, *, quorum: int = 2) -> int:
-    """Make workunits until so many results wait to be sent; returns how many do."""
+    """Create workunits with `number` unsent results; return the exact number of results."""
     submit_all(workunits(number // quorum, quorum=quorum))
     transitioner = registry.find("transitioner")
     while transitioner.run_pass(now=timezone.now(), limit=transitioner.batch).more:
@@ -157,7 +157,7 @@ def unsent(number: int, *, quorum: int = 2) -> int:
 
 
 def report_all() -> None:
-    """Have every unsent result computed and reported, its output uploaded."""
+    """Mark every unsent result as reported, and write its output file."""
     names = _output_names()
     for path in _paths(names):
         path.write_bytes(OUTPUT)
@@ -170,25 +170,27 @@ def report_all() -> None:
 
 
 def upload_all() -> None:
-    """Upload the outputs of all unsent results as the server would: digests kept beside them.
+    """Create the uploaded outputs of all unsent results, with the files of their digests.
 
-    The files are links to a few that were really uploaded, for there are many.
+    The files are hard links to a few real uploads, because uploading all would take too long.
     """
     names = _output_names()
-    for first in range(0, len(names), _MOST_LINKS):
-        model, *others = names[first : first + _MOST_LINKS]
+    for first in range(0, len(names), _MAX_LINKS):
+        model, *others = names[first : first + _MAX_LINKS]
         with storage.begin_upload(model, 0) as upload:
             upload.write(OUTPUT)
             upload.finish(md5=None)
-        made = storage.upload_path(model)
-        endings = [path.name.removeprefix(model) for path in made.parent.glob(f"{model}*")]
+        uploaded_path = storage.upload_path(model)
+        endings = [path.name.removeprefix(model) for path in uploaded_path.parent.glob(f"{model}*")]
         for path in _paths(others):
             for ending in endings:
-                path.with_name(path.name + ending).hardlink_to(made.with_name(model + ending))
+                path.with_name(path.name + ending).hardlink_to(
+                    uploaded_path.with_name(model + ending)
+                )
 
 
 def send_long_ago() -> None:
-    """Have every unsent result sent, and its deadline passed."""
+    """Mark every unsent result as sent, with an expired deadline."""
     _execute(_SEND_LONG_AGO, {})
 
 
@@ -199,7 +201,7 @@ def _output_names() -> list[str]:
 
 
 def _paths(names: Sequence[str]) -> Iterator[Path]:
-    """Where uploads belong, their folders made."""
+    """Yield the paths of uploads, and create their folders."""
     folders: set[Path] = set()
     for name in names:
         path = storage.upload_path(name)
@@ -210,7 +212,7 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
 
 
 def _publish() -> None:
-    """The app with one version for Linux: a signed script of one line."""
+    """Create the app with one version for Linux: a signed script of one line."""
     now = timezone.now()
     app, _ = App.objects.get_or_create(
         name=APP, defaults={"created_at": now, "retry_same_account_after": timedelta(0)}

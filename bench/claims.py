@@ -1,7 +1,7 @@
-"""How long one claim takes, by how many results wait: it should not matter.
+"""Measures the duration of a claim by the size of the backlog.
 
-One RPC at a time, which asks for one result; its output is uploaded and it is reported by another
-RPC, so that a host's hands are empty again.
+One RPC at a time requests one result; its output is uploaded and another RPC reports it, so that
+the host has no results again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 
 from bench import bulk, crowd
-from bench.crowd import Play
+from bench.crowd import Load
 from bench.figures import Figure
 from bench.show import Show
 from bench.stage import Stage
@@ -18,35 +18,35 @@ from bench.volunteer import volunteers
 
 HOSTS = 8
 SECTION = 4
-#: Right after the load, before any vacuum: claims of this stretch, seconds.
+#: Duration of the claims right after the load, before any vacuum.
 FIRST_SECONDS = 4.0
-#: Seconds after which the claims asked for must have been made.
-MOST_SECONDS = 60.0
+#: The measurement fails if the claims are not finished after this time.
+TIMEOUT_SECONDS = 60.0
 
 
-def at_each(
+def measure_all(
     backlogs: tuple[int, ...], *, claims: int, stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Claims with each backlog; the last against the first tells how they grow."""
+    """Measure claims at each backlog; `claim_growth` is the p99 of the last by the first."""
     stage.serve()
     slowest: list[Figure] = []
     for place, backlog in enumerate(backlogs):
-        for figure in _with(backlog, claims, stage=stage, show=show, first=place > 0):
+        for figure in _at_backlog(backlog, claims, stage=stage, show=show, first=place > 0):
             if figure.key.startswith("claim_p99"):
                 slowest.append(figure)
             yield figure
-    least, most = slowest[0], slowest[-1]
+    smallest, largest = slowest[0], slowest[-1]
     yield Figure(
         key="claim_growth",
         section=SECTION,
         what=f"p99 at {shortly(backlogs[-1])} to {shortly(backlogs[0])}",
         unit="times",
-        value=most.value / least.value if least.value else 0.0,
+        value=largest.value / smallest.value if smallest.value else 0.0,
     )
 
 
 def shortly(count: int) -> str:
-    """A great number in few letters.
+    """Return a large number in short form.
 
     >>> shortly(10_000_000), shortly(200_000), shortly(500)
     ('10 M', '200 k', '500')
@@ -57,18 +57,20 @@ def shortly(count: int) -> str:
     return str(count)
 
 
-def _with(backlog: int, claims: int, *, stage: Stage, show: Show, first: bool) -> Iterator[Figure]:
+def _at_backlog(
+    backlog: int, claims: int, *, stage: Stage, show: Show, first: bool
+) -> Iterator[Figure]:
     name = shortly(backlog)
     with show.bar(f"loading {name} unsent results", backlog) as advance:
         began = time.perf_counter()
         bulk.load(backlog, advance)
         took = time.perf_counter() - began
     hosts = volunteers(HOSTS)
-    show.say(f"loaded {name} unsent results in {took:.0f} s")
-    load = Play(
+    show.print_line(f"loaded {name} unsent results in {took:.0f} s")
+    load = Load(
         hosts=hosts, results=1, in_flight=1, uploads=True, apart=True, seconds=FIRST_SECONDS
     )
-    done = crowd.play(load, stage)
+    done = crowd.run_load(load, stage)
     if first:
         yield _figure(
             f"claim_first_{backlog}",
@@ -76,16 +78,16 @@ def _with(backlog: int, claims: int, *, stage: Stage, show: Show, first: bool) -
             done.latency_ms("asked", "longest"),
             (f"in the first {FIRST_SECONDS:.0f} s; no row was vacuumed or analysed before",),
         )
-    load = Play(
+    load = Load(
         hosts=hosts,
         results=1,
         total=claims,
         in_flight=1,
         uploads=True,
         apart=True,
-        most=MOST_SECONDS,
+        most=TIMEOUT_SECONDS,
     )
-    done = crowd.play(load, stage)
+    done = crowd.run_load(load, stage)
     notes = (f"{claims} claims of {HOSTS} hosts in turn, one at a time", *done.notes("asked")[1:])
     for which in ("p50", "p99"):
         value = done.latency_ms("asked", which)

@@ -1,4 +1,4 @@
-"""Figures beside pgbench's, the peer's, the aims and the last run's."""
+"""Compares figures with pgbench, BOINC's server, the aims and the last run."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SELECT, UPDATE = "pgbench_select", "pgbench_update"
 
 
 def pgbench_rate(pgbench: Mapping[str, list[float]], workload: str) -> float | None:
-    """The median of a workload's rates, transactions per second; None without any."""
-    said = pgbench.get(workload)
-    return median(said) if said else None
+    """Return the median rate of a workload in transactions per second; None without rates."""
+    rates = pgbench.get(workload)
+    return median(rates) if rates else None
 
 
 def speed(pgbench: Mapping[str, list[float]]) -> float | None:
-    """How fast the machine was: the geometric mean of pgbench's two rates."""
+    """Return the speed of the machine: the geometric mean of pgbench's two rates."""
     select, update = pgbench_rate(pgbench, SELECT), pgbench_rate(pgbench, UPDATE)
     return sqrt(select * update) if select and update else None
 
 
 def ratio(figure: Figure, rate: float | None) -> float | None:
-    """A figure in terms of a rate: units per transaction, or transactions per time.
+    """Return a figure relative to a rate: units per transaction, or transactions per time.
 
-    A time is given as the number of transactions that one client makes meanwhile when two share
-    the rate; None for what has nothing to do with speed.
+    A time is converted to the number of transactions that one of two clients makes in it. None for
+    figures that do not depend on speed.
     """
     if not rate:
         return None
@@ -41,47 +41,47 @@ def ratio(figure: Figure, rate: float | None) -> float | None:
     return figure.value / 1000 * rate / 2 if figure.is_time else None
 
 
-def beside_peer(figure: Figure) -> float | None:
-    """How many times the peer's rate ours is."""
-    theirs = peer.RATES.get(figure.key)
-    return figure.value / theirs if theirs else None
+def peer_ratio(figure: Figure) -> float | None:
+    """Return the ratio of a figure to the rate of BOINC's server; None without this rate."""
+    peer_rate = peer.RATES.get(figure.key)
+    return figure.value / peer_rate if peer_rate else None
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a figure should be, at least or at most."""
+    """The minimum of a figure, or its maximum with `at_most`."""
 
     value: float
     at_most: bool = False
 
     def share(self, figure: Figure) -> float:
-        """How much of the aim is reached; 1 and more is met."""
+        """Return the fraction of the aim that is reached; from 1 on it is met."""
         if self.at_most:
             return self.value / figure.value if figure.value > 0 else float("inf")
         return figure.value / self.value
 
 
 def aim(figure: Figure) -> Aim | None:
-    """The aim of a line, if it has one."""
+    """Return the aim of a figure, or None."""
     if figure.key in peer.AIMS_AT_MOST:
         return Aim(peer.AIMS_AT_MOST[figure.key], at_most=True)
     return Aim(peer.AIMS[figure.key]) if figure.key in peer.AIMS else None
 
 
 def change(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> float | None:
-    """How many times as good as in the run before, the machine's speed taken out of both.
+    """Return the ratio of a figure to the previous run, both relative to the machine's speed.
 
-    More than 1 is better, for rates as for times; None if the line or pgbench is missing there.
+    More than 1 is better, for rates and for times; None if the figure or pgbench is missing there.
     """
     now = speed(run.pgbench)
-    then = speed(before["pgbench"]) if before else None
+    speed_before = speed(before["pgbench"]) if before else None
     value = _value(before, figure.key)
     if not (before and value and figure.value):
         return None
     if figure.is_rate:
-        return (figure.value / now) / (value / then) if now and then else None
+        return (figure.value / now) / (value / speed_before) if now and speed_before else None
     if figure.is_time:
-        return (value * then) / (figure.value * now) if now and then else None
+        return (value * speed_before) / (figure.value * now) if now and speed_before else None
     return None
 
 
@@ -90,10 +90,10 @@ def _value(before: Mapping[str, Any] | None, key: str) -> float | None:
     return next((float(each["value"]) for each in figures if each["key"] == key), None)
 
 
-# Kept
+# Storage
 
 
-def keep(run: Run, folder: Path, also: Path | None = None) -> None:
+def store(run: Run, folder: Path, also: Path | None = None) -> None:
     """Write ``last.json``, add a line to ``history.jsonl``."""
     entry = run.as_json()
     text = json.dumps(entry, indent=2) + "\n"
@@ -104,15 +104,15 @@ def keep(run: Run, folder: Path, also: Path | None = None) -> None:
 
 
 def last(folder: Path, *, size: str) -> dict[str, Mapping[str, Any]]:
-    """For each line, the newest kept run of the same size that measured it."""
+    """Return for each figure the latest stored run of the same size that has it."""
     try:
         lines = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    found: dict[str, Mapping[str, Any]] = {}
+    runs_by_key: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         entry = json.loads(line)
-        # Runs of before this form was kept have no size.
+        # Runs of older versions have no size.
         if entry.get("size") == size:
-            found |= {figure["key"]: entry for figure in entry["figures"]}
-    return found
+            runs_by_key |= {figure["key"]: entry for figure in entry["figures"]}
+    return runs_by_key

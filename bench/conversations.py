@@ -1,4 +1,4 @@
-"""Scheduler RPCs without a database, whose answers are made up beforehand."""
+"""Scheduler RPCs without a database, with prepared replies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bench.volunteer import Volunteer
 from scheduler import signing
 from scheduler.boinc import compose, translate
 from scheduler.boinc.wire import messages, replies, requests
-from scheduler.dispatch.facts import Given, InputFile, Version, VersionFile, Work
+from scheduler.dispatch.facts import AssignedResult, InputFile, Version, VersionFile, Work
 from scheduler.dispatch.rules import host_limits, selection, trust
 from scheduler.dispatch.rules.lost_results import Holdings
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts, Wish
+from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts, WorkRequest
 from scheduler.hosts.identity import Caller
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -33,13 +33,13 @@ _VERSION = Version(
     cmdline="",
     file_prefix="",
 )
-#: An RPC for one result judges the first page, one for a queue the second.
+#: Candidates per RPC by its results: the first page for one result, the second for a queue.
 _PAGE = {0: 48, 1: 48, 20: 192}
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One host's RPC: it reports `results` and wants as many; each step can be done again."""
+    """One host's RPC, which reports `results` and requests as many; steps are repeatable."""
 
     STEPS: ClassVar = ("decode", "translate", "judge", "compose", "encode")
 
@@ -51,38 +51,38 @@ class Conversation:
     work: Work
     request: messages.SchedulerRequest = field(init=False)
     host: HostFacts = field(init=False)
-    wishes: tuple[Wish, ...] = field(init=False)
+    work_requests: tuple[WorkRequest, ...] = field(init=False)
     reply: messages.SchedulerReply = field(init=False)
     encoded: bytes = b""
 
     def decode(self) -> None:
-        """Bytes to a message."""
+        """Decode the request from bytes."""
         self.request = requests.decode_request(self.body)
 
     def translate(self) -> None:
-        """A message to facts, all that `boinc.conversation` asks of it."""
+        """Translate the request to facts, with all calls that `boinc.conversation` makes."""
         request = self.request
         described = translate.description(request, "127.0.0.1")
         translate.credentials(request)
         translate.code_sign_key(request)
         translate.reports(request)
-        translate.held_names(request)
+        translate.listed_names(request)
         translate.trickles(request)
-        self.host = translate.host_facts(request, self.caller, described, held={})
-        self.wishes = translate.wishes(request, self.host.taste)
+        self.host = translate.host_facts(request, self.caller, described, held_counts={})
+        self.work_requests = translate.work_requests(request, self.host.taste)
         translate.platforms(request)
         translate.new_cpid(request, self.caller)
 
     def judge(self) -> None:
-        """Facts and a page of candidates to what may be claimed."""
+        """Select from the candidates those that may be claimed."""
         apps, versions = {1: _RULES}, {1: [_VERSION.facts]}
-        rooms = host_limits.rooms_for(
+        headroom = host_limits.headroom_for(
             self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
         )
         rules = selection.Rules(
             apps=apps,
             versions=versions,
-            rooms=rooms.copy(),
+            headroom=headroom.copy(),
             today=NOON.date(),
             daily_quota=0,
             chance_key="bench",
@@ -90,35 +90,37 @@ class Conversation:
         )
         draw = trust.draw("bench", self.host.id, 1)
         ordered, _ = selection.order(self.page, host=self.host, rules=rules, draw=draw)
-        choice = selection.choose(ordered, host=self.host, wishes=self.wishes, rules=rules)
-        found = choice.feasible.get("", [])
-        for wish in self.wishes:
-            selection.needed(found, wish, room=rooms.total)
+        choice = selection.choose(
+            ordered, host=self.host, work_requests=self.work_requests, rules=rules
+        )
+        candidates = choice.feasible.get("", [])
+        for work_request in self.work_requests:
+            selection.needed(candidates, work_request, max_results=headroom.total)
 
     def compose(self) -> None:
-        """Facts to a reply."""
+        """Compose the reply."""
         config, request = settings.PROJECT, self.request
         mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
-        said = () if self.results else (messages.Message(text="Project has no tasks available"),)
+        texts = () if self.results else (messages.Message(text="Project has no tasks available"),)
         fields: dict[str, Any] = (
             compose.project_part(config)
             | compose.caller_part(self.caller, mod_times)
             | compose.holdings_part(Holdings())
-            | compose.work_part(self.work, config, kept=self.host.near_files)
+            | compose.work_part(self.work, config, kept_files=self.host.near_files)
         )
         self.reply = messages.SchedulerReply(
-            **fields, messages=said, result_acks=tuple(result.name for result in request.results)
+            **fields, messages=texts, result_acks=tuple(result.name for result in request.results)
         )
-        translate.decision(self.work, said, now=NOON)
-        translate.lessons(self.work, {})
+        translate.decision(self.work, texts, now=NOON)
+        translate.record_updates(self.work, {})
 
     def encode(self) -> None:
-        """A reply to bytes."""
+        """Encode the reply to bytes."""
         self.encoded = replies.encode_reply(self.reply)
 
 
 def of(number: int, results: int) -> Conversation:
-    """The conversation of host `number`, which has reported as many results as it wants."""
+    """Return the conversation of host `number`, which reports and requests `results` results."""
     volunteer = Volunteer(f"{number:032x}", number + 1)
     names = [f"bench_0123abcd_{number}_{place}_0".encode() for place in range(results)]
     return Conversation(
@@ -131,8 +133,8 @@ def of(number: int, results: int) -> Conversation:
     )
 
 
-def rehearse(conversations: Sequence[Conversation]) -> None:
-    """Play each once, in order: later steps need what earlier ones made, and caches are warm."""
+def warm_up(conversations: Sequence[Conversation]) -> None:
+    """Run all steps once: later steps need the results of earlier ones, and caches are filled."""
     for each in conversations:
         for step in each.STEPS:
             getattr(each, step)()
@@ -182,12 +184,12 @@ def _caller(number: int) -> Caller:
 
 
 def _work(number: int, results: int) -> Work:
-    work = Work(asked=True, apps={1: _RULES}, versions={1: _VERSION})
+    work = Work(asked_for_work=True, apps={1: _RULES}, versions={1: _VERSION})
     first = 100 * number
-    work.given = [_given(first + place) for place in range(results)]
+    work.assigned = [_assigned_result(first + place) for place in range(results)]
     work.inputs = [
         InputFile(
-            workunit_id=given.workunit_id,
+            workunit_id=assigned.workunit_id,
             name="in_5f3a9c0d7be2411f",
             nbytes=17,
             md5="0" * 32,
@@ -195,7 +197,7 @@ def _work(number: int, results: int) -> Work:
             copy_file=False,
             sticky=False,
         )
-        for given in work.given
+        for assigned in work.assigned
     ]
     if results:
         work.version_files = [
@@ -214,8 +216,8 @@ def _work(number: int, results: int) -> Work:
     return work
 
 
-def _given(place: int) -> Given:
-    return Given(
+def _assigned_result(place: int) -> AssignedResult:
+    return AssignedResult(
         result_id=place,
         result_name=f"bench_0123abcd_{place}_0",
         workunit_id=place,

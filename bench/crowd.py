@@ -1,7 +1,7 @@
-"""The load generator: builds its C program, describes a load, reads the score.
+"""The load generator: builds its C program, describes a load, reads the result.
 
-It shares the machine with what it measures, so it is a program of one thread that costs a few
-hundredths of it; what it cost is said beside each figure.
+It shares the machine with the server that it measures, so it has one thread and uses a few percent
+of the machine; its share is noted with each figure.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from scheduler.boinc.wire import uploads
 
 SOURCES = Path(__file__).resolve().parent / "load"
 PROGRAM = FOLDER / "load"
-#: A line that the program says.
+#: A line of output of the program.
 Event = dict[str, Any]
-#: As many different outputs; a workunit's name decides which one its results make.
+#: The number of different outputs; a workunit's name determines that of its results.
 VARIANTS = 64
 OUTPUT_BYTES = 1000
-#: How much of the machine the generator may take before a figure is not to be trusted.
-FAIR_SHARE = 0.10
+#: The maximum share of the machine for the generator; above it a figure is unreliable.
+MAX_MACHINE_SHARE = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Play:
-    """What a crowd of hosts does.
+class Load:
+    """A load of many hosts.
 
-    Each reports what it holds and asks for `results` more, until `seconds` after the warm-up are
-    over or `total` results are reported. With `uploads` it uploads each result's output first;
-    `apart` has reports in RPCs of their own. `none`: told that there is no work, the load ends,
-    or the host asks on and on, or it waits `again` seconds. Without hosts, `players` connections
-    upload `files` (names and grants).
+    Each host reports its results and requests `results` more, until `seconds` after the warm-up are
+    over or `total` results are reported. With `uploads` it first uploads each result's output; with
+    `apart` it reports in separate RPCs. `none` is the reaction to a reply without work: the load
+    ends, or the host continues at once, or it waits `again` seconds. `most` is the timeout of the
+    load in seconds. Without hosts, `players` connections upload `files` (names and grants).
     """
 
     hosts: Sequence[Volunteer] = ()
@@ -62,54 +62,54 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What came of it: the program's own sum, and the time and CPU of the stretch that counted."""
+class LoadResult:
+    """The result of a load: the program's counters, and the measured time and CPU time."""
 
     sum: dict[str, Any]
     watch: Stopwatch
 
-    def rate(self, what: str) -> float:
-        """So many a second of `acknowledged`, `rpcs` or `uploads`."""
-        return float(self.sum[what]) / self.seconds if self.seconds else 0.0
+    def rate(self, counter: str) -> float:
+        """Return the rate per second of `acknowledged`, `rpcs` or `uploads`."""
+        return float(self.sum[counter]) / self.seconds if self.seconds else 0.0
 
     @property
     def seconds(self) -> float:
-        """How long the stretch was that counted."""
+        """The duration of the measurement."""
         return float(self.sum["seconds"])
 
     def latency_ms(self, kind: str, which: str) -> float:
-        """The `p50`, `p99` or `longest` of exchanges `asked`, `reported` or `uploaded`."""
+        """Return `p50`, `p99` or `longest` of the exchanges `asked`, `reported` or `uploaded`."""
         return float(self.sum["latency_ms"][kind][which])
 
     @property
     def share(self) -> float:
-        """How much of the machine the generator and its driver took."""
+        """The share of the machine that the generator and its driver used, from 0 to 1."""
         used = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
         return float(used) / (self.seconds * (os.cpu_count() or 1)) if self.seconds else 0.0
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Milliseconds of CPU per unit, the generator and its driver taken together."""
-        each = self.watch.cpu_ms(count)
+        """Return milliseconds of CPU per unit, by part; `bench` includes the generator."""
+        by_part = self.watch.cpu_ms(count)
         if count:
             driver = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
-            each["bench"] = round(1000 * driver / count, 3)
-        return each
+            by_part["bench"] = round(1000 * driver / count, 3)
+        return by_part
 
     def notes(self, kind: str) -> tuple[str, ...]:
-        """Latencies, and what the generator cost."""
-        said = [
+        """Return the latencies, and the share of the generator."""
+        notes = [
             f"p50 {self.latency_ms(kind, 'p50'):.1f} ms, p99 {self.latency_ms(kind, 'p99'):.1f} ms",
             f"load generator {self.share:.1%} of the machine",
         ]
-        if self.share > FAIR_SHARE:
-            said.append("MORE THAN ITS FAIR SHARE")
+        if self.share > MAX_MACHINE_SHARE:
+            notes.append(f"MORE THAN {MAX_MACHINE_SHARE:.0%}: UNRELIABLE")
         if self.sum["ran_out"]:
-            said.append(f"all was done after {self.seconds:.1f} s")
-        return tuple(said)
+            notes.append(f"no work was left after {self.seconds:.1f} s")
+        return tuple(notes)
 
 
 def build(folder: Path = FOLDER) -> Path:
-    """Compile the program, unless that was done since its sources changed; return its path."""
+    """Compile the program if its sources changed; return its path."""
     program = folder / PROGRAM.name
     sources = sorted(SOURCES.glob("*.c"))
     newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
@@ -118,59 +118,59 @@ def build(folder: Path = FOLDER) -> Path:
     compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
     if compiler is None:
         raise BenchError(
-            "The load generator is a C program, and there is no C compiler."
+            "The load generator is a C program, but no C compiler was found."
             " Hint: apt install gcc libc6-dev."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
+    completed = subprocess.run(
         [compiler, "-O2", "-std=gnu11", "-o", str(program), *map(str, sources)],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
+    if completed.returncode:
         raise BenchError(
-            f"The load generator could not be compiled: {done.stderr.strip()[-400:]}"
+            f"The load generator could not be compiled: {completed.stderr.strip()[-400:]}"
             " Hint: apt install gcc libc6-dev."
         )
     return program
 
 
 def output_of(workunit_name: str) -> bytes:
-    """What every host of the crowd makes of a workunit: as the program chooses it (FNV-1a)."""
-    number = 14695981039346656037
+    """Return the output of a workunit's results, chosen as in the C program (FNV-1a)."""
+    hash_value = 14695981039346656037
     for byte in workunit_name.encode():
-        number = (number ^ byte) * 1099511628211 % (1 << 64)
-    return _outputs()[number % VARIANTS]
+        hash_value = (hash_value ^ byte) * 1099511628211 % (1 << 64)
+    return _outputs()[hash_value % VARIANTS]
 
 
-def play(
-    what: Play, stage: Stage, advance: Callable[[Event], object] = lambda _event: None
-) -> Played:
-    """Have a crowd play; `advance` is called with each event.
+def run_load(
+    load: Load, stage: Stage, advance: Callable[[Event], object] = lambda _event: None
+) -> LoadResult:
+    """Run a load to its end; `advance` is called with each event.
 
-    Raises BenchError if a reply was wrong, a result was not acknowledged or was given twice.
+    Raises BenchError if a reply was wrong, or a result was not acknowledged or was sent twice.
     """
-    with Crowd(what, stage) as crowd:
+    with Crowd(load, stage) as crowd:
         for event in crowd:
             advance(event)
-        return crowd.played()
+        return crowd.result()
 
 
 class Crowd:
-    """A load that is under way; iterate over it until its end, then ask what it did."""
+    """A running load; iterate over it until its end, then call `result`."""
 
-    def __init__(self, what: Play, stage: Stage) -> None:
+    def __init__(self, load: Load, stage: Stage) -> None:
         folder = FOLDER / "play"
         folder.mkdir(parents=True, exist_ok=True)
         self._watch = Stopwatch(stage)
         self._violations: list[str] = []
         self._sum: dict[str, Any] | None = None
-        self._hosts = what.hosts
-        self._sequence = max((host.rpc_seqno for host in what.hosts), default=0)
-        words = [str(build()), f"port={stage.port}", f"sequence={self._sequence}"]
-        words += _words(what, folder)
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        self._hosts = load.hosts
+        self._sequence = max((host.rpc_seqno for host in load.hosts), default=0)
+        command = [str(build()), f"port={stage.port}", f"sequence={self._sequence}"]
+        command += _options(load, folder)
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +181,7 @@ class Crowd:
         self._process.communicate()
 
     def __iter__(self) -> Iterator[Event]:
-        """Every event, as soon as it is said; the stretch that counts is timed meanwhile."""
+        """Yield every event when it is printed, and time the measurement."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             event: Event = json.loads(line)
@@ -196,32 +196,32 @@ class Crowd:
                     self._sum = event
             yield event
 
-    def played(self) -> Played:
-        """What it did; raises BenchError if anything was wrong."""
+    def result(self) -> LoadResult:
+        """Return the result; raises BenchError after a violation."""
         if self._violations:
             more = f" (the first of {len(self._violations)})" if self._violations[1:] else ""
             raise BenchError(f"{self._violations[0]}{more}")
         if self._sum is None or self._process.wait():
-            raise BenchError("The load generator ended before its time.")
+            raise BenchError("The load generator ended unexpectedly.")
         for host in self._hosts:
-            # No host made more RPCs than all did, and a number may be left out.
+            # No host made more RPCs than all together, and sequence numbers may have gaps.
             host.rpc_seqno = self._sequence + self._sum["rpcs_ever"]
-        return Played(self._sum, self._watch)
+        return LoadResult(self._sum, self._watch)
 
 
-def _words(what: Play, folder: Path) -> Iterator[str]:
-    """The program's words; templates and names are written to files first."""
+def _options(load: Load, folder: Path) -> Iterator[str]:
+    """Yield the program's options; templates and names are written to files."""
     numbers = ("results", "warm_up", "seconds", "total", "in_flight", "again", "most", "players")
     for name in numbers:
-        yield f"{name}={getattr(what, name)}"
+        yield f"{name}={getattr(load, name)}"
     for name in ("uploads", "apart", "fresh"):
-        yield f"{name}={int(getattr(what, name))}"
-    yield f"none={what.none}"
+        yield f"{name}={int(getattr(load, name))}"
+    yield f"none={load.none}"
     yield f"seconds_each={RESULT_SECONDS}"
     yield f"max_nbytes={MAX_NBYTES}"
     request, report = templates()
-    hosts = b"".join(b"%b %d\n" % (each.key.encode(), each.host_id) for each in what.hosts)
-    files = "".join(f"{name}\0{grant}\0" for name, grant in what.files).encode()
+    hosts = b"".join(b"%b %d\n" % (each.key.encode(), each.host_id) for each in load.hosts)
+    files = "".join(f"{name}\0{grant}\0" for name, grant in load.files).encode()
     texts = {"request": request, "report": report, "upload": _upload(), "outputs": _digested()}
     for name, text in (texts | {"hosts": hosts, "files": files}).items():
         if text:
@@ -231,7 +231,7 @@ def _words(what: Play, folder: Path) -> Iterator[str]:
 
 @cache
 def _outputs() -> tuple[bytes, ...]:
-    """Different contents of the same length, without an end of line: each is one in a file."""
+    """Return different contents of the same length, without line ends: each is a line of a file."""
     return tuple(
         (f"{number} " * OUTPUT_BYTES)[:OUTPUT_BYTES].encode() for number in range(VARIANTS)
     )
@@ -245,7 +245,7 @@ def _digested() -> bytes:
 
 
 def _upload() -> bytes:
-    """An upload's head with gaps: name, grant, most bytes, bytes, MD5."""
+    """Return an upload's head with gaps: name, grant, maximum of bytes, bytes, MD5."""
     head = uploads.encode_request(
         uploads.UploadRequest(
             name="\1",

@@ -1,4 +1,4 @@
-"""What a measurement says: figures, and what they were measured with."""
+"""The results of measurements: figures and the conditions of their run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SECTIONS = (
 
 
 class BenchError(Exception):
-    """A measurement that cannot be trusted, or cannot be made; the message says why."""
+    """A measurement is impossible or not reliable; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line: so much of a unit.
+    """One measured value with its unit.
 
-    `key` names the line from run to run; `section` is an index into `SECTIONS`. A unit that ends
-    in "/s" is a rate, "ms" a time; anything else (MB, %) is not set beside the database's speed.
+    `key` identifies the figure in all runs; `section` is an index into `SECTIONS`. A unit that ends
+    in "/s" is a rate, "ms" a time; other units (MB, %) are not compared with the database's speed.
     `cpu_ms` are milliseconds of CPU per unit, by process.
     """
 
@@ -43,18 +43,18 @@ class Figure:
 
     @property
     def is_rate(self) -> bool:
-        """Whether more is better, and a faster machine gives more."""
+        """Whether the figure is a rate: more is better, and a faster machine has more."""
         return self.unit.endswith("/s")
 
     @property
     def is_time(self) -> bool:
-        """Whether less is better, and a faster machine takes less."""
+        """Whether the figure is a time: less is better, and a faster machine needs less."""
         return self.unit == "ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """How many statements something takes, by its size: constant, if all is well."""
+    """The number of statements of an operation, by its size; it should be constant."""
 
     what: str
     counts: Mapping[str, int]
@@ -62,10 +62,10 @@ class Statements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """What one process of the server cost in the pipeline: CPU per result, peaks in MB.
+    """The usage of one process of the server in the pipeline: CPU per result, peaks in MB.
 
-    `resident_mb` counts all pages, `own_mb` its share of those that others hold as well (PSS),
-    PostgreSQL's buffers left out.
+    `resident_mb` counts all pages, `own_mb` the proportional share of shared pages (PSS), without
+    PostgreSQL's buffers.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Process:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Everything that one run measured, and on what."""
+    """All results of one run, with its machine."""
 
     at: str
     size: str
@@ -84,19 +84,19 @@ class Run:
     figures: list[Figure] = field(default_factory=list)
     statements: list[Statements] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
-    #: pgbench's rates, by workload, as often as it was asked.
+    #: pgbench's rates, by workload, one for each time it ran.
     pgbench: dict[str, list[float]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     took_seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """What is kept."""
+        """Return the stored form of the run."""
         return {
             "at": self.at,
             "size": self.size,
             "machine": dict(self.machine),
             "pgbench": {
-                key: [round(rate, 1) for rate in said] for key, said in self.pgbench.items()
+                key: [round(rate, 1) for rate in rates] for key, rates in self.pgbench.items()
             },
             "figures": [
                 {**asdict(figure), "value": float(f"{figure.value:.6g}")} for figure in self.figures

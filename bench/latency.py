@@ -1,4 +1,4 @@
-"""How long an answer takes on an idle server: reported, then assimilated."""
+"""Measures the time from a report to its assimilation on an idle server."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from daemons import registry
 from scheduler.results.facts import result_name
 
 QUORUM = 2
-#: Before each report the daemons have had nothing to do for so long, and a chance more: seconds.
-IDLE, CHANCE = 2.5, 1.0
-#: Seconds after which an answer will not come.
-MOST_SECONDS = 30.0
-_GIVEN = re.compile(rb"<result>\s*<name>([^<]+)</name>")
-_ACKED = re.compile(rb"<result_ack>\s*<name>([^<]+)</name>")
+#: Seconds of idle daemons before each report, and the maximum of a random addition.
+IDLE_SECONDS, EXTRA_SECONDS = 2.5, 1.0
+#: The measurement fails if a workunit is not assimilated within this time.
+TIMEOUT_SECONDS = 30.0
+_RESULT_NAME = re.compile(rb"<result>\s*<name>([^<]+)</name>")
+_ACK_NAME = re.compile(rb"<result_ack>\s*<name>([^<]+)</name>")
 
 
-def from_report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Time from the report of a workunit's second result until its answer is kept."""
+def report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Measure the time from the report of a workunit's second result to its assimilation."""
     stage.serve()
     backlog.forget()
     backlog.submit_all(backlog.workunits(times, quorum=QUORUM))
@@ -42,15 +42,18 @@ def from_report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[F
         host.fetch(times)
     stage.start_daemons(**ENVIRONMENT)
     try:
-        # The first result of each is no news: one answer is too few for a quorum of two.
-        hosts[0].report(hosts[0].held)
+        # The first results are reported in advance: a quorum of two needs two results.
+        hosts[0].report(hosts[0].result_names)
         with show.bar("an idle server", times) as advance:
             seconds = list(_each(hosts[1], advance))
     finally:
         stage.stop_daemons()
     notes = (
-        f"{times} workunits of quorum 2, one by one, {IDLE:.1f} to {IDLE + CHANCE:.1f} s apart",
-        "from sending the second report until the answer is on the disk",
+        (
+            f"{times} workunits of quorum 2, one by one,"
+            f" {IDLE_SECONDS:.1f} to {IDLE_SECONDS + EXTRA_SECONDS:.1f} s apart"
+        ),
+        "from sending the second report until the output is on the disk",
     )
     for key, what, value in (
         ("latency_p50", "report to assimilated: p50", median(seconds)),
@@ -68,39 +71,45 @@ def from_report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[F
 
 
 class _Host:
-    """A host whose user waits for each reply."""
+    """A host that sends one request after the other."""
 
     def __init__(self, volunteer: Volunteer, port: int) -> None:
         self._volunteer = volunteer
         self._port = port
-        self.held: list[bytes] = []
+        self.result_names: list[bytes] = []
 
     def fetch(self, results: int) -> None:
-        """Take so many results in hand."""
-        self.held = _GIVEN.findall(self._ask(results_wanted=results))
-        if len(self.held) != results:
-            raise BenchError(f"{results} results were asked for, {len(self.held)} came.")
+        """Request `results` results; raises BenchError if the reply has another number."""
+        self.result_names = _RESULT_NAME.findall(self._send_request(results_wanted=results))
+        if len(self.result_names) != results:
+            raise BenchError(
+                f"{results} results were requested, {len(self.result_names)} were sent."
+            )
 
     def report(self, names: list[bytes]) -> None:
-        """Report results; all must be acknowledged."""
-        acked = _ACKED.findall(self._ask(report=names))
-        if sorted(acked) != sorted(names):
-            raise BenchError(f"{len(names)} results were reported, {len(acked)} acknowledged.")
+        """Report results; raises BenchError unless all are acknowledged."""
+        acknowledged = _ACK_NAME.findall(self._send_request(report=names))
+        if sorted(acknowledged) != sorted(names):
+            raise BenchError(
+                f"{len(names)} results were reported, {len(acknowledged)} acknowledged."
+            )
 
-    def _ask(self, *, report: list[bytes] | None = None, results_wanted: int = 0) -> bytes:
+    def _send_request(self, *, report: list[bytes] | None = None, results_wanted: int = 0) -> bytes:
         body = self._volunteer.request(report=report or (), results_wanted=results_wanted)
-        line = http.client.HTTPConnection("127.0.0.1", self._port, timeout=MOST_SECONDS)
+        http_connection = http.client.HTTPConnection(
+            "127.0.0.1", self._port, timeout=TIMEOUT_SECONDS
+        )
         try:
-            line.request("POST", "/cgi/scheduler", body, {"Content-Type": "text/xml"})
-            return line.getresponse().read()
+            http_connection.request("POST", "/cgi/scheduler", body, {"Content-Type": "text/xml"})
+            return http_connection.getresponse().read()
         finally:
-            line.close()
+            http_connection.close()
 
 
 def _each(host: _Host, advance: Callable[[float], None]) -> Iterator[float]:
-    """Seconds from report to answer, workunit by workunit."""
-    for name in host.held:
-        time.sleep(IDLE + CHANCE * random.random())
+    """Yield the seconds from report to assimilation of each workunit."""
+    for name in host.result_names:
+        time.sleep(IDLE_SECONDS + EXTRA_SECONDS * random.random())
         began = time.perf_counter()
         host.report([name])
         yield _seconds_until_kept(name.decode(), began)
@@ -110,14 +119,14 @@ def _each(host: _Host, advance: Callable[[float], None]) -> Iterator[float]:
 def _seconds_until_kept(name: str, began: float) -> float:
     workunit = name.rpartition("_")[0]
     if result_name(workunit, int(name.rpartition("_")[2])) != name:
-        raise BenchError(f"{name} is no result's name.")
+        raise BenchError(f"{name} is not the name of a result.")
     with connection.cursor() as cursor:
         while True:
             cursor.execute("SELECT assimilate_state FROM workunit WHERE name = %s", [workunit])
             if cursor.fetchone() == (2,):
                 return time.perf_counter() - began
-            if time.perf_counter() - began > MOST_SECONDS:
-                raise BenchError(f"{workunit} was not assimilated within {MOST_SECONDS:.0f} s.")
+            if time.perf_counter() - began > TIMEOUT_SECONDS:
+                raise BenchError(f"{workunit} was not assimilated within {TIMEOUT_SECONDS:.0f} s.")
             time.sleep(0.002)
 
 

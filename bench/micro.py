@@ -1,8 +1,8 @@
-"""What each step of a scheduler RPC costs in Python: `python -m bench.micro`.
+"""`python -m bench.micro`: measures the CPU time of each step of a scheduler RPC.
 
-No database and no web server take part: requests are decoded, translated to facts, candidates are
-judged, and what would be claimed is composed and encoded.  The clock is that of the process's CPU,
-so that other programs of the machine disturb little; each figure is the best of several rounds.
+There is no database and no web server: requests are decoded and translated to facts, candidates
+are judged, and a reply is composed and encoded.  The clock is the process's CPU time, so that other
+programs have little influence; each figure is the best of several rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bench.conversations import Conversation
 
 ROUNDS = 15
-#: Reports and results of one RPC; 0 asks and gets nothing.
+#: The numbers of reported and sent results of one RPC; 0 requests work and gets none.
 SIZES = (0, 1, 20)
 
 
@@ -36,62 +36,65 @@ class Line:
 
 
 def measure(conversations: Sequence[Conversation], results: int, *, rounds: int) -> list[Line]:
-    """Each step by itself: the best of so many rounds for each conversation, and their mean."""
+    """Measure each step: the best of all rounds for each conversation, averaged over these."""
     best: dict[str, list[float]] = {}
     for _ in range(rounds):
         for step in conversations[0].STEPS:
-            spent = [_spent(getattr(each, step)) for each in conversations]
-            known = best.setdefault(step, spent)
-            best[step] = [min(pair) for pair in zip(known, spent, strict=True)]
+            durations = [_cpu_seconds(getattr(each, step)) for each in conversations]
+            best_so_far = best.setdefault(step, durations)
+            best[step] = [min(pair) for pair in zip(best_so_far, durations, strict=True)]
     return [Line(step, results, 1e6 * sum(each) / len(each)) for step, each in best.items()]
 
 
-def _spent(act: Callable[[], None]) -> float:
+def _cpu_seconds(act: Callable[[], None]) -> float:
     began = time.process_time()
     act()
     return time.process_time() - began
 
 
 def table(lines: Sequence[Line]) -> str:
-    """The figures as text: a row a step, a column a size."""
+    """Return the figures as text, with a row per step and a column per size."""
     steps = list(dict.fromkeys(line.step for line in lines))
     sizes = list(dict.fromkeys(line.results for line in lines))
-    known = {(line.step, line.results): line.micros for line in lines}
+    micros = {(line.step, line.results): line.micros for line in lines}
     rows = [["microseconds of CPU", *(f"K={size}" if size else "no work" for size in sizes)]]
-    rows += [[step, *(f"{known[step, size]:.0f}" for size in sizes)] for step in steps]
-    sums = [sum(known[step, size] for step in steps) for size in sizes]
+    rows += [[step, *(f"{micros[step, size]:.0f}" for size in sizes)] for step in steps]
+    sums = [sum(micros[step, size] for step in steps) for size in sizes]
     rows.append(["together", *(f"{each:.0f}" for each in sums)])
     return "\n".join(f"{row[0]:<22}" + "".join(f"{cell:>10}" for cell in row[1:]) for row in rows)
 
 
 def main() -> int:
-    """Measure every size, print the table; ``--profile STEP`` shows where one step spends."""
-    options = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
-    options.add_argument("--rounds", type=int, default=ROUNDS, help=f"of each step ({ROUNDS})")
-    options.add_argument("--hosts", type=int, default=64, help="different hosts that ask (64)")
-    options.add_argument("--profile", metavar="STEP", help="a profile of this step alone")
-    options.add_argument("--results", type=int, default=1, help="of the RPC to profile (1)")
-    given = options.parse_args()
-    _settle_in()
+    """Measure every size and print the table; ``--profile STEP`` profiles one step."""
+    parser = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help=f"rounds of each step ({ROUNDS})"
+    )
+    parser.add_argument("--hosts", type=int, default=64, help="number of different hosts (64)")
+    parser.add_argument("--profile", metavar="STEP", help="profile only this step")
+    parser.add_argument("--results", type=int, default=1, help="results of the RPC to profile (1)")
+    arguments = parser.parse_args()
+    _set_up_project()
     from bench import conversations
 
-    if given.profile:
+    if arguments.profile:
         return _profile(
-            [conversations.of(host, given.results) for host in range(given.hosts)], given.profile
+            [conversations.of(host, arguments.results) for host in range(arguments.hosts)],
+            arguments.profile,
         )
     lines: list[Line] = []
     for size in SIZES:
-        talks = [conversations.of(host, size) for host in range(given.hosts)]
-        conversations.rehearse(talks)
+        conversation_list = [conversations.of(host, size) for host in range(arguments.hosts)]
+        conversations.warm_up(conversation_list)
         gc.collect()
         gc.freeze()
-        lines += measure(talks, size, rounds=given.rounds)
+        lines += measure(conversation_list, size, rounds=arguments.rounds)
     print(table(lines))
     return 0
 
 
-def _settle_in() -> None:
-    """A project of its own for keys and settings; no database is asked."""
+def _set_up_project() -> None:
+    """Set up a separate project for keys and settings; no database is used."""
     os.environ.update(
         {
             "DJANGO_SETTINGS_MODULE": "project.settings",
@@ -112,9 +115,9 @@ def _profile(conversations: Sequence[Conversation], step: str) -> int:
     import cProfile
     import pstats
 
-    from bench.conversations import rehearse
+    from bench.conversations import warm_up
 
-    rehearse(conversations)
+    warm_up(conversations)
     profile = cProfile.Profile()
     profile.enable()
     for _ in range(20):

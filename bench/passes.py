@@ -1,4 +1,4 @@
-"""The passes, one after the other, over one backlog that lives its whole life."""
+"""Measures the daemons' passes over one backlog, from submission to purge."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ INCOMING, PASSES = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One daemon at one moment of the backlog's life.
+    """One daemon at one stage of the backlog.
 
-    `results` of it are what is counted per workunit; `proof` names the numbers of the tally that
-    must be so many times the number of workunits for the step to have done its work.
+    `per_workunit` is the number of units per workunit; `proof` maps counters of the tally to their
+    expected values per workunit.
     """
 
     key: str
@@ -39,11 +39,11 @@ class Step:
     before: Callable[[], None] | None = None
 
     def runner(self) -> Daemon:
-        """The daemon that makes this step."""
+        """Return the daemon of this step."""
         return registry.find(self.daemon)
 
     def check(self, tally: Tally, workunits: int) -> None:
-        """Raise BenchError unless everything was done."""
+        """Raise BenchError unless the counters have their expected values."""
         for what, times in self.proof.items():
             if (did := tally.counts.get(what, 0)) != times * workunits:
                 raise BenchError(f"{self.what}: {did} {what}, {times * workunits} expected.")
@@ -109,12 +109,12 @@ OVERDUE = Step(
 )
 
 
-#: What a step is called that is made with the ledger off.
+#: The suffix of the key of a step with the ledger off.
 WITHOUT_LEDGER = "_no_ledger"
 
 
 def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Submit workunits that share an input; then, for `life` to go on with, with one each."""
+    """Measure submissions with a shared input, then with one each, which `life` continues."""
     for key, what, number in (
         ("submit", "submit: inputs shared", 4 * count),
         ("submit_own_input", "submit: a new input file each", count),
@@ -129,24 +129,24 @@ def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
 
 
 def life(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Time each step on the whole backlog, which must have been submitted just before."""
-    backlog.some_hosts(HOSTS)
+    """Measure each step on the whole backlog, which must have just been submitted."""
+    backlog.create_hosts(HOSTS)
     for step in LIFE:
         yield drain(step, count, stage, show)
 
 
 def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Time the giving up on results."""
+    """Measure the timeout of results."""
     backlog.forget()
-    backlog.some_hosts(HOSTS)
+    backlog.create_hosts(HOSTS)
     backlog.unsent(2 * count)
     yield drain(OVERDUE, count, stage, show)
 
 
 def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Time the validator once more, while no move is written to the ledger."""
+    """Measure the validator again, with the ledger off."""
     backlog.forget()
-    backlog.some_hosts(HOSTS)
+    backlog.create_hosts(HOSTS)
     validator = next(step for step in LIFE if step.key == "validator")
     with _ledger_off():
         backlog.unsent(2 * count)
@@ -162,7 +162,7 @@ def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
 
 @contextmanager
 def _ledger_off() -> Iterator[None]:
-    """In this process alone, for a while."""
+    """Switch off the ledger in this process until the block ends."""
     usual = settings.PROJECT
     settings.PROJECT = replace(usual, ledger=False)
     try:
@@ -172,7 +172,7 @@ def _ledger_off() -> Iterator[None]:
 
 
 def drain(step: Step, workunits: int, stage: Stage, show: Show) -> Figure:
-    """Make passes of a step until no more is due."""
+    """Run passes of a step until no more work is due; return its rate."""
     if step.before:
         step.before()
     daemon = step.runner()

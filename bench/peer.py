@@ -1,4 +1,4 @@
-"""What BOINC's own server does on a machine like ours, and what we aim at.
+"""Rates of BOINC's own server on a similar machine, and the aims of this project.
 
 Two cores, 24 GiB, C++ and FastCGI, MariaDB with durable commits, tuned; August 2026.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 SOURCE = "BOINC's own server, measured"
 
-#: Units per second, by the key of our line.
+#: Units per second, by the key of the figure.
 RATES: dict[str, float] = {
     "rpc_1": 455,
     "rpc_20": 1000,
@@ -26,13 +26,13 @@ RATES: dict[str, float] = {
     "pipeline_results": 365,
 }
 
-#: Where the peer's work was not quite ours.
+#: Where the peer's work differs from this project's.
 REMARKS: dict[str, str] = {
-    "assimilator": "the peer's assimilator did nothing; ours copies a file and syncs it",
+    "assimilator": "the peer's assimilator did nothing; this one copies a file and syncs it",
     "pipeline": "the peer's daemons tuned; 130 workunits/s with its defaults",
 }
 
-#: What a line should reach at least, in its unit.
+#: The minimum of a figure, in its unit.
 AIMS: dict[str, float] = {
     "rpc_1": 1300,
     "rpc_20": 10_000,
@@ -51,7 +51,7 @@ AIMS: dict[str, float] = {
     "held_share": 80,
 }
 
-#: What a line should not exceed, in its unit.
+#: The maximum of a figure, in its unit.
 AIMS_AT_MOST: dict[str, float] = {
     "claim_growth": 1.5,
     "latency_p50": 300,

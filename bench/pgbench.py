@@ -1,4 +1,4 @@
-"""What the database alone can do in this run: pgbench's two simplest workloads."""
+"""Measures the database alone by two simple workloads of pgbench."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.stage import VAR
 from project.embedded_postgres import EmbeddedPostgres, binaries
 
 CLIENTS = 2
-#: Half a million rows: they fit in memory, as a project's living rows do.
+#: 500 000 rows: they fit in memory, like the active rows of a project.
 SCALE = 5
 WORKLOADS = {
     "pgbench_select": ("pgbench -S: one select by key", "--select-only"),
@@ -24,16 +24,16 @@ WORKLOADS = {
 
 
 def program() -> str:
-    """The pgbench beside the embedded PostgreSQL, else the system's."""
+    """Return the path of the embedded PostgreSQL's pgbench, else of the system's."""
     beside = binaries() / "pgbench"
-    found = str(beside) if beside.is_file() else shutil.which("pgbench")
-    if found is None:
-        raise BenchError("There is no pgbench. Hint: apt install postgresql-contrib.")
-    return found
+    path = str(beside) if beside.is_file() else shutil.which("pgbench")
+    if path is None:
+        raise BenchError("pgbench was not found. Hint: apt install postgresql-contrib.")
+    return path
 
 
 def fill() -> None:
-    """Make pgbench's tables in a database of their own."""
+    """Create pgbench's tables in a separate database."""
     server = {**EmbeddedPostgres(VAR).conninfo(), "dbname": "postgres"}
     with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
         connection.execute("CREATE DATABASE pgbench")
@@ -41,22 +41,22 @@ def fill() -> None:
 
 
 def measure(workload: str, *, seconds: int) -> float:
-    """Run one workload, with prepared statements as ours are; transactions per second."""
-    said = _pgbench(
+    """Run one workload with prepared statements, as in this project; return transactions/s."""
+    output = _pgbench(
         WORKLOADS[workload][1],
         "--no-vacuum",
         "--protocol=prepared",
         f"--client={CLIENTS}",
         f"--time={seconds}",
     )
-    if (found := re.search(r"tps = ([\d.]+)", said)) is None:
-        raise BenchError(f"pgbench said nothing of its speed: {said.strip()[-200:]}")
-    return float(found[1])
+    if (match := re.search(r"tps = ([\d.]+)", output)) is None:
+        raise BenchError(f"The output of pgbench has no rate: {output.strip()[-200:]}")
+    return float(match[1])
 
 
 def figure(workload: str, rates: list[float]) -> Figure:
-    """The median of what a workload gave in the course of a run."""
-    least, most = min(rates), max(rates)
+    """Return the figure of a workload: the median of its rates in a run."""
+    lowest, highest = min(rates), max(rates)
     return Figure(
         key=workload,
         section=0,
@@ -66,29 +66,29 @@ def figure(workload: str, rates: list[float]) -> Figure:
         notes=(
             (
                 f"{CLIENTS} clients, scale {SCALE}, prepared statements;"
-                f" {len(rates)} times in this run, {least:,.0f} to {most:,.0f}"
+                f" {len(rates)} times in this run, {lowest:,.0f} to {highest:,.0f}"
             ),
         ),
     )
 
 
 def drop() -> None:
-    """Leave nothing behind."""
+    """Delete pgbench's database."""
     server = {**EmbeddedPostgres(VAR).conninfo(), "dbname": "postgres"}
     with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
         connection.execute("DROP DATABASE pgbench")
 
 
 def _pgbench(*options: str) -> str:
-    where = EmbeddedPostgres(VAR).libpq_environment() | {"PGDATABASE": "pgbench"}
-    done = subprocess.run(
+    environment = EmbeddedPostgres(VAR).libpq_environment() | {"PGDATABASE": "pgbench"}
+    completed = subprocess.run(
         [program(), *options],
-        env=os.environ | where,
+        env=os.environ | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise BenchError(f"pgbench failed: {done.stderr.strip()[-200:]}")
-    return done.stdout
+    if completed.returncode:
+        raise BenchError(f"pgbench failed: {completed.stderr.strip()[-200:]}")
+    return completed.stdout

@@ -1,6 +1,6 @@
-"""The whole pipeline: from submission until answers are kept and files deleted.
+"""Measures the whole pipeline, from submission to assimilation and file deletion.
 
-Everything runs as ``manage.py serve`` runs it: the web server and every daemon in its process.
+The web server and the daemons run in the same processes as under ``manage.py serve``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db import connection
 from django.utils import timezone
 
 from bench import backlog, crowd
-from bench.crowd import Crowd, Play
+from bench.crowd import Crowd, Load
 from bench.figures import BenchError, Figure, Process
 from bench.processes import Census
 from bench.show import Show
@@ -30,13 +30,13 @@ from scheduler.work.submission.facts import NewWorkunit
 
 HOSTS, RESULTS_PER_RPC, QUORUM = 16, 20, 2
 SECTION, IDLE_SECTION = 5, 6
-#: So many workunits are submitted in one go: the first are computed before the last are there.
-SUBMITTED_AT_ONCE = 1000
-#: Seconds after which a pipeline that is not empty never will be.
-MOST_SECONDS = 600.0
-#: How often the memory of all processes is looked at, which costs milliseconds; seconds.
-LOOK_EVERY = 2.0
-#: The daemons' purger has nothing to do meanwhile: rows stay to be checked.
+#: Workunits per submission: the first are computed before the last are submitted.
+BATCH_SIZE = 1000
+#: The measurement fails if the pipeline is not empty after this time.
+TIMEOUT_SECONDS = 600.0
+#: Interval of the samples of all processes' memory, which take milliseconds; seconds.
+SAMPLE_SECONDS = 2.0
+#: Nothing is purged during the run, because the rows are checked at its end.
 ENVIRONMENT = {"PURGE_AFTER": "86400"}
 
 _FILES_ARE_LEFT = """
@@ -59,44 +59,49 @@ SELECT
 """
 
 
-def both(
-    workunits: int, *, held: bool, stage: Stage, show: Show, seen: Callable[[list[Process]], None]
+def measure_all(
+    workunits: int,
+    *,
+    with_open_transaction: bool,
+    stage: Stage,
+    show: Show,
+    report_processes: Callable[[list[Process]], None],
 ) -> Iterator[Figure]:
-    """The pipeline, and with `held` once more while a transaction is open; `seen` gets processes.
+    """Measure the pipeline, and with `with_open_transaction` again with a transaction held open.
 
-    The figures of processes are those of the first run.
+    Calls `report_processes` with the processes of the first run.
     """
     what = "pipeline: submit to files deleted"
-    figure, processes = once("pipeline", what, workunits, stage=stage, show=show)
-    seen(processes)
+    figure, processes = measure("pipeline", what, workunits, stage=stage, show=show)
+    report_processes(processes)
     yield figure
     yield _of_results(figure)
     yield _memory(processes)
-    if held:
+    if with_open_transaction:
         what = "pipeline: a transaction held open"
-        with _held_transaction():
-            slower, _ = once("pipeline_held", what, workunits, stage=stage, show=show)
+        with _open_transaction():
+            slower, _ = measure("pipeline_held", what, workunits, stage=stage, show=show)
         yield slower
-        yield _held_share(figure, slower)
+        yield _open_transaction_share(figure, slower)
 
 
-def once(
+def measure(
     key: str, what: str, workunits: int, *, stage: Stage, show: Show
 ) -> tuple[Figure, list[Process]]:
-    """Run it once; raises BenchError if anything at all is not as it should be at the end."""
+    """Run the pipeline once; raises BenchError if a check at the end fails."""
     stage.serve()
-    # Daemons that look for work would stand in the way of emptying the tables.
+    # The daemons do not run yet: their locks would block TRUNCATE.
     backlog.forget()
     new = backlog.workunits(workunits, own_inputs=True, quorum=QUORUM)
-    load = Play(
+    load = Load(
         hosts=volunteers(HOSTS),
         results=RESULTS_PER_RPC,
         total=QUORUM * workunits,
         uploads=True,
         none="waits",
-        most=MOST_SECONDS,
+        most=TIMEOUT_SECONDS,
     )
-    # What earlier parts had in the memory of our connection is not the pipeline's.
+    # Close the connection, so that the memory of earlier parts does not count for the pipeline.
     connection.close()
     stage.start_daemons(**ENVIRONMENT)
     try:
@@ -127,7 +132,7 @@ def once(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """Seconds from the first submission on, and what was used meanwhile."""
+    """Seconds since the first submission, the generator's share, and the processes."""
 
     submitted: float
     reported: float
@@ -136,17 +141,17 @@ class _Run:
     processes: list[Process]
 
 
-def _run(what: str, new: list[NewWorkunit], load: Play, *, stage: Stage, show: Show) -> _Run:
+def _run(what: str, new: list[NewWorkunit], load: Load, *, stage: Stage, show: Show) -> _Run:
     census = _census(stage)
     with show.bar(what, load.total) as advance, Crowd(load, stage) as hosts:
         census.begin()
         used, began = time.process_time(), time.perf_counter()
-        for first in range(0, len(new), SUBMITTED_AT_ONCE):
-            backlog.submit_all(new[first : first + SUBMITTED_AT_ONCE])
+        for first in range(0, len(new), BATCH_SIZE):
+            backlog.submit_all(new[first : first + BATCH_SIZE])
         used, submitted = time.process_time() - used, time.perf_counter() - began
-        _follow(hosts, census, advance)
+        _sample_until_end(hosts, census, advance)
         reported = time.perf_counter() - began
-        done = hosts.played()
+        done = hosts.result()
         _wait_for_the_end(began)
         seconds = time.perf_counter() - began
         processes = census.end(load.total)
@@ -158,28 +163,28 @@ def _run(what: str, new: list[NewWorkunit], load: Play, *, stage: Stage, show: S
         share=generator / seconds / (os.cpu_count() or 1),
         processes=[
             *processes,
-            _outsider("submission", used, load.total),
-            _outsider("load generator", generator, load.total),
+            _bench_process("submission", used, load.total),
+            _bench_process("load generator", generator, load.total),
         ],
     )
 
 
-def _follow(hosts: Crowd, census: Census, advance: Callable[[float], None]) -> None:
-    acknowledged, looked = 0, time.monotonic()
+def _sample_until_end(hosts: Crowd, census: Census, advance: Callable[[float], None]) -> None:
+    acknowledged, sampled_at = 0, time.monotonic()
     for event in hosts:
         if event["event"] == "at":
             advance(event["acknowledged"] - acknowledged)
             acknowledged = event["acknowledged"]
-            if time.monotonic() - looked > LOOK_EVERY:
-                census.look()
-                looked = time.monotonic()
+            if time.monotonic() - sampled_at > SAMPLE_SECONDS:
+                census.sample()
+                sampled_at = time.monotonic()
 
 
 def _wait_for_the_end(began: float) -> None:
     with connection.cursor() as cursor:
         while cursor.execute(_FILES_ARE_LEFT).fetchone()[0]:
-            if time.perf_counter() - began > MOST_SECONDS:
-                raise BenchError(f"Files are left after {MOST_SECONDS:.0f} s: {_stuck()}.")
+            if time.perf_counter() - began > TIMEOUT_SECONDS:
+                raise BenchError(f"Files are left after {TIMEOUT_SECONDS:.0f} s: {_stuck()}.")
             time.sleep(0.02)
 
 
@@ -200,44 +205,48 @@ def _census(stage: Stage) -> Census:
 
 
 def _check(workunits: int) -> None:
-    """Everything was done, once, with the right bytes, and no invariant is broken."""
+    """Check that every workunit was completed once, with the right output, and all invariants."""
     with connection.cursor() as cursor:
-        found = cursor.execute(_STATES).fetchone()
+        counts = cursor.execute(_STATES).fetchone()
     results = QUORUM * workunits
     expected = (workunits, workunits, workunits, workunits, results, results, results)
-    if found != expected:
-        raise BenchError(f"At the pipeline's end there are {found}, expected {expected}.")
-    kept = Path(settings.VAR_DIR, "results", backlog.APP)
+    if counts != expected:
+        raise BenchError(f"The counts at the end are {counts}, expected {expected}.")
+    results_folder = Path(settings.VAR_DIR, "results", backlog.APP)
     with connection.cursor() as cursor:
         names = cursor.execute("SELECT name FROM workunit").fetchall()
     for (name,) in names:
-        if (kept / name / "out").read_bytes() != crowd.output_of(name):
-            raise BenchError(f"The answer of {name} has other bytes than its results.")
-    if left := [path for path in Path(settings.VAR_DIR, "upload").rglob("*") if path.is_file()]:
-        raise BenchError(f"{len(left)} uploads were not deleted, among them {left[0].name}.")
+        if (results_folder / name / "out").read_bytes() != crowd.output_of(name):
+            raise BenchError(f"The assimilated output of {name} differs from its results.")
+    if remaining := [
+        path for path in Path(settings.VAR_DIR, "upload").rglob("*") if path.is_file()
+    ]:
+        raise BenchError(
+            f"{len(remaining)} uploads were not deleted, among them {remaining[0].name}."
+        )
     for invariant in invariants.invariants():
-        if broken := invariant.find(timezone.now()):
-            raise BenchError(f"{invariant.sentence} Not so: {broken[0]}.")
+        if violations := invariant.find(timezone.now()):
+            raise BenchError(f"Invariant violated: {invariant.sentence} {violations[0]}.")
 
 
 @contextmanager
-def _held_transaction() -> Iterator[None]:
-    """A transaction that somebody forgot: no row that dies meanwhile can be taken away."""
-    with psycopg.connect(**EmbeddedPostgres(VAR).conninfo()) as forgotten:  # type: ignore[arg-type]
-        forgotten.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        forgotten.execute("SELECT pg_current_xact_id()")
+def _open_transaction() -> Iterator[None]:
+    """Hold a transaction open, so that dead rows cannot be vacuumed."""
+    with psycopg.connect(**EmbeddedPostgres(VAR).conninfo()) as session:  # type: ignore[arg-type]
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        session.execute("SELECT pg_current_xact_id()")
         yield
 
 
-def _outsider(name: str, seconds: float, results: int) -> Process:
-    """A process that is the bench's own: its memory is nobody's concern."""
+def _bench_process(name: str, seconds: float, results: int) -> Process:
+    """Return the usage of a process of the bench itself, without its memory."""
     return Process(
         name=name, cpu_ms=round(1000 * seconds / results, 4), resident_mb=0.0, own_mb=0.0
     )
 
 
 def _cpu_ms(processes: list[Process]) -> dict[str, float]:
-    """CPU per workunit, the database's processes taken together."""
+    """Return the CPU time per workunit, with the database's processes together."""
     used: dict[str, float] = {}
     for process in processes:
         name = process.name.partition(":")[0]
@@ -263,16 +272,16 @@ def _memory(processes: list[Process]) -> Figure:
         what=f"largest process: {largest.name}",
         unit="MB",
         value=largest.own_mb,
-        notes=("its share of memory (PSS) at its peak, in the pipeline",),
+        notes=("peak of its share of memory (PSS), in the pipeline",),
     )
 
 
-def _held_share(without: Figure, with_: Figure) -> Figure:
+def _open_transaction_share(usual: Figure, slower: Figure) -> Figure:
     return Figure(
         key="held_share",
         section=SECTION,
         what="held to not held",
         unit="%",
-        value=100 * with_.value / without.value,
-        notes=("nothing that dies can be vacuumed while the transaction is open",),
+        value=100 * slower.value / usual.value,
+        notes=("dead rows cannot be vacuumed while the transaction is open",),
     )

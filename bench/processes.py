@@ -1,4 +1,4 @@
-"""What the server's processes use: CPU seconds, and memory at its peak."""
+"""Measures the server's processes: CPU seconds and peak memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MB = 1_000_000
 
 
 def family_seconds(pid: int) -> float:
-    """CPU seconds of a process and all its descendants, those that have ended included."""
+    """Return the CPU seconds of a process and all its descendants, including ended ones."""
     return sum(_seconds(member) for member in family(pid))
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """A process and all its descendants that live."""
+    """Return a process and all its running descendants."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -29,27 +29,27 @@ def family(pid: int) -> list[psutil.Process]:
 
 @dataclass(slots=True)
 class Census:
-    """Looks at all processes below some roots, again and again; what it misses is short."""
+    """Samples all processes below some roots; it misses only short-lived ones."""
 
     roots: dict[str, int]
     _began: dict[str, float] = field(default_factory=dict)
     _resident: dict[str, float] = field(default_factory=dict)
     _own: dict[str, float] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Keep the greatest memory of each process by its name."""
+    def sample(self) -> None:
+        """Update the peak memory of each process name."""
         for name, process in self._members():
             resident, own = _memory_mb(process.pid, of_postgres=name.startswith("postgres"))
             self._resident[name] = max(self._resident.get(name, 0.0), resident)
             self._own[name] = max(self._own.get(name, 0.0), own)
 
     def begin(self) -> None:
-        """From now on CPU time counts."""
+        """Start the measurement of CPU time."""
         self._began = self._used()
 
     def end(self, results: int) -> list[Process]:
-        """What each process used since `begin`, per result, the dearest first."""
-        self.look()
+        """Return the usage of each process since `begin`, per result, the highest CPU first."""
+        self.sample()
         used = {name: now - self._began.get(name, 0.0) for name, now in self._used().items()}
         return [
             Process(
@@ -75,7 +75,7 @@ class Census:
 
 
 def _name(root: str, pid: int, process: psutil.Process) -> str:
-    """What a process is called: daemons by their name, the database's by what they are for."""
+    """Return the name of a process: a daemon's name, or the kind of a database process."""
     if root == "daemons":
         return root if process.pid == pid else process.name()
     words = process.cmdline()
@@ -96,10 +96,10 @@ def _seconds(process: psutil.Process) -> float:
 
 
 def _memory_mb(pid: int, *, of_postgres: bool) -> tuple[float, float]:
-    """The most that a process ever had in memory, and its own share of what it has now.
+    """Return a process's peak resident memory, and its current proportional share (PSS), in MB.
 
-    PostgreSQL's buffers are nobody's share: they are as large as they were set, and counted for
-    whichever backend looked at them last.
+    PostgreSQL's buffers are not included in the share: their size is a setting, and they would be
+    counted for the backends that used them last.
     """
     resident = own = 0.0
     with suppress(OSError):

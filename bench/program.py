@@ -1,4 +1,4 @@
-"""The programme: what is measured in which order, and what is printed at the end."""
+"""Runs the parts of the benchmark in order, and prints the tables at the end."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from bench.stage import FOLDER, VAR, Stage
 from project.embedded_postgres import EmbeddedPostgres
 from scheduler import signing
 
-#: Tables are for reading in logs as well: never narrower than this where nobody watches.
+#: The width of tables when the output is not a terminal, such as in logs.
 COLUMNS = 120
 
 
 def perform(stage: Stage, *, parts: Iterable[str], size: Size, also: Path | None) -> int:
-    """Measure the parts asked for, print the tables, keep the figures; 1 if a part failed."""
+    """Measure the parts, print the tables, store the figures; return 1 if a part failed."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=COLUMNS)
-    return Programme(stage, size, console).perform(set(parts), also)
+    return BenchRun(stage, size, console).perform(set(parts), also)
 
 
-class Programme:
-    """One run."""
+class BenchRun:
+    """One run of the benchmark."""
 
     def __init__(self, stage: Stage, size: Size, console: Console) -> None:
         self._stage, self._size, self._console = stage, size, console
         self._show = Show(console)
 
     def perform(self, parts: set[str], also: Path | None) -> int:
-        """Measure, print, keep."""
+        """Measure the parts, print the tables, store the figures; return 1 if a part failed."""
         began = time.monotonic()
         crowd.build()
         EmbeddedPostgres(VAR).convert()
@@ -66,26 +66,24 @@ class Programme:
         at = timezone.now().isoformat(timespec="seconds")
         self._run = Run(at=at, size=self._size.name, machine=_machine())
         chosen = [part for part in PARTS if part in parts]
-        # pgbench runs before, between and after: every other figure is set beside it.
+        # pgbench runs before, between and after the parts, which are compared with it.
         pgbench.fill()
         self._pgbench()
         for place, part in enumerate(chosen):
             if time.monotonic() - began > self._size.latest_start_seconds:
-                self._fail(
-                    f"{part}: left out, for {self._size.latest_start_seconds:.0f} s are over"
-                )
+                self._fail(f"{part}: skipped, {self._size.latest_start_seconds:.0f} s have passed")
                 continue
             self._part(part)
             if place % 2 or part == chosen[-1]:
                 self._pgbench()
         pgbench.drop()
         connections.close_all()
-        figures = [pgbench.figure(*said) for said in self._run.pgbench.items()]
+        figures = [pgbench.figure(*rates) for rates in self._run.pgbench.items()]
         self._run.figures[:0] = figures
         self._run.took_seconds = time.monotonic() - began
         before = compare.last(FOLDER, size=self._size.name)
         table.show(self._run, before, self._console)
-        compare.keep(self._run, FOLDER, also)
+        compare.store(self._run, FOLDER, also)
         return 1 if self._run.failures else 0
 
     def _part(self, part: str) -> None:
@@ -103,11 +101,11 @@ class Programme:
         except (BenchError, django.db.Error, psycopg.Error, RuntimeError, OSError) as error:
             self._fail(f"{part}: {type(error).__name__}: {error}")
 
-    def _fail(self, said: str) -> None:
-        self._run.failures.append(said)
-        self._show.say(f"FAILED {said}")
+    def _fail(self, failure: str) -> None:
+        self._run.failures.append(failure)
+        self._show.print_line(f"FAILED {failure}")
 
-    def _take(self, figures: Iterable[Figure]) -> None:
+    def _add(self, figures: Iterable[Figure]) -> None:
         for figure in figures:
             self._run.figures.append(figure)
             self._show.figure(figure)
@@ -119,8 +117,10 @@ class Programme:
 
     def _rpc(self) -> None:
         size, stage, show = self._size, self._stage, self._show
-        self._take(
-            rpc.all_loads(seconds=size.rpc_seconds, most=size.rpc_unsent, stage=stage, show=show)
+        self._add(
+            rpc.measure_all(
+                seconds=size.rpc_seconds, unsent_by_results=size.rpc_unsent, stage=stage, show=show
+            )
         )
 
     def _uploads(self) -> None:
@@ -131,57 +131,57 @@ class Programme:
                     fresh=fresh,
                     synced=synced,
                     seconds=size.upload_seconds,
-                    most=size.uploads,
+                    max_uploads=size.uploads,
                     stage=stage,
                     show=show,
                 )
-                self._take([figure])
+                self._add([figure])
 
     def _passes(self) -> None:
         count, stage, show = self._size.backlog, self._stage, self._show
-        self._take(submission.over_http(count, stage, show))
-        self._take(passes.submissions(count, stage, show))
-        self._take(passes.life(count, stage, show))
-        self._take(passes.without_ledger(count // 2, stage, show))
-        self._take(passes.overdue(count, stage, show))
+        self._add(submission.over_http(count, stage, show))
+        self._add(passes.submissions(count, stage, show))
+        self._add(passes.life(count, stage, show))
+        self._add(passes.without_ledger(count // 2, stage, show))
+        self._add(passes.overdue(count, stage, show))
 
     def _claims(self) -> None:
         size, stage, show = self._size, self._stage, self._show
-        self._take(claims.at_each(size.claims_at, claims=size.claims, stage=stage, show=show))
+        self._add(claims.measure_all(size.claims_at, claims=size.claims, stage=stage, show=show))
 
     def _pipeline(self) -> None:
-        self._take(
-            pipeline.both(
+        self._add(
+            pipeline.measure_all(
                 self._size.pipeline,
-                held=self._size.held,
+                with_open_transaction=self._size.open_transaction,
                 stage=self._stage,
                 show=self._show,
-                seen=self._run.processes.extend,
+                report_processes=self._run.processes.extend,
             )
         )
 
     def _latency(self) -> None:
         times, stage, show = self._size.latencies, self._stage, self._show
-        self._take(latency.from_report_to_answer(times, stage=stage, show=show))
+        self._add(latency.report_to_answer(times, stage=stage, show=show))
 
     def _statements(self) -> None:
-        self._show.say("counting statements")
+        self._show.print_line("counting statements")
         self._run.statements += statements.of_rpcs()
         self._run.statements += statements.of_passes()
 
 
 def _machine() -> dict[str, object]:
     with connection.cursor() as cursor:
-        said = {}
+        settings = {}
         for setting in ("server_version", "synchronous_commit", "fsync", "shared_buffers"):
             cursor.execute(f"SHOW {setting}")
-            said[setting] = cursor.fetchone()[0]
+            settings[setting] = cursor.fetchone()[0]
     return {
         "CPUs": os.cpu_count() or 1,
         "load at the start": round(os.getloadavg()[0], 1),
         "Python": platform.python_version(),
-        "PostgreSQL": said["server_version"],
-        "synchronous_commit": said["synchronous_commit"],
-        "fsync": said["fsync"],
-        "shared_buffers": said["shared_buffers"],
+        "PostgreSQL": settings["server_version"],
+        "synchronous_commit": settings["synchronous_commit"],
+        "fsync": settings["fsync"],
+        "shared_buffers": settings["shared_buffers"],
     }

@@ -1,11 +1,11 @@
-"""What volunteers' clients do, over real HTTP: scheduler RPCs and uploads."""
+"""Measures scheduler RPCs and uploads over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bench import backlog, crowd
-from bench.crowd import Play, Played
+from bench.crowd import Load, LoadResult
 from bench.figures import BenchError, Figure
 from bench.show import Show
 from bench.stage import Stage
@@ -14,38 +14,38 @@ from scheduler import signing, storage
 
 HOSTS = 16
 UPLOADERS = 8
-#: Seconds at the start of each load that do not count.
+#: Seconds at the start of each load that are not measured.
 WARM_UP = 1.0
 SECTION = 1
 SCHEDULER = "/cgi/scheduler"
 _NO_WORK = "RPC: asks, and there is no work"
 
 
-def all_loads(
-    *, seconds: float, most: dict[int, int], stage: Stage, show: Show
+def measure_all(
+    *, seconds: float, unsent_by_results: dict[int, int], stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Every load on the scheduler; `most` says how many results to keep ready, by results/RPC."""
+    """Measure all loads; `unsent_by_results` maps results per RPC to the unsent results."""
     stage.serve()
     yield without_work(seconds=seconds / 2, stage=stage, show=show)
-    for results, ready in most.items():
-        yield dispatch_and_report(results, seconds=seconds, most=ready, stage=stage, show=show)
+    for results, unsent in unsent_by_results.items():
+        yield dispatch_and_report(results, seconds=seconds, unsent=unsent, stage=stage, show=show)
 
 
 def dispatch_and_report(
-    results: int, *, seconds: float, most: int, stage: Stage, show: Show
+    results: int, *, seconds: float, unsent: int, stage: Stage, show: Show
 ) -> Figure:
-    """Hosts that report and fetch so many results in each RPC."""
+    """Measure hosts that report and fetch `results` results in each RPC."""
     backlog.forget()
-    backlog.unsent(most)
+    backlog.unsent(unsent)
     backlog.upload_all()
     what = f"RPC: {results} reported and sent each"
-    load = Play(hosts=volunteers(HOSTS), results=results, seconds=seconds, warm_up=WARM_UP)
+    load = Load(hosts=volunteers(HOSTS), results=results, seconds=seconds, warm_up=WARM_UP)
     done = _run(what, load, stage=stage, show=show)
     size = done.sum["request_bytes"] / 1000, done.sum["reply_bytes"] / 1000
     rpcs = max(1, done.sum["rpcs"])
     notes = (
         (
-            f"{HOSTS} hosts, {done.sum['given'] / rpcs:.1f} results given in an RPC,"
+            f"{HOSTS} hosts, {done.sum['given'] / rpcs:.1f} results sent per RPC,"
             f" requests of {size[0]:.1f} kB, replies of {size[1]:.1f} kB"
         ),
         *done.notes("asked"),
@@ -54,27 +54,33 @@ def dispatch_and_report(
 
 
 def without_work(*, seconds: float, stage: Stage, show: Show) -> Figure:
-    """Hosts that ask an empty project for work."""
+    """Measure hosts that request work from a project without work."""
     backlog.forget()
-    load = Play(hosts=volunteers(HOSTS), results=1, seconds=seconds, warm_up=WARM_UP, none="counts")
+    load = Load(hosts=volunteers(HOSTS), results=1, seconds=seconds, warm_up=WARM_UP, none="counts")
     done = _run(_NO_WORK, load, stage=stage, show=show)
     if done.sum["given_ever"]:
-        raise BenchError(f"An empty project gave {done.sum['given_ever']} results.")
+        raise BenchError(f"A project without work sent {done.sum['given_ever']} results.")
     size = f"requests of {done.sum['request_bytes'] / 1000:.1f} kB"
     notes = (f"{HOSTS} hosts, {size}", *done.notes("asked"))
     return _figure("rpc_no_work", _NO_WORK, "RPCs/s", "rpcs", done, notes)
 
 
 def small_uploads(
-    *, fresh: bool, seconds: float, most: int, stage: Stage, show: Show, synced: bool = False
+    *,
+    fresh: bool,
+    seconds: float,
+    max_uploads: int,
+    stage: Stage,
+    show: Show,
+    synced: bool = False,
 ) -> Figure:
-    """Hosts that upload small files, over connections kept alive or a new one for each."""
+    """Measure uploads of small files, over persistent connections or a new one for each."""
     stage.serve(**({"UPLOAD_FSYNC": "true"} if synced else {}))
     key = ("uploads", "uploads_fresh")[fresh] + ("_synced" if synced else "")
     what = ("small uploads: kept alive", "small uploads: new connections")[fresh]
     what += ", fsync" if synced else ""
-    files = [_granted(f"{key}_{number}_0_r{number}_0") for number in range(most)]
-    load = Play(
+    files = [_granted(f"{key}_{number}_0_r{number}_0") for number in range(max_uploads)]
+    load = Load(
         players=UPLOADERS, files=files, fresh=fresh, seconds=seconds, warm_up=WARM_UP, uploads=True
     )
     done = _run(what, load, stage=stage, show=show)
@@ -93,7 +99,7 @@ def _granted(name: str) -> tuple[str, str]:
     return name, signing.upload_grant(name, backlog.MAX_NBYTES)
 
 
-def _run(what: str, load: Play, *, stage: Stage, show: Show) -> Played:
+def _run(what: str, load: Load, *, stage: Stage, show: Show) -> LoadResult:
     with show.bar(what, load.seconds) as advance:
         past = 0.0
 
@@ -103,11 +109,11 @@ def _run(what: str, load: Play, *, stage: Stage, show: Show) -> Played:
                 advance(event["seconds"] - past)
                 past = event["seconds"]
 
-        return crowd.play(load, stage, tick)
+        return crowd.run_load(load, stage, tick)
 
 
 def _figure(
-    key: str, what: str, unit: str, counted: str, done: Played, notes: tuple[str, ...]
+    key: str, what: str, unit: str, counted: str, done: LoadResult, notes: tuple[str, ...]
 ) -> Figure:
     return Figure(
         key=key,

@@ -1,4 +1,4 @@
-"""How the bench tells what it does: bars on a terminal, plain lines elsewhere."""
+"""Output of the bench: progress bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.figures import Figure
 
 
 class Show:
-    """The console and, on a terminal, the bar of what is going on."""
+    """The console and, on a terminal, the progress bar of the current measurement."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -21,7 +21,7 @@ class Show:
 
     @contextmanager
     def bar(self, what: str, total: float) -> Iterator[Callable[[float], None]]:
-        """Show that something goes on; yields what is called with each bit of progress."""
+        """Show a progress bar; yield a function that advances it by an amount."""
         if not self.console.is_terminal:
             yield lambda _amount: None
             return
@@ -37,14 +37,14 @@ class Show:
             yield lambda amount: progress.advance(task, amount)
 
     def figure(self, figure: Figure) -> None:
-        """Say one figure as soon as it is known."""
+        """Print a figure with the time since the start."""
         self.console.print(
             f"[dim]{self._clock()}[/] {figure.what}: [bold]{number(figure.value)}[/] {figure.unit}",
             highlight=False,
         )
 
-    def say(self, sentence: str) -> None:
-        """Say something else."""
+    def print_line(self, sentence: str) -> None:
+        """Print a line of text."""
         self.console.print(sentence, highlight=False, markup=False)
 
     def _clock(self) -> str:
@@ -53,10 +53,10 @@ class Show:
 
 
 def number(value: float | None) -> str:
-    """A number as people read it: three digits or more, none that means nothing."""
+    """Return a number with two or three significant digits, or all digits from 100 on."""
     if value is None:
         return ""
-    for least, form in ((100, ",.0f"), (10, ".1f"), (0.1, ".2f")):
-        if abs(value) >= least:
+    for minimum, form in ((100, ",.0f"), (10, ".1f"), (0.1, ".2f")):
+        if abs(value) >= minimum:
             return f"{value:{form}}"
     return f"{value:.2g}"

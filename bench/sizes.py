@@ -1,4 +1,4 @@
-"""How much of everything is measured: a glance, the usual, or all that can be."""
+"""The sizes of a run: quick, usual or large."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Size:
     name: str
     pgbench_seconds: int
     rpc_seconds: float
-    #: Results that wait, by results in an RPC.
+    #: The number of unsent results, by results per RPC.
     rpc_unsent: dict[int, int]
     upload_seconds: float
     uploads: int
@@ -21,9 +21,9 @@ class Size:
     claims_at: tuple[int, ...]
     claims: int
     pipeline: int
-    held: bool
+    open_transaction: bool
     latencies: int
-    #: A part that would begin later is left out.
+    #: A part that would start later than this is skipped.
     latest_start_seconds: float
 
 
@@ -39,7 +39,7 @@ QUICK = Size(
     claims_at=(2000, 20_000),
     claims=100,
     pipeline=500,
-    held=False,
+    open_transaction=False,
     latencies=3,
     latest_start_seconds=600,
 )
@@ -55,7 +55,7 @@ USUAL = Size(
     claims_at=(10_000, 200_000),
     claims=400,
     pipeline=5000,
-    held=False,
+    open_transaction=False,
     latencies=8,
     latest_start_seconds=600,
 )
@@ -71,7 +71,7 @@ LARGE = Size(
     claims_at=(10_000, 1_000_000, 10_000_000),
     claims=1000,
     pipeline=20_000,
-    held=True,
+    open_transaction=True,
     latencies=20,
     latest_start_seconds=1260,
 )
@@ -87,7 +87,7 @@ TINY = replace(
     claims_at=(100, 2000),
     claims=10,
     pipeline=40,
-    held=True,
+    open_transaction=True,
     latencies=1,
 )
 SIZES = {size.name: size for size in (TINY, QUICK, USUAL, LARGE)}

@@ -1,4 +1,4 @@
-"""Where the bench takes place: a fresh project, its servers, their CPU time."""
+"""The environment of the bench: a new project, its servers, their CPU time."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from project.ports import answers, free_port
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("BENCH_FOLDER") or ROOT / "var" / "bench")
 VAR = FOLDER / "project"
-READY_WITHIN = 60.0
+READY_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class Stage:
-    """A project of its own in ``var/bench/project``, thrown away by the next run."""
+    """A separate project in ``var/bench/project``, which the next run deletes."""
 
     port: int
     children: Children = field(default_factory=Children)
     _serving: Mapping[str, str] = field(default_factory=dict)
 
     def serve(self, **environment: str) -> None:
-        """Have the web server run, as ``manage.py serve`` starts it; return when it answers.
+        """Start the web server like ``manage.py serve``; return when it answers.
 
-        Started anew if it runs with another environment.
+        It is restarted if it runs with another environment.
         """
         from project.management.commands import serve
 
@@ -45,33 +45,36 @@ class Stage:
         with self._log("server") as log:
             serve.start_server(self.children, self._options(), environment, log)
         self._serving = environment
-        answered = wait_until(lambda: self._answers() or self._ended(), within=READY_WITHIN)
+        answered = wait_until(
+            lambda: self._answers() or self._ended(), within=READY_TIMEOUT_SECONDS
+        )
         if not answered or self._ended():
             raise BenchError(f"The web server did not start. Hint: see {FOLDER / 'server.log'}.")
 
     def start_daemons(self, **environment: str) -> None:
-        """Have all daemons run, as ``manage.py serve`` starts them; return when all are at work."""
+        """Start all daemons like ``manage.py serve``; return when all are running."""
         from daemons.registry import DAEMONS
         from project.management.commands import serve
 
         with self._log("daemons") as log:
             serve.start_daemons(self.children, self._options(), environment, log)
         names = {f"{daemon.name}.alive" for daemon in DAEMONS}
-        signs = VAR / "run"
+        run_folder = VAR / "run"
         for name in names:
-            (signs / name).unlink(missing_ok=True)
+            (run_folder / name).unlink(missing_ok=True)
         if not wait_until(
-            lambda: names <= {path.name for path in signs.glob("*.alive")}, within=READY_WITHIN
+            lambda: names <= {path.name for path in run_folder.glob("*.alive")},
+            within=READY_TIMEOUT_SECONDS,
         ):
-            raise BenchError(f"Not all daemons work. Hint: see {FOLDER / 'daemons.log'}.")
+            raise BenchError(f"Not all daemons have started. Hint: see {FOLDER / 'daemons.log'}.")
 
     def stop_daemons(self) -> None:
-        """Stop them after their passes."""
+        """Stop the daemons after their current passes."""
         if "daemons" in self.children.started:
-            self.children.stop("daemons", within=READY_WITHIN)
+            self.children.stop("daemons", within=READY_TIMEOUT_SECONDS)
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU time that each part has used up to now, by its name."""
+        """Return the CPU seconds that each part has used up to now, by its name."""
         used = {"bench": time.process_time()}
         for name, process in self.children.started.items():
             used[name] = family_seconds(process.pid)
@@ -80,7 +83,7 @@ class Stage:
         return used
 
     def close(self) -> None:
-        """Stop everything, the database at last."""
+        """Stop all processes, the database last."""
         self.children.stop_all()
         EmbeddedPostgres(VAR).stop()
 
@@ -92,8 +95,8 @@ class Stage:
         return (FOLDER / f"{name}.log").open("ab")
 
     def _answers(self) -> bool:
-        question = f"http://127.0.0.1:{self.port}/get_project_config.php"
-        return answers(question)
+        config_url = f"http://127.0.0.1:{self.port}/get_project_config.php"
+        return answers(config_url)
 
     def _ended(self) -> bool:
         return self.children.ended() is not None
@@ -101,7 +104,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Wall-clock and CPU time of a stretch of work."""
+    """Wall-clock and CPU time of a measurement."""
 
     stage: Stage
     seconds: float = 0.0
@@ -128,13 +131,17 @@ class Stopwatch:
         self.end()
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Milliseconds of CPU per unit, by part; parts that did nothing are left out."""
-        each = {name: 1000 * used / count for name, used in self.cpu.items()} if count else {}
-        return {name: shown for name, used in each.items() if (shown := round(used, 3)) > 0}
+        """Return the milliseconds of CPU per unit, by part, without parts that used none."""
+        milliseconds = (
+            {name: 1000 * used / count for name, used in self.cpu.items()} if count else {}
+        )
+        return {
+            name: rounded for name, used in milliseconds.items() if (rounded := round(used, 3)) > 0
+        }
 
 
 def set_up() -> Stage:
-    """Empty the folder, choose a port; the environment then names this project and no other."""
+    """Empty the folder, choose a port, and set the environment for this project."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     # A bench that was killed may have left its database running.
     EmbeddedPostgres(VAR).stop()

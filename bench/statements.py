@@ -1,4 +1,4 @@
-"""How many statements an RPC or a pass takes: as many for one row as for hundreds."""
+"""Counts the statements of an RPC or a pass, which should not depend on the rows."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ from bench.volunteer import Volunteer, volunteers
 from scheduler.boinc import views
 
 _FEW, _MANY = 1, 500
-_GIVEN = re.compile(rb"<result>\s*<name>([^<]+)</name>")
+_RESULT_NAME = re.compile(rb"<result>\s*<name>([^<]+)</name>")
 _CONTROL = re.compile(r"BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE")
 
 
 def of_rpcs() -> list[Statements]:
-    """Statements of an RPC without work, with one result, with 50."""
+    """Return the statements of an RPC without work, with one result and with 50 results."""
     backlog.forget()
     (volunteer,) = volunteers(1)
-    counts = {"no work": _ask(volunteer, [], 1, expected=0)[0]}
+    counts = {"no work": _request(volunteer, [], 1, expected=0)[0]}
     backlog.unsent(400, quorum=2)
     backlog.upload_all()
     for results in (1, 50):
-        _, held = _ask(volunteer, [], results, expected=results)
-        counts[f"K = {results}"], held = _ask(volunteer, held, results, expected=results)
-        _ask(volunteer, held, 0, expected=0)
+        _, result_names = _request(volunteer, [], results, expected=results)
+        counts[f"K = {results}"], result_names = _request(
+            volunteer, result_names, results, expected=results
+        )
+        _request(volunteer, result_names, 0, expected=0)
     return [Statements(what="scheduler RPC", counts=counts)]
 
 
 def of_passes() -> list[Statements]:
-    """Statements of each pass with one row due and with hundreds."""
+    """Return the statements of each pass with one due workunit and with 500."""
     counted: dict[str, dict[str, int]] = {}
     for rows in (_FEW, _MANY):
         backlog.forget()
         backlog.submit_all(backlog.workunits(rows, own_inputs=True))
-        backlog.some_hosts(passes.HOSTS)
+        backlog.create_hosts(passes.HOSTS)
         for step in passes.LIFE:
             counted.setdefault(step.what, {})[_label(rows)] = _count(step, rows)
         backlog.unsent(2 * rows)
@@ -62,7 +64,7 @@ def _count(step: passes.Step, rows: int) -> int:
     return _without_control(captured)
 
 
-def _ask(
+def _request(
     volunteer: Volunteer, report: list[bytes], wanted: int, *, expected: int
 ) -> tuple[int, list[bytes]]:
     request = RequestFactory().post(
@@ -72,14 +74,15 @@ def _ask(
     )
     with CaptureQueriesContext(connection) as captured:
         reply = views.scheduler(request)
-    given = _GIVEN.findall(reply.content)
-    if len(given) != expected:
+    result_names = _RESULT_NAME.findall(reply.content)
+    if len(result_names) != expected:
         raise BenchError(
-            f"{expected} results were expected, {len(given)} came: {reply.content[:300]!r}"
+            f"{expected} results were expected, {len(result_names)} were sent:"
+            f" {reply.content[:300]!r}"
         )
-    return _without_control(captured), given
+    return _without_control(captured), result_names
 
 
 def _without_control(captured: CaptureQueriesContext) -> int:
-    """Statements but for those that only open and close transactions."""
+    """Return the number of statements without those that open and close transactions."""
     return sum(not _CONTROL.match(query["sql"] or "") for query in captured.captured_queries)

@@ -1,4 +1,4 @@
-"""Submission over HTTP: a stream of lines, as a scientist's program sends it."""
+"""Measures submission over HTTP as a stream of lines."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scheduler.people import accounts, api_tokens
 
 SECTION = 2
 EMAIL = "scientist@example.org"
-#: What a workunit of its own brings along; bytes.
-OWN_BYTES = 300
+#: Size of a workunit's own input in bytes.
+UNIQUE_INPUT_BYTES = 300
 
 
 def over_http(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Submit workunits that share an input, then some that bring one each."""
+    """Measure submissions with a shared input, then with one each."""
     stage.serve()
     headers = {"Authorization": f"Bearer {_token()}", "Content-Type": "application/x-ndjson"}
     for key, what, number in (
@@ -65,7 +65,7 @@ def _lines(number: int, *, own: bool) -> Iterator[bytes]:
     for place in range(number):
         workunit: dict[str, object] = {"command_line": f"--number {place}"}
         if own:
-            content = f"input {place} of {number}\n".ljust(OWN_BYTES, "x")
+            content = f"input {place} of {number}\n".ljust(UNIQUE_INPUT_BYTES, "x")
             workunit["input_files"] = [{"open_name": "in", "content": content}]
         yield json.dumps(workunit).encode() + b"\n"
 
@@ -74,9 +74,11 @@ def _post(port: int, body: bytes, headers: dict[str, str], number: int) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request("POST", "/api/v1/workunits", body=body, headers=headers)
-        answer = connection.getresponse()
-        said = answer.read()
+        response = connection.getresponse()
+        content = response.read()
     finally:
         connection.close()
-    if answer.status != http.HTTPStatus.CREATED or json.loads(said)["count"] != number:
-        raise BenchError(f"The submission over HTTP was answered {answer.status}: {said[:300]!r}.")
+    if response.status != http.HTTPStatus.CREATED or json.loads(content)["count"] != number:
+        raise BenchError(
+            f"The submission over HTTP returned status {response.status}: {content[:300]!r}."
+        )

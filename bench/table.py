@@ -1,4 +1,4 @@
-"""The tables: figures beside the peer's and the aims, processes, statements."""
+"""The tables: figures with the peer's rates and the aims, processes, statements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench import compare, peer
 from bench.figures import SECTIONS, Figure, Run
 from bench.show import number
 
-#: From here on a line is as good as its aim; a little below is within the noise.
+#: From this share of an aim on a figure counts as nearly met; the difference may be noise.
 _NEARLY = 0.9
-#: Less of a change than this is noise.
+#: Smaller changes are noise.
 _NOISE = 0.1
 
 
 def show(run: Run, before: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """Print everything that a run found; `before` has, by line, the last run that measured it."""
+    """Print the results of a run; `before` maps figures to the last run that measured them."""
     console.print()
     console.print(of_figures(run, before))
     for line in remarks(run):
@@ -37,7 +37,7 @@ def show(run: Run, before: Mapping[str, Mapping[str, Any]], console: Console) ->
 
 
 def of_figures(run: Run, before: Mapping[str, Mapping[str, Any]]) -> Table:
-    """One line per figure, in sections."""
+    """Return the table of figures, in sections."""
     minutes, seconds = divmod(round(run.took_seconds), 60)
     name = "" if run.size == "usual" else f", {run.size}"
     table = Table(
@@ -65,7 +65,7 @@ def of_figures(run: Run, before: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _cells(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> list[Text]:
-    theirs, aim = peer.RATES.get(figure.key), compare.aim(figure)
+    peer_rate, aim = peer.RATES.get(figure.key), compare.aim(figure)
     cells = [Text(f"  {figure.what}"), Text(number(figure.value), style="bold")]
     cells.append(Text(figure.unit, style="dim"))
     if aim is None:
@@ -73,14 +73,14 @@ def _cells(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> list[T
     else:
         sign = "≤" if aim.at_most else "≥"
         cells += [Text(f"{sign} {number(aim.value)}", style="dim"), _verdict(aim.share(figure))]
-    cells.append(Text(number(theirs), style="dim"))
-    cells.append(_times(compare.beside_peer(figure)))
+    cells.append(Text(number(peer_rate), style="dim"))
+    cells.append(_times(compare.peer_ratio(figure)))
     for workload in (compare.SELECT, compare.UPDATE):
         rate = compare.pgbench_rate(run.pgbench, workload)
-        # What a read costs says nothing of how long something durable takes.
-        apt = figure.section and (figure.is_rate or workload == compare.UPDATE)
-        shown = compare.ratio(figure, rate) if apt else None
-        cells.append(Text(_small(shown)))
+        # The rate of reads is not comparable with times, which include durable writes.
+        is_comparable = figure.section and (figure.is_rate or workload == compare.UPDATE)
+        ratio = compare.ratio(figure, rate) if is_comparable else None
+        cells.append(Text(_small(ratio)))
     cells.append(_change(compare.change(figure, run, before) if figure.section else None))
     return cells
 
@@ -113,13 +113,13 @@ def _change(times: float | None) -> Text:
 
 
 def remarks(run: Run) -> list[Text]:
-    """What must be known to read the figures."""
+    """Return the legend of the table, and the notes of the figures."""
     machine = ", ".join(f"{what} {value}" for what, value in run.machine.items())
-    said = [
+    lines = [
         machine,
-        f"aim: met, or how much of it is reached; BOINC: {peer.SOURCE}; ×: ours to that",
-        "× -S, × -N: ours to pgbench's rates in this run; of a time, a client's transactions in it",
-        "last: change since the run before, of the ratio to pgbench",
+        f"aim: met, or the part that is reached; BOINC: {peer.SOURCE}; ×: ratio to that",
+        "× -S, × -N: ratio to pgbench's rates; of a time, a client's transactions in it",
+        "last: change of the ratio to pgbench since the previous run",
     ]
     for figure in run.figures:
         notes = figure.notes
@@ -129,27 +129,27 @@ def remarks(run: Run) -> list[Text]:
             used = ", ".join(f"{name} {spent:.2f}" for name, spent in figure.cpu_ms.items())
             notes = (*notes, f"CPU-ms each: {used}")
         if notes:
-            said.append(f"{figure.what}: {'; '.join(notes)}")
-    return [Text(line, style="dim") for line in said]
+            lines.append(f"{figure.what}: {'; '.join(notes)}")
+    return [Text(line, style="dim") for line in lines]
 
 
 def of_processes(run: Run) -> Table:
-    """What each process of the server took, in the pipeline."""
+    """Return the table of the processes in the pipeline."""
     table = _titled("processes in the pipeline", header_style="dim")
     table.add_column("", no_wrap=True)
     for heading in ("CPU-ms/result", "share", "resident MB", "own MB", "aim"):
         table.add_column(heading, justify="right")
     total = sum(process.cpu_ms for process in run.processes)
-    most = peer.AIMS_AT_MOST["memory"]
+    max_mb = peer.AIMS_AT_MOST["memory"]
     for process in run.processes:
-        fits = process.own_mb <= most
+        fits = process.own_mb <= max_mb
         table.add_row(
             f"  {process.name}",
             f"{process.cpu_ms:.3f}",
             f"{100 * process.cpu_ms / total:.0f} %",
             number(process.resident_mb) if process.resident_mb else "",
             number(process.own_mb) if process.own_mb else "",
-            Text("met" if fits else f"≤ {most:.0f}", style="green" if fits else "red")
+            Text("met" if fits else f"≤ {max_mb:.0f}", style="green" if fits else "red")
             if process.own_mb
             else "",
         )
@@ -158,7 +158,7 @@ def of_processes(run: Run) -> Table:
 
 
 def of_statements(run: Run) -> Table:
-    """One line per thing that talks to the database."""
+    """Return the table of statements, with a line per operation."""
     table = _titled("statements, by size", show_header=False)
     for line in run.statements:
         counts = ", ".join(f"{size}: {count}" for size, count in line.counts.items())

@@ -1,4 +1,4 @@
-"""A volunteer's computer as the server sees it: a key, and requests as bytes."""
+"""Simulated computers of volunteers: an account key, and requests as bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from scheduler.boinc.wire import messages, requests
 from scheduler.models import Account, Host
 from scheduler.people import accounts
 
-#: What a stock client's request is long, with a handful of projects behind it.
+#: The size of a request of a stock client that is attached to several projects.
 REQUEST_BYTES = 7000
-#: Where a template's gaps are, as the load generator wants them: bytes that no XML contains.
+#: The gaps of a template for the load generator: bytes that XML cannot contain.
 KEY, HOST, SEQUENCE, SECONDS, REPORTS = b"\1", b"\2", b"\3", b"\4", b"\5"
 NAME = b"\1"
 _STDERR = "<stderr_txt>\n" + "10:15:02 (4711): called boinc_finish(0)\n" * 8 + "</stderr_txt>\n"
 _REPORTED = re.compile(rb"<result>.*</result>\n?", re.DOTALL)
 _END = b"</scheduler_request>"
-#: How the gaps are written while the request is still one of words and numbers.
+#: Placeholders in the encoded request, which are replaced by the gaps.
 _GAPS = {
     b"@KEY@": KEY,
     b"@HOST@": HOST,
@@ -42,10 +42,10 @@ class Volunteer:
     rpc_seqno: int = 0
 
     def request(self, *, report: Sequence[bytes] = (), results_wanted: int = 0) -> bytes:
-        """The next request: reports some results and asks for so many."""
+        """Return the next request, which reports results and requests `results_wanted`."""
         self.rpc_seqno += 1
         request, reported = templates()
-        # A client gets results while it still wants seconds: half a result too few is right.
+        # The server sends results while seconds are left: request half a result less.
         seconds = max(0.0, results_wanted - 0.5) * RESULT_SECONDS
         gaps = {
             KEY: self.key.encode(),
@@ -61,32 +61,32 @@ class Volunteer:
 
 @cache
 def templates() -> tuple[bytes, bytes]:
-    """A request with gaps, and what it says of one reported result, whose name is a gap."""
+    """Return a request with gaps, and its element of a reported result, whose name is a gap."""
     whole = requests.encode_request(_request())
-    found = _REPORTED.search(whole)
-    if found is None:
+    match = _REPORTED.search(whole)
+    if match is None:
         raise AssertionError("A request that reports a result has no <result>.")
-    head = whole[: found.start()] + REPORTS + whole[found.end() :]
+    head = whole[: match.start()] + REPORTS + whole[match.end() :]
     for words, gap in _GAPS.items():
         head = head.replace(words, gap)
     padding = max(0, REQUEST_BYTES - len(whole))
     lines = (b"1790000000.0 power_on\n" * 400)[:padding]
     log = b"<time_stats_log>\n%b</time_stats_log>\n" % lines if padding else b""
-    return head.replace(_END, log + _END), found[0].replace(b"@NAME@", NAME)
+    return head.replace(_END, log + _END), match[0].replace(b"@NAME@", NAME)
 
 
 def volunteers(number: int) -> list[Volunteer]:
-    """So many new computers, an account each, known to the server."""
+    """Create computers, each with an account, in the database."""
     now = timezone.now()
-    made = []
+    new_volunteers = []
     for _ in range(number):
         email = f"loud{Host.objects.count()}@example.org"
         digest = accounts.password_digest(email=email, password="bench")
         key = accounts.create_account(email=email, passwd_hash=digest, name="bench", now=now).key
         account = Account.objects.get(email=email)
         host = Host.objects.create(account=account, created_at=now, rpc_at=now)
-        made.append(Volunteer(key, host.pk))
-    return made
+        new_volunteers.append(Volunteer(key, host.pk))
+    return new_volunteers
 
 
 def _request() -> messages.SchedulerRequest:
@@ -124,7 +124,7 @@ def _request() -> messages.SchedulerRequest:
             messages.ReportedResult(
                 name="@NAME@",
                 state=5,
-                # As long as was estimated: what is learned of a host changes nothing.
+                # As long as estimated, so that the statistics of a host change no estimate.
                 final_cpu_time=RESULT_SECONDS,
                 final_elapsed_time=RESULT_SECONDS,
                 platform=PLATFORM,

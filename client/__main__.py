@@ -1,4 +1,4 @@
-"""Lets `python client ...` run the volunteer from a checkout."""
+"""Runs the volunteer client from a checkout: `python client ...`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The motion: what moves work along, one module per daemon, one loop, two drivers."""
+"""The daemons that process work: one module each, one loop, two drivers."""

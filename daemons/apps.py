@@ -1,4 +1,4 @@
-"""Tells Django what the daemons are called."""
+"""The Django app configuration of the daemons."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from django.utils import timezone
 
 
 class DaemonsConfig(AppConfig):
-    """What moves work along."""
-
     name = "daemons"
     verbose_name = "Daemons"
 
     def ready(self) -> None:
-        """Give the ledger its days from the first move on, not from the purger's first pass."""
+        """Create the ledger's partitions after migrations, before the purger's first pass."""
         # Django sends the signal only for apps with models: the ledger is the scheduler's.
         post_migrate.connect(_tend_ledger, sender=apps.get_app_config("scheduler"))
 
 
 def _tend_ledger(**_signal: object) -> None:
-    from daemons import purger  # noqa: PLC0415  models are complete only now
+    from daemons import purger  # noqa: PLC0415  models are loaded only now
 
     purger.tend_ledger(now=timezone.now())

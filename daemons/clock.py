@@ -1,8 +1,8 @@
-"""The clock of a daemon that gives up on what is late: it notices when it is set.
+"""A clock for the daemon that enforces deadlines; it detects clock changes.
 
-Seconds that nobody can set are counted beside it.  A clock that is set forward is an outage: nobody
-had the time that it shows to have passed.  One that is set back would have all that is due wait
-until it has caught up: that is woken anew.
+The system clock is compared with the monotonic clock.  A clock that was set forward counts as an
+outage: volunteers did not have the time that seems to have passed.  After a clock was set back, due
+workunits would wait until it has caught up: they are made due at the new time.
 """
 
 from __future__ import annotations
@@ -23,42 +23,43 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: The daemon that watches the clock for all of them.
+#: The daemon that watches the clock on behalf of all.
 WATCHER: Final = "timeout_checker"
-#: A clock that is earlier by so much than it should be has been set back; others are adjusted.
+#: A clock that is behind by more than this was set back; smaller differences are adjustments.
 STEP_BACK: Final = timedelta(seconds=5)
-#: What others did by the later clock after we read it last.
-SINCE: Final = timedelta(minutes=1)
-#: A pass that began before goes by the later clock until it ends: we look again after so many
-#: seconds, then after twice that, until the clock has caught up.
-LOOK_AGAIN: Final = 2.0
+#: Covers what other processes scheduled by the later clock after this one last read it.
+MARGIN: Final = timedelta(minutes=1)
+#: A pass that began before the change uses the later clock until it ends.  So workunits are woken
+#: again after this many seconds, then after twice as long each time, until the clock has caught up.
+WAKE_INTERVAL_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
 class WatchedClock:
-    """Reads a clock, and acts before it says the time if that has been set.
+    """Reads a clock, and handles a change of it before returning the time.
 
-    `seconds` counts real time.  May raise what the database does, and then acts the next time.
+    `seconds` is a monotonic clock.  A call may raise database errors; the next call then tries
+    again.
     """
 
     read: Callable[[], datetime]
     seconds: Callable[[], float] = monotonic
     _before: tuple[datetime, float] | None = None
     _ahead: datetime | None = None
-    _pause: float = LOOK_AGAIN
+    _pause: float = WAKE_INTERVAL_SECONDS
     _look_at: float = 0.0
 
     def __call__(self) -> datetime:
-        """The time, once all that is due knows it."""
+        """Return the time, once deadlines and due workunits are adjusted to it."""
         now, second = self.read(), self.seconds()
         if self._before is not None:
             expected = self._before[0] + timedelta(seconds=second - self._before[1])
             if now - expected > settings.PROJECT.outage_after:
                 set_forward(expected, now)
             elif expected - now > STEP_BACK:
-                log.warning("clock set back", extra={"seconds": _seconds(expected - now)})
-                self._ahead = max(expected + SINCE, self._ahead or expected)
-                self._pause, self._look_at = LOOK_AGAIN, second
+                log.warning("clock_set_back", extra={"seconds": _seconds(expected - now)})
+                self._ahead = max(expected + MARGIN, self._ahead or expected)
+                self._pause, self._look_at = WAKE_INTERVAL_SECONDS, second
         if self._ahead is not None and second >= self._look_at:
             wake(self._ahead, now)
             self._pause, self._look_at = 2 * self._pause, second + self._pause
@@ -68,13 +69,13 @@ class WatchedClock:
 
 
 def set_forward(expected: datetime, now: datetime) -> None:
-    """Have deadlines moved by what the clock jumped over, before anything is given up."""
-    log.warning("clock set forward", extra={"seconds": _seconds(now - expected)})
+    """Record the jump as an outage, so that deadlines move before any result times out."""
+    log.warning("clock_set_forward", extra={"seconds": _seconds(now - expected)})
     outages.add(expected, now, reason="the clock was set forward", now=now)
 
 
 def wake(ahead: datetime, now: datetime) -> int:
-    """Wake at once what was due by a clock that was ahead; how many."""
+    """Make workunits due now that were due between `now` and `ahead`; return how many."""
     return sql.execute("wake_after_step_back", {"now": now, "was": ahead}, "daemons.sql")
 
 
@@ -84,5 +85,5 @@ def _seconds(span: timedelta) -> int:
 
 @cache
 def clock_of(daemon: str) -> Callable[[], datetime]:
-    """The clock of a daemon, the same for all its passes in this process."""
+    """Return the clock of a daemon, the same for all its passes in this process."""
     return WatchedClock(timezone.now) if daemon == WATCHER else timezone.now

@@ -1,9 +1,9 @@
-"""Deletes the files that the law says nobody needs.
+"""Deletes files that are no longer needed.
 
 Outputs belong to one result: they are unlinked, then the result is settled.  Inputs are shared: a
-workunit drops its references, a file without references is doomed (no submission finds it again),
-then unlinked, then its row dropped, and then the workunit is settled.  Every step may be repeated,
-so no lease is needed.
+workunit drops its references, a file without references is marked for deletion (submissions no
+longer find it), then unlinked, then its row is dropped, and then the workunit is settled.  Every
+step may be repeated, so no lease is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.results.facts import output_name
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: When what could not be deleted is tried again.
+#: The delay before a failed deletion is retried.
 RETRY_AFTER = timedelta(hours=1)
 
 _OUTPUT_SOURCES = list(sources(Axis.RESULT_FILES, FileDeleteState.DONE))
@@ -32,16 +32,16 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Delete outputs, drop references to inputs, delete files that nobody refers to."""
+    """Delete outputs, drop references to inputs, delete unreferenced files."""
     share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
     outputs = _delete_outputs(share, now=now)
     inputs = _delete_inputs(share, now=now)
-    doomed = _delete_doomed(share, now=now)
+    marked = _delete_marked(share, now=now)
     return Tally(
         noun="rows",
-        seen=outputs.seen + inputs.seen + doomed.seen,
-        counts=dict(Counter(outputs.counts) + Counter(inputs.counts) + Counter(doomed.counts)),
-        more=outputs.more or inputs.more or doomed.more,
+        seen=outputs.seen + inputs.seen + marked.seen,
+        counts=dict(Counter(outputs.counts) + Counter(inputs.counts) + Counter(marked.counts)),
+        more=outputs.more or inputs.more or marked.more,
     )
 
 
@@ -58,7 +58,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     }
     kept = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
     for result_id, reason in kept.items():
-        log.error("could not delete outputs", extra={"result_id": result_id, "reason": reason})
+        log.error("output_deletion_failed", extra={"result_id": result_id, "reason": reason})
     facts = _outcomes(rows, kept, now=now) | {
         "workunit_ids": [row["workunit_id"] for row in rows],
         "received_ats": [row["received_at"] for row in rows],
@@ -70,7 +70,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     return Tally(
         seen=len(rows),
         counts={"results rid of outputs": done, "results kept by an error": len(kept)},
-        # Rows that were locked come again; only if some were settled is it worth while at once.
+        # Locked rows are read again in the next pass: it follows at once only if some were settled.
         more=len(rows) >= limit and bool(settled),
     )
 
@@ -78,7 +78,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
 def _outcomes(
     rows: Sequence[Mapping[str, Any]], failed: Container[int], *, now: datetime
 ) -> dict[str, Any]:
-    """Return the values with which rows are settled: DONE, or ERROR and tried again later."""
+    """Return the parameters that settle rows as DONE, or as ERROR with a time to retry."""
     return {
         "now": now,
         "ids": [row["id"] for row in rows],
@@ -96,12 +96,12 @@ def _outcomes(
 
 
 def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Drop workunits' references to inputs, unlink those without others, settle the workunits.
+    """Drop workunits' references to inputs, unlink unreferenced inputs, settle the workunits.
 
-    A workunit stays READY until its files are gone from disk, and is an ERROR while one cannot be
-    deleted.  A file that something else refers to is left to the last that drops its reference.
+    A workunit stays READY until its files are deleted from disk, and is in ERROR while one cannot
+    be deleted.  A file with other references is deleted when the last of them is dropped.
     """
-    rows, doomed = _drop_references(share, now=now)
+    rows, marked_count = _drop_references(share, now=now)
     if not rows:
         return Tally()
     files = sql.fetch("read_doomed_inputs", {"workunit_ids": [row["id"] for row in rows]}, PACKAGE)
@@ -118,7 +118,7 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
         counts={
             "workunits rid of inputs": done,
             "workunits with inputs kept by an error": len(failed),
-            "files doomed": doomed,
+            "files marked for deletion": marked_count,
             "files deleted": deleted,
             "files kept by an error": len(kept),
         },
@@ -127,9 +127,9 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
 
 
 def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict[str, Any]], int]:
-    """Return the workunits that need no inputs any more, and how many files were doomed.
+    """Return the workunits that no longer need inputs, and how many files were marked for deletion.
 
-    A workunit whose references were dropped before is among them until it is DONE.
+    A workunit whose references were dropped in an earlier pass is returned until it is DONE.
     """
     with transaction.atomic():
         rows = sql.fetch("lock_deletable_inputs", {**share, "sources": _INPUT_SOURCES}, PACKAGE)
@@ -138,14 +138,14 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
         workunits = {"workunit_ids": [row["id"] for row in rows]}
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
-        doomed = sql.execute(
+        marked_count = sql.execute(
             "files/doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
-    return rows, doomed
+    return rows, marked_count
 
 
-def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Unlink doomed files that no workunit above has brought: of versions, holds and requests."""
+def _delete_marked(share: dict[str, Any], *, now: datetime) -> Tally:
+    """Unlink the other files that are marked for deletion: of versions, holds and requests."""
     rows = sql.fetch("read_doomed_files", share, PACKAGE)
     if not rows:
         return Tally()
@@ -158,17 +158,17 @@ def _delete_doomed(share: dict[str, Any], *, now: datetime) -> Tally:
 
 
 def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str, str]]:
-    """Unlink doomed files and drop their rows; return how many, and name -> error of the others."""
+    """Unlink marked files and drop their rows; return the count, and errors by file name."""
     if not ids:
         return 0, {}
     kept = storage.delete_downloads(list(ids))
-    # A store that is away gives one reason for all.
+    # An unreachable store gives the same reason for all files: log it once.
     by_reason: dict[str, list[str]] = {}
     for name, reason in kept.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        said = {"file": names[0], "others": len(names) - 1, "reason": reason}
-        log.error("could not delete file", extra=said)
+        extra = {"file": names[0], "others": len(names) - 1, "reason": reason}
+        log.error("file_deletion_failed", extra=extra)
     dropped = sql.fetch(
         "drop_doomed_files",
         {

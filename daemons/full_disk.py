@@ -1,4 +1,4 @@
-"""Says that the disk is full when that begins, and that it has room when it has."""
+"""Logs when the disk becomes full, and when it has room again."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from time import monotonic
 
 log = logging.getLogger(__name__)
 
-#: How soon a disk that stays full is spoken of again; seconds.
-AGAIN_AFTER = 3600.0
+#: How often a disk that stays full is logged; seconds.
+LOG_INTERVAL_SECONDS = 3600.0
 
 
 class FullDisk:
-    """What one process knows of it: the apps whose answers found no room and still wait."""
+    """The full disk as one process met it: the ids of apps whose workunits still wait for room."""
 
     def __init__(self) -> None:
         self._apps: set[int] = set()
-        self._began = self._said_at = 0.0
+        self._began = self._logged_at = 0.0
         self._put_off = 0
 
-    def meets(self, apps: Collection[int], *, workunits: int, reason: str) -> None:
-        """So many workunits of these apps (ids) were put off, for there was no room."""
+    def record_full(self, apps: Collection[int], *, workunits: int, reason: str) -> None:
+        """Record that `workunits` of the apps with these ids were put off for lack of room."""
         moment = monotonic()
         if not self._apps:
             self._began, self._put_off = moment, 0
-        if not self._apps or moment - self._said_at >= AGAIN_AFTER:
-            log.error("disk is full", extra={"workunits": workunits, "reason": reason})
-            self._said_at = moment
+        if not self._apps or moment - self._logged_at >= LOG_INTERVAL_SECONDS:
+            log.error("disk_full", extra={"workunits": workunits, "reason": reason})
+            self._logged_at = moment
         self._apps.update(apps)
         self._put_off += workunits
 
-    def leaves(self, apps: Collection[int]) -> None:
-        """Answers of these apps (ids) were kept, and none of theirs was put off."""
+    def record_kept(self, apps: Collection[int]) -> None:
+        """Record that files of the apps with these ids were kept, and none was put off."""
         if self._apps and self._apps.issubset(apps):
             seconds = round(monotonic() - self._began, 3)
-            log.info("disk has room", extra={"seconds": seconds, "put_off": self._put_off})
+            log.info("disk_has_room", extra={"seconds": seconds, "put_off": self._put_off})
         self._apps.difference_update(apps)

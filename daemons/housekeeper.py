@@ -1,8 +1,8 @@
-"""Does what is due now and then: averages fade, scales are set, leftovers go.
+"""Runs periodic chores: decays averages, sets scales, drops expired rows.
 
-Each chore has its own interval.  When it was last done is remembered in table ``heartbeat``: of
-several housekeepers at once one claims it.  A chore that fails is tried again soon, and keeps none
-of the others from being done; one that a crash cut short catches up the next time.
+Each chore has its own interval.  The table ``heartbeat`` records when it was last done; of several
+concurrent housekeepers, one claims it.  A chore that fails is retried soon and does not stop the
+others.  A chore that a crash interrupted catches up the next time.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ SOON = timedelta(seconds=15)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-#: When a chore that failed is tried again.
+#: The delay before a failed chore is retried.
 RETRY_AFTER = timedelta(minutes=5)
-#: A recent average below this is nothing, and is not touched again.
-NOTHING = 1e-6
-#: Reasons of refusals are kept for so long: until then they may prove a workunit unsendable.
+#: A recent average below this is set to 0 and not updated again.
+NEGLIGIBLE = 1e-6
+#: How long refusals are kept: until then they can prove a workunit unsendable.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
-#: A program repeats a request within minutes, or when its weekend is over.
+#: A program repeats a request within minutes, or after a weekend.
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
-#: So many results must have taught a host's speed before the census counts it.
+#: The number of results that a host's measured speed needs before the census counts the host.
 MIN_SPEED_SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something to be done every so often; says of how many rows it was done, and what."""
+    """A periodic chore: its interval, the name of its count, and the function that does it."""
 
     name: str
     every: timedelta
@@ -57,12 +57,12 @@ class Chore:
 
     @property
     def heartbeat(self) -> str:
-        """The name under which it is remembered when it was done."""
+        """Return the name of its row in table ``heartbeat``."""
         return f"chore {self.name}"
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:  # noqa: ARG001  claims
-    """Do every chore that is due, `limit` rows per statement."""
+    """Run every chore that is due, with at most `limit` rows per statement."""
     counts: dict[str, int] = {}
     for chore in CHORES:
         if _claim(chore, now):
@@ -82,7 +82,7 @@ def _do(chore: Chore, now: datetime, limit: int) -> int:
         _put_off(chore, now)
         raise
     except Exception:
-        log.exception("chore failed", extra={"chore": chore.name})
+        log.exception("chore_failed", extra={"chore": chore.name})
         _put_off(chore, now)
         return 0
 
@@ -96,7 +96,7 @@ def _put_off(chore: Chore, now: datetime) -> None:
 
 
 def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timedelta) -> int:
-    """Repeat a statement, which walks up the ids, until it finds less than a batch."""
+    """Repeat a statement in ascending ids until it changes less than a batch; return the total."""
     after, total = 0, 0
     while True:
         params = {
@@ -104,7 +104,7 @@ def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timede
             "before": now - older_than,
             "after": after,
             "limit": limit,
-            "nothing": NOTHING,
+            "nothing": NEGLIGIBLE,
             "half_life": HALF_LIFE_SECONDS,
         }
         [row] = sql.fetch(statement, params, PACKAGE)
@@ -118,8 +118,8 @@ def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timede
 # Recent averages
 
 
-def _fade(statement: str, now: datetime, limit: int) -> int:
-    """Let averages fade that no grant brought up to date for a day (PROTOCOL 9.6)."""
+def _decay(statement: str, now: datetime, limit: int) -> int:
+    """Decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
     return _in_batches(statement, now, limit, older_than=DAY)
 
 
@@ -127,7 +127,7 @@ def _fade(statement: str, now: datetime, limit: int) -> int:
 
 
 def scale_versions(_now: datetime, _limit: int) -> int:
-    """Set the scales of app versions, and what each app's results really cost (PROTOCOL 9.6)."""
+    """Set the scales of app versions and the measured cost of each app (PROTOCOL 9.6)."""
     by_app: dict[int, list[VersionAverage]] = {}
     for row in sql.fetch("read_version_averages", {}, PACKAGE):
         by_app.setdefault(row.pop("app_id"), []).append(VersionAverage(**row))
@@ -155,10 +155,10 @@ def take_census(_now: datetime, _limit: int) -> int:
     """Divide each app's hosts by speed into as many classes as its work has sizes."""
     changed = 0
     for app in sql.fetch("read_sized_apps", {}, PACKAGE):
-        known = {"app_id": app["id"], "samples": MIN_SPEED_SAMPLES}
-        speeds = [row["speed"] for row in sql.fetch("read_host_speeds", known, PACKAGE)]
+        filters = {"app_id": app["id"], "samples": MIN_SPEED_SAMPLES}
+        speeds = [row["speed"] for row in sql.fetch("read_host_speeds", filters, PACKAGE)]
         bounds = boundaries(speeds, app["n_size_classes"])
-        # With too few hosts to divide, what the operator or an earlier census said stays.
+        # With too few hosts to divide, the bounds of the operator or an earlier census stay.
         if bounds and bounds != app["size_bounds"]:
             params = {"app_id": app["id"], "bounds": bounds}
             changed += sql.execute("set_size_bounds", params, PACKAGE)
@@ -169,7 +169,7 @@ def take_census(_now: datetime, _limit: int) -> int:
 
 
 def expire_batches(now: datetime, _limit: int) -> int:
-    """Give up batches whose time is over."""
+    """End batches whose expiry has passed."""
     return batches.expire(now=now)
 
 
@@ -178,18 +178,18 @@ def complete_batches(now: datetime, _limit: int) -> int:
     return batches.complete(now=now)
 
 
-def let_followers_go(now: datetime, _limit: int) -> int:
-    """Let batches go, or fail, that follow one which is over."""
+def release_followers(now: datetime, _limit: int) -> int:
+    """Release, or fail, the batches that follow a batch that is over."""
     return followers.settle(now=now)
 
 
-def hurry_tails_on(now: datetime, _limit: int) -> int:
-    """Hurry on what is left of batches that are nearly done."""
+def accelerate_tails(now: datetime, _limit: int) -> int:
+    """Accelerate the remaining workunits of batches that are nearly done."""
     return tails.accelerate(now=now)
 
 
 def finish_batches(now: datetime, _limit: int) -> int:
-    """Go on where an abort or a retirement was cut short."""
+    """Resume aborts and retirements that were interrupted."""
     return batches.finish(now=now)
 
 
@@ -197,9 +197,9 @@ def finish_batches(now: datetime, _limit: int) -> int:
 
 
 def delete_antiques(now: datetime, _limit: int) -> int:
-    """Delete files that no row knows any more."""
-    found = antiques.delete_antique_files(now)
-    return found.uploads.files + found.downloads.files
+    """Delete old files without a row in the database."""
+    deleted = antiques.delete_antique_files(now)
+    return deleted.uploads.files + deleted.downloads.files
 
 
 def _drop(statement: str, kept_for: timedelta, now: datetime, limit: int) -> int:
@@ -212,25 +212,25 @@ def drop_audit_entries(now: datetime, limit: int) -> int:
 
 
 def drop_login_networks(now: datetime, limit: int) -> int:
-    """Delete networks from which accounts have not logged in for long."""
+    """Drop networks from which an account has not logged in for `login_network_kept`."""
     return _drop("drop_old_login_networks", settings.PROJECT.login_network_kept, now, limit)
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
-    """Write the files that statistics sites read, in the folder of `/stats/`; changes no row."""
+    """Write the files for statistics sites to the folder of `/stats/`; changes no row."""
     statistics.export(storage.statistics_folder(), now=now)
     return 0
 
 
 CHORES: tuple[Chore, ...] = (
-    Chore("fade hosts", DAY, "averages faded", partial(_fade, "fade_hosts")),
-    Chore("fade accounts", DAY, "averages faded", partial(_fade, "fade_accounts")),
-    Chore("fade accounts by app", DAY, "averages faded", partial(_fade, "fade_account_apps")),
-    Chore("fade teams", DAY, "averages faded", partial(_fade, "fade_teams")),
+    Chore("fade hosts", DAY, "averages faded", partial(_decay, "fade_hosts")),
+    Chore("fade accounts", DAY, "averages faded", partial(_decay, "fade_accounts")),
+    Chore("fade accounts by app", DAY, "averages faded", partial(_decay, "fade_account_apps")),
+    Chore("fade teams", DAY, "averages faded", partial(_decay, "fade_teams")),
     Chore("expire batches", MINUTE, "batches expired", expire_batches),
     Chore("complete batches", SOON, "batches completed", complete_batches),
-    Chore("batches that follow", SOON, "workunits let go", let_followers_go),
-    Chore("tails of batches", MINUTE, "workunits hurried on", hurry_tails_on),
+    Chore("batches that follow", SOON, "workunits released", release_followers),
+    Chore("tails of batches", MINUTE, "workunits accelerated", accelerate_tails),
     Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
@@ -263,7 +263,12 @@ CHORES: tuple[Chore, ...] = (
         partial(_drop, "drop_orphaned_trickles_down", DAY),
     ),
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
-    Chore("unused files", DAY, "unused files doomed", unused_files.doom_forgotten),
+    Chore(
+        "unused files",
+        DAY,
+        "unused files marked for deletion",
+        unused_files.mark_forgotten_for_deletion,
+    ),
     Chore("antique files", DAY, "antique files deleted", delete_antiques),
     Chore(
         "empty throttle buckets",

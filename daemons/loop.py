@@ -1,10 +1,10 @@
-"""The one loop that drives every daemon: pass after pass, until told to stop.
+"""The loop that drives every daemon: pass after pass, until it is stopped.
 
-A signal lets the pass finish.  After a full batch the next pass follows at once; after one that did
-less, in a moment, for the next batch to be fuller.  An idle daemon looks again after 20 ms, then
-after twice that, up to the daemon's pause, and as soon as its bell rings: whoever makes work for it
-rings (`wakes`).  What the database or the network breaks is said once and tried again, with a
-growing pause.
+A signal lets the current pass finish.  After a full batch the next pass follows at once; after a
+smaller one it follows after a short gap, so that the next batch is fuller.  An idle daemon polls
+after 20 ms, then after twice as long each time, up to the daemon's pause, and at once when its bell
+rings: the process that makes work for it rings (`wakes`).  A failure of the database is logged once
+and retried with growing back-off.
 """
 
 from __future__ import annotations
@@ -35,45 +35,46 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The first pause of an idle daemon, and of one whose database is away; seconds.
+#: The first pause of an idle daemon; seconds.
 FIRST_PAUSE = 0.02
-#: The longest pause after a pass that did something and was not full, and how often longer than
-#: the pass itself it may be: many small batches cost more than a few large ones.
-LONGEST_GAP = 0.32
-GAP_PER_PASS = 8.0
+#: The longest gap after a pass that changed something and was not full (seconds), and its longest
+#: ratio to the pass: many small batches cost more than a few large ones.
+MAX_GAP_SECONDS = 0.32
+MAX_GAP_PER_PASS = 8.0
+#: The first and the longest pause after a failed pass; seconds.
 FIRST_BACK_OFF = 1.0
-LONGEST_BACK_OFF = 60.0
-#: How often at most the sign of life is renewed; seconds.
-SIGN_OF_LIFE_EVERY = 5.0
+MAX_BACK_OFF = 60.0
+#: The minimum interval between updates of the alive file; seconds.
+ALIVE_INTERVAL_SECONDS = 5.0
 
 
 class StopSign:
-    """Says when to stop; unlike `threading.Event` it may be set by a signal handler at any moment.
+    """A stop flag that, unlike `threading.Event`, a signal handler may set at any moment.
 
-    An Event that is set while its own thread is about to wait for it waits for itself for ever; a
-    byte in a pipe does not, and can be waited for together with a bell.
+    An Event deadlocks if it is set by a signal handler while its own thread is about to wait for
+    it.  A byte in a pipe does not, and can be waited for together with a bell.
     """
 
     def __init__(self) -> None:
         self._is_set = False
-        self._hearing, self._saying = os.pipe()
-        os.set_blocking(self._saying, False)
-        finalize(self, _close, self._hearing, self._saying)
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        finalize(self, _close, self._reader, self._writer)
 
     def set(self) -> None:
-        """Stop, and end the waiting."""
+        """Set the flag and end a wait."""
         self._is_set = True
         with suppress(BlockingIOError):
-            os.write(self._saying, b"!")
+            os.write(self._writer, b"!")
 
     def is_set(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return self._is_set
 
     def wait(self, seconds: float, bell: wakeups.Bell | None = None) -> bool:
-        """Wait so long, or until it is set or the bell rings; whether to stop."""
+        """Wait for at most `seconds`, until it is set or the bell rings; return whether to stop."""
         if not self._is_set:
-            wakeups.wait(seconds, self._hearing, *([bell.fileno()] if bell else []))
+            wakeups.wait(seconds, self._reader, *([bell.fileno()] if bell else []))
         return self._is_set
 
 
@@ -83,15 +84,15 @@ def _close(*descriptors: int) -> None:
 
 
 class Pass(Protocol):
-    """One pass of a daemon; claims what it works on, so that any number may run at once."""
+    """One pass of a daemon; it claims its rows, so any number of passes may run at once."""
 
     def __call__(self, *, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-        """Do at most `limit` rows' worth of work and say what was done."""
+        """Process at most `limit` rows and return what was done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A pass and its habits: rows per batch, the longest pause in seconds, and what it is for."""
+    """A daemon: its pass, rows per batch, longest pause in seconds, and a summary for `--help`."""
 
     name: str
     run_pass: Pass
@@ -102,7 +103,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How a daemon is driven: the clock, the stop sign, and the command line's wishes."""
+    """How a daemon is driven: the clock, the stop sign, and the options of the command line."""
 
     clock: Callable[[], datetime]
     stop: StopSign
@@ -111,7 +112,7 @@ class Drive:
     shard: Shard = WHOLE
 
     def run_pass(self, daemon: Daemon) -> Tally:
-        """Make one pass, and wake those to whom it gave work."""
+        """Make one pass, and wake the daemons that have work because of it."""
         plans.renew()
         tally = daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
         if tally.changed:
@@ -121,19 +122,19 @@ class Drive:
 
 @dataclass(slots=True)
 class Rhythm:
-    """How long to wait after a pass: little when there is work, ever longer when there is none."""
+    """The pauses between passes: short after work, else doubled up to `longest` seconds."""
 
     longest: float
     pause: float = FIRST_PAUSE
     gap: float = FIRST_PAUSE
 
     def after(self, tally: Tally, *, took: float) -> tuple[float, bool]:
-        """Seconds to wait after a pass that took so many, and whether a bell ends the waiting."""
+        """Return the seconds to wait after a pass, and whether a bell may end the wait."""
         if tally.more:
             return 0.0, False
         if tally.changed:
-            wait = min(self.gap, self.longest, max(FIRST_PAUSE, GAP_PER_PASS * took))
-            self.pause, self.gap = FIRST_PAUSE, min(2 * self.gap, LONGEST_GAP)
+            wait = min(self.gap, self.longest, max(FIRST_PAUSE, MAX_GAP_PER_PASS * took))
+            self.pause, self.gap = FIRST_PAUSE, min(2 * self.gap, MAX_GAP_SECONDS)
             return wait, False
         wait = min(self.pause, self.longest)
         self.pause, self.gap = min(2 * self.pause, self.longest), FIRST_PAUSE
@@ -141,58 +142,58 @@ class Rhythm:
 
 
 def run(daemon: Daemon, drive: Drive) -> None:
-    """Make passes until `drive.stop` is set; never raises for what may heal."""
+    """Make passes until `drive.stop` is set; a failed pass is logged and retried."""
     rhythm, back_off = Rhythm(drive.pause), FIRST_BACK_OFF
-    alive = _SignOfLife(daemon.name)
+    alive = _AliveFile(daemon.name)
     with wakeups.Bell(daemon.name) as bell:
         while not drive.stop.is_set():
             if _waits_for_maintenance(daemon, drive):
                 continue
-            # What rings from now on may be overlooked by this pass, and makes another one.
+            # A ring from now on may be for rows that this pass misses: it causes another pass.
             bell.silence()
             began = monotonic()
             tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
             if tally is None:
                 drive.stop.wait(back_off)
-                back_off = min(2 * back_off, LONGEST_BACK_OFF)
+                back_off = min(2 * back_off, MAX_BACK_OFF)
                 continue
             if back_off > FIRST_BACK_OFF:
-                log.info("daemon recovered", extra={"daemon": daemon.name})
+                log.info("daemon_recovered", extra={"daemon": daemon.name})
             back_off = FIRST_BACK_OFF
-            alive.show(bell)
+            alive.touch(bell)
             seconds, is_rung = rhythm.after(tally, took=monotonic() - began)
             if seconds:
                 drive.stop.wait(seconds, bell if is_rung else None)
 
 
 def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
-    """Wait while maintenance stops the daemons; said once when it begins and once at its end."""
+    """Wait while maintenance stops the daemons; return whether it did.  Logs begin and end."""
     if not maintenance.stops_daemons():
         return False
-    log.info("daemon paused", extra={"daemon": daemon.name})
+    log.info("daemon_paused", extra={"daemon": daemon.name})
     while maintenance.stops_daemons() and not drive.stop.is_set():
         drive.stop.wait(drive.pause)
     if not drive.stop.is_set():
-        log.info("daemon resumed", extra={"daemon": daemon.name})
+        log.info("daemon_resumed", extra={"daemon": daemon.name})
     return True
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:
-    """Make passes until one comes back short; the sum of what they did, and a sign of life."""
+    """Make passes until a batch is not full; return their sum, and touch the alive file."""
     total = drive.run_pass(daemon)
     while total.more and not drive.stop.is_set():
         total += drive.run_pass(daemon)
-    _SignOfLife(daemon.name).show()
+    _AliveFile(daemon.name).touch()
     return total
 
 
 @contextmanager
-def stopping_on_signals(stop: StopSign, say: Callable[[str], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM set `stop` and say that the pass is finished first."""
+def stopping_on_signals(stop: StopSign, write: Callable[[str], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM set `stop` and write that the current pass finishes first."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if not stop.is_set():
-            say("finishing...")
+            write("finishing...")
         stop.set()
 
     before = {
@@ -210,21 +211,21 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
     try:
         tally = drive.run_pass(daemon)
     except DatabaseError as error:
-        # One line when it begins; the same trouble every few seconds says nothing new.
+        # Logged once when it begins: repeating it every few seconds adds no information.
         if not quiet:
             reason = " ".join(str(error).split())
-            log.error("database failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400 - one line
+            log.error("database_failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400 - one line
         connection.close()
         return None
     except Exception:
-        # A daemon outlives a bad row or plug-in: others may do the work that it cannot.
-        log.exception("pass failed", extra={"daemon": daemon.name})
+        # A bad row or plug-in must not end the daemon: later passes can process other rows.
+        log.exception("pass_failed", extra={"daemon": daemon.name})
         connection.close()
         return None
     if tally.changed:
         seconds = round(monotonic() - began, 3)
         log.info(
-            "pass",
+            "pass_finished",
             extra={
                 "daemon": daemon.name,
                 "seen": tally.seen,
@@ -235,22 +236,24 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
     return tally
 
 
-class _SignOfLife:
-    """A file whose age says when the daemon last finished a pass."""
+class _AliveFile:
+    """A file whose modification time is that of the daemon's last finished pass."""
 
     def __init__(self, name: str) -> None:
         self._path = settings.VAR_DIR / "run" / f"{name}.alive"
-        self._shown_at = 0.0
+        self._touched_at = 0.0
 
-    def show(self, bell: wakeups.Bell | None = None) -> None:
-        """Renew the file, now and then, and the bell's with it."""
-        if self._shown_at and monotonic() - self._shown_at < SIGN_OF_LIFE_EVERY:
+    def touch(self, bell: wakeups.Bell | None = None) -> None:
+        """Touch the file and show the bell, at most once per `ALIVE_INTERVAL_SECONDS`."""
+        if self._touched_at and monotonic() - self._touched_at < ALIVE_INTERVAL_SECONDS:
             return
-        self._shown_at = monotonic()
+        self._touched_at = monotonic()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.touch()
             if bell:
                 bell.show()
         except OSError as error:
-            log.warning("no sign of life", extra={"path": str(self._path), "reason": str(error)})
+            log.warning(
+                "alive_file_not_written", extra={"path": str(self._path), "reason": str(error)}
+            )

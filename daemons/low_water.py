@@ -1,10 +1,10 @@
-"""Remembers where a queue begins, so that passes need not walk over its past.
+"""Low-water marks of queues, so that passes do not scan finished rows.
 
-An index keeps an entry of a row that left a queue for as long as some transaction is open that may
-still see the row: a dump, a report, a forgotten `BEGIN`.  Until that ends, whoever reads the queue
-from its head walks over all that was done since.  So a process remembers up to where it has looked
-and begins there; what may have come behind its back it finds by looking from the head again, as
-often as that costs little of its time.
+An index keeps the entry of a row that left a queue for as long as an open transaction may still see
+the row: a dump, a report, a forgotten `BEGIN`.  Until that ends, a read from the head of the queue
+scans the entries of all rows that were finished since.  So each process remembers how far it has
+read and begins there.  Rows that were added before the mark are found by reading from the head
+again, as often as that takes little of its time.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from typing import Any, Generic, TypeVar
 Place = TypeVar("Place")
 Rows = list[Any]
 
-#: After a look from the head, none for so many times as long as it took: a twentieth of the time.
+#: After a read from the head, the next one waits for this many times its duration: reads from the
+#: head take at most a twentieth of the time.
 REST = 20
 
 
-class LowWater(Generic[Place]):
-    """Where one process begins to read one queue: at its head, or at the mark that it left."""
+class LowWaterMark(Generic[Place]):
+    """Where one process begins to read one queue: at its head, or at `mark`."""
 
     def __init__(self, head: Place) -> None:
         self._head = self.mark = head
-        self._rests_until = 0.0
+        self._next_full_read_at = 0.0
 
     def read(self, look: Callable[[Place], Rows]) -> Rows:
-        """Look from the mark or, if it is time for that or nothing is there, from the head."""
+        """Return `look(mark)`, or `look(head)` if that is empty or a read from the head is due."""
         began = monotonic()
-        if began < self._rests_until and (rows := look(self.mark)):
+        if began < self._next_full_read_at and (rows := look(self.mark)):
             return rows
         began = monotonic()
         rows = look(self._head)
         ended = monotonic()
-        self._rests_until = ended + REST * (ended - began)
+        self._next_full_read_at = ended + REST * (ended - began)
         return rows

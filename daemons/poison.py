@@ -1,7 +1,7 @@
-"""Counts how often science failed on a subject, and parks it in the end.
+"""Counts failures of science code by subject, and parks a subject after too many.
 
 A subject is a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app (GENERATE).  Claims
-leave parked subjects out; `manage.py parked` shows them, tries them again or gives them up.
+skip parked subjects; `manage.py parked` shows them, retries them or gives them up.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Stage = ScienceFailure.Stage
-#: So many transient failures weigh as much as one that is not.
+#: The number of transient failures that count as one permanent failure.
 TRANSIENT_WEIGHT = 10
-#: How much of a traceback is kept: its end, which says what happened; characters.
-LONGEST_ERROR = 16_000
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=10), timedelta(hours=1)
+#: The maximum length of a stored traceback; its end is kept, which names the error; characters.
+MAX_ERROR_LENGTH = 16_000
+FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How often a subject failed by now, and whether it is parked."""
+    """The number of failures of a subject so far, and whether it is parked."""
 
     failures: int
     transients: int
@@ -37,14 +37,14 @@ class Record:
 
     @property
     def wait(self) -> timedelta:
-        """How long it is left alone before the next try: twice as long after each failure."""
+        """Return the back-off before the next try: twice as long after each failure."""
         return wait_after(self.failures + self.transients)
 
 
 def wait_after(failures: int) -> timedelta:
-    """How long a subject waits after so many failures: 10 s, doubled each time, up to an hour."""
+    """Return the back-off after `failures` failures: 10 s, doubled each time, up to an hour."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, LONGEST_WAIT)
+    return min(FIRST_WAIT * doublings, MAX_WAIT)
 
 
 def record(
@@ -55,11 +55,11 @@ def record(
     now: datetime,
     transient: Collection[int] = (),
 ) -> dict[int, Record]:
-    """Count one more failure of each subject, in one statement; what each has come to.
+    """Count one more failure of each subject, in one statement; return their records by id.
 
-    `errors` says by subject what happened (the end of a traceback), `apps` whose science it was.
-    A subject is parked at its app's `max_science_failures`-th failure; the `transient` ones are
-    counted apart, and park it only after `TRANSIENT_WEIGHT` times as many.
+    `errors` maps the subject ids to error texts (tracebacks), `apps` maps them to app ids.  A
+    subject is parked at its app's `max_science_failures`-th failure.  Failures of the subjects in
+    `transient` are counted separately and park only after `TRANSIENT_WEIGHT` times as many.
     """
     if not errors:
         return {}
@@ -70,9 +70,9 @@ def record(
             "now": now,
             "stage": int(stage),
             "ids": ids,
-            "app_ids": [apps[one] for one in ids],
-            "errors": [_fit(errors[one]) for one in ids],
-            "transients": [one in transient for one in ids],
+            "app_ids": [apps[subject_id] for subject_id in ids],
+            "errors": [_storable(errors[subject_id]) for subject_id in ids],
+            "transients": [subject_id in transient for subject_id in ids],
             "weight": TRANSIENT_WEIGHT,
         },
         "daemons.sql",
@@ -80,13 +80,13 @@ def record(
     for row in rows:
         if row["parked_now"]:
             log.error(
-                "science parked",
+                "science_parked",
                 extra={
                     "stage": stage.label.lower(),
                     "id": row["subject_id"],
                     "app": row["app"],
                     "failures": row["failures"] + row["transients"],
-                    "hint": "manage.py parked shows its traceback and tries it again",
+                    "hint": "`manage.py parked show` has its traceback, `parked retry` tries again",
                 },
             )
     return {
@@ -103,18 +103,20 @@ def failed(
     now: datetime,
     transient: Collection[int] = (),
 ) -> set[int]:
-    """As `record`; only which of the subjects are parked now."""
+    """Do as `record`, and return only the ids of the subjects that are parked now."""
     records = record(stage, errors, apps, now=now, transient=transient)
-    return {one for one, its in records.items() if its.parked}
+    return {subject_id for subject_id, entry in records.items() if entry.parked}
 
 
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
-    """Forget the failures of subjects that went well after all."""
-    if wanted := sorted(ids):
-        sql.execute("forget_science_failures", {"stage": int(stage), "ids": wanted}, "daemons.sql")
+    """Delete the failures of subjects that have succeeded since."""
+    if subject_ids := sorted(ids):
+        sql.execute(
+            "forget_science_failures", {"stage": int(stage), "ids": subject_ids}, "daemons.sql"
+        )
 
 
-def _fit(error: str) -> str:
-    """Keep what PostgreSQL can keep, and the end of what is too long."""
+def _storable(error: str) -> str:
+    """Replace what PostgreSQL cannot store, and shorten the text to its end."""
     clean = error.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
-    return clean if len(clean) <= LONGEST_ERROR else "...\n" + clean[-LONGEST_ERROR:]
+    return clean if len(clean) <= MAX_ERROR_LENGTH else "...\n" + clean[-MAX_ERROR_LENGTH:]

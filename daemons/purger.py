@@ -1,8 +1,8 @@
-"""Archives finished workunits, drops their rows, keeps the ledger's days in order.
+"""Archives finished workunits, drops their rows, manages the ledger's partitions.
 
-Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are on
-disk for good before anything is dropped, and dropped if nobody woke them meanwhile.  A crash in
-between archives a workunit twice, never not at all.
+Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are
+synced to disk before any row is dropped, and dropped unless they were woken in the meantime.  After
+a crash in between, a workunit is archived twice; none is ever dropped without being archived.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
 from daemons import stories
-from daemons.low_water import LowWater
+from daemons.low_water import LowWaterMark
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 
@@ -24,17 +24,17 @@ log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
 LEASE = timedelta(minutes=10)
-#: How many workunits one transaction drops, for it to be short.
-DROPPED_AT_ONCE = 500
-#: How many days of the ledger are made before they begin.
+#: The number of workunits that one transaction drops, to keep it short.
+DROP_BATCH_SIZE = 500
+#: The number of days for which partitions of the ledger are created ahead.
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
-#: Where this process goes on, by its share of the work.
-_queues: dict[Shard, LowWater[int]] = {}
+#: The position in the queue, by shard.
+_queues: dict[Shard, LowWaterMark[int]] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Archive and drop what is finished; make and drop days of the ledger."""
+    """Archive and drop finished workunits; create and drop partitions of the ledger."""
     made, dropped = tend_ledger(now=now)
     claimed = _claim(now=now, limit=limit, shard=shard)
     purged = _purge(claimed, now=now) if claimed else 0
@@ -51,7 +51,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
-    queue = _queues.setdefault(shard, LowWater(0))
+    queue = _queues.setdefault(shard, LowWaterMark(0))
     params = {
         "now": now,
         "finished_before": now - settings.PROJECT.purge_after,
@@ -73,13 +73,13 @@ def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
     storage.append_archive(now.date(), stories.lines(sorted(tokens), now=now))
     ids = list(tokens)
     return sum(
-        _drop({id_: tokens[id_] for id_ in ids[start : start + DROPPED_AT_ONCE]})
-        for start in range(0, len(ids), DROPPED_AT_ONCE)
+        _drop({id_: tokens[id_] for id_ in ids[start : start + DROP_BATCH_SIZE]})
+        for start in range(0, len(ids), DROP_BATCH_SIZE)
     )
 
 
 def _drop(tokens: dict[int, int]) -> int:
-    """Drop archived workunits that are still ours, in a short transaction; how many."""
+    """Drop archived workunits whose lease token is unchanged; return how many."""
     with transaction.atomic():
         sql.execute("forget_plans", {}, PACKAGE)
         sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
@@ -94,12 +94,15 @@ def _drop(tokens: dict[int, int]) -> int:
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:
-    """Make the coming days' partitions, drop days older than every living workunit."""
+    """Create the coming days' partitions, drop days older than every existing workunit.
+
+    Returns how many were created and dropped.
+    """
     row = sql.fetch_one("read_ledger_days", {}, PACKAGE) or {}
     existing = set(row.get("partitions") or ())
     today = now.date()
-    wanted = [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
-    missing = [day for day in wanted if _partition(day) not in existing]
+    needed = [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
+    missing = [day for day in needed if _partition(day) not in existing]
     oldest = row.get("oldest")
     keep_from = min(today, oldest.date()) if oldest else today
     stale = sorted(name for name in existing if (day := _day_of(name)) and day < keep_from)
@@ -109,20 +112,20 @@ def tend_ledger(*, now: datetime) -> tuple[int, int]:
 
 
 def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
-    """Change a partition unless somebody is in the way: then the next pass does it."""
+    """Change a partition; return False if that failed: the next pass tries again."""
     try:
         with transaction.atomic():
             return bool(change(subject))
     except DatabaseError as error:
         reason = " ".join(str(error).split())
-        log.warning("ledger day not changed", extra={"day": str(subject), "reason": reason})
+        log.warning("ledger_change_failed", extra={"day": str(subject), "reason": reason})
         return False
 
 
 def _make_day(day: date) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        # A day that has begun in the default partition stays there: rows are never moved.
+        # A day with rows in the default partition stays there: rows are never moved.
         cursor.execute(
             "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
             [_midnight(day), _midnight(day + timedelta(days=1))],
@@ -149,7 +152,7 @@ def _partition(day: date) -> str:
 
 
 def _day_of(name: str) -> date | None:
-    """The day of a partition's name; None for the default partition."""
+    """Return the day in a partition's name; None for the default partition."""
     digits = name.removeprefix(_PREFIX)
     if len(digits) != len("YYYYMMDD") or not digits.isdecimal():
         return None

@@ -1,4 +1,4 @@
-"""The table of daemons: names, passes, batches, pauses."""
+"""The table of daemons: names, passes, batch sizes, pauses."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from daemons import (
 )
 from daemons.loop import Daemon
 
-#: In the order in which a workunit meets them.
+#: In the order in which they process a workunit.
 DAEMONS: tuple[Daemon, ...] = (
     Daemon(
         "work_generator",
         work_generator.run_pass,
         batch=1000,
         pause=5.0,
-        summary="Keeps a cushion of unsent results for apps whose work is made by a program.",
+        summary="Keeps a stock of unsent results for apps whose work a program generates.",
     ),
     Daemon(
         "transitioner",
         transitioner.run_pass,
         batch=1000,
         pause=1.0,
-        summary="Decides what each due workunit needs next: results, validation, an end.",
+        summary="Decides what each due workunit needs next: results, validation or completion.",
     ),
     Daemon(
         "timeout_checker",
         timeout_checker.run_pass,
         batch=1000,
         pause=5.0,
-        summary="Gives up on results whose deadline has passed, and wakes expired workunits.",
+        summary="Times out results whose deadline has passed, and wakes expired workunits.",
     ),
     Daemon(
         "validator",
@@ -52,21 +52,21 @@ DAEMONS: tuple[Daemon, ...] = (
         assimilator.run_pass,
         batch=1000,
         pause=1.0,
-        summary="Hands every finished workunit, good or failed, to the science.",
+        summary="Passes every finished workunit, successful or failed, to its app's assimilator.",
     ),
     Daemon(
         "trickle_handler",
         trickle_handler.run_pass,
         batch=200,
         pause=2.0,
-        summary="Hands what running results say to the handlers of their varieties.",
+        summary="Passes trickle messages of running results to the handlers of their varieties.",
     ),
     Daemon(
         "file_deleter",
         file_deleter.run_pass,
         batch=1000,
         pause=5.0,
-        summary="Deletes files that nobody needs any more.",
+        summary="Deletes files that are no longer needed.",
     ),
     Daemon(
         "purger",
@@ -80,18 +80,18 @@ DAEMONS: tuple[Daemon, ...] = (
         housekeeper.run_pass,
         batch=1000,
         pause=60.0,
-        summary="Does what is due now and then: fading averages, scales, leftovers.",
+        summary="Runs periodic chores: decays averages, sets scales, drops expired rows.",
     ),
 )
 BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}
 
 
 class UnknownDaemon(LookupError):
-    """There is no such daemon. Hint: the message names those that exist."""
+    """There is no such daemon. Hint: the message names the existing ones."""
 
 
 def find(name: str) -> Daemon:
-    """The daemon of a name; raises `UnknownDaemon`."""
+    """Return the daemon of a name; raises `UnknownDaemon`."""
     if daemon := BY_NAME.get(name):
         return daemon
     near = get_close_matches(name, BY_NAME, n=1)
@@ -101,13 +101,13 @@ def find(name: str) -> Daemon:
 
 
 def timetable() -> dict[str, dict[str, object]]:
-    """Celery's beat schedule, as plain values: each daemon in its queue, at its pauses."""
+    """Return Celery's beat schedule: each daemon in its own queue, at the interval of its pause."""
     return {
         daemon.name: {
             "task": "daemons.run_pass",
             "schedule": daemon.pause,
             "kwargs": {"daemon": daemon.name},
-            # A pass that waited for longer than its interval has been overtaken by the next one.
+            # A message that waited for longer than the interval is superseded by the next one.
             "options": {"expires": daemon.pause, "queue": daemon.name},
         }
         for daemon in DAEMONS

@@ -1,7 +1,7 @@
 """Moves results of locked workunits, thousands in one statement.
 
-Nearly all results of a pass are moved alike.  So what becomes of a result (a *step*: its moves on
-up to three axes) is described once and has a number; the statement gets ids and numbers.
+Nearly all results of a pass make the same moves.  So the moves of a result on up to three axes (a
+*step*) are described once and numbered; the statement gets the results' ids and step numbers.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PACKAGE = "daemons.sql"
 
 
 class ResultMoves:
-    """What is to become of results; nothing of it is done before `write`."""
+    """Collects moves of results; the database is changed by `write` only."""
 
     def __init__(self) -> None:
         self._steps: list[dict[Axis, tuple[int, int]]] = []
         self._moves: list[tuple[int, int, int, int]] = []
-        #: For each step, the numbers of its moves.
+        #: For each step, the numbers of its moves, counted from 1.
         self._moves_of: list[range] = []
         self._rows: list[tuple[int, int, int, Decimal | None]] = []
 
     def step(self, moves: Sequence[Move | ResultMove]) -> int:
-        """The number of a step that consists of these moves, in the ledger's order."""
+        """Add a step that consists of these moves, in the ledger's order; return its number."""
         self._steps.append({move.axis: (int(move.source), int(move.target)) for move in moves})
         first = len(self._moves) + 1
         self._moves += [
@@ -44,13 +44,13 @@ class ResultMoves:
         return len(self._steps)
 
     def add(self, rows: Iterable[tuple[int, int, int, Decimal | None]]) -> None:
-        """Results that make a step: ids of workunit and result, its number, what it is paid."""
+        """Add results as (workunit id, result id, number of the step, granted credit or None)."""
         self._rows += rows
 
     def write(self, *, by: Actor, now: datetime) -> set[int]:
-        """Make the moves; the ids of results that were no longer in the states that were judged.
+        """Make the moves; return the ids of results that were no longer in the expected states.
 
-        If there are any, the caller rolls back: the ledger says that all of them moved.
+        If there are any, the caller must roll back: the ledger records all of them as moved.
         """
         if not self._rows:
             return set()

@@ -1,4 +1,4 @@
-"""Writes the whole story of finished workunits, for the archive."""
+"""Serializes finished workunits with their complete history, for the archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scheduler.lifecycle import (
 )
 
 PACKAGE = "daemons.sql"
-_WORDS = {
+_LABELS = {
     column: {state.value: state.name for state in states}
     for column, states in (
         ("server_state", ServerState),
@@ -39,23 +39,25 @@ _WORDS = {
     )
 }
 
-#: Rows as they are told, by the id of what they belong to.
-_Told = dict[int, list[dict[str, Any]]]
+#: Rows as they are archived, by the id of the row that they belong to.
+_RowsById = dict[int, list[dict[str, Any]]]
 
 
 def lines(ids: Sequence[int], *, now: datetime) -> Iterator[bytes]:
-    """One line for each workunit, in the order of their ids; those that are gone are left out."""
+    """Yield one line of JSON per workunit, in ascending ids; missing workunits are skipped."""
     workunits = list(_read("read_archivable_workunits", {"ids": ids}))
     if not workunits:
         return
     results = _by("workunit_id", _read("read_archivable_results", {"ids": ids}))
-    whose = {"result_ids": [result["id"] for of in results.values() for result in of]}
-    outputs = _by("result_id", _read("read_archivable_outputs", whose), less=("id", "result_id"))
-    credit = _by("result_id", _read("read_archivable_credit", whose), less=("id",))
-    moves = _moves(ids, oldest=min(one["created_at"] for one in workunits), now=now)
-    seldom: dict[tuple[str, int], Any] = {
+    of_results = {"result_ids": [result["id"] for rows in results.values() for result in rows]}
+    outputs = _by(
+        "result_id", _read("read_archivable_outputs", of_results), less=("id", "result_id")
+    )
+    credit = _by("result_id", _read("read_archivable_credit", of_results), less=("id",))
+    moves = _moves(ids, oldest=min(row["created_at"] for row in workunits), now=now)
+    rare_facts: dict[tuple[str, int], Any] = {
         (row["kind"], row["id"]): row["facts"]
-        for row in sql.fetch("read_archivable", {"ids": ids, **whose}, PACKAGE)
+        for row in sql.fetch("read_archivable", {"ids": ids, **of_results}, PACKAGE)
     }
     for workunit in workunits:
         id_ = workunit["id"]
@@ -71,53 +73,53 @@ def lines(ids: Sequence[int], *, now: datetime) -> Iterator[bytes]:
         for result in entry["results"]:
             result["outputs"] = outputs.get(result["id"], [])
             entry["credit"] += credit.get(result["id"], ())
-            _add(seldom, ("usage", "trickles_up", "trickles_down"), result["id"], result)
-        _add(seldom, ("refusals", "failures"), id_, entry)
+            _add(rare_facts, ("usage", "trickles_up", "trickles_down"), result["id"], result)
+        _add(rare_facts, ("refusals", "failures"), id_, entry)
         yield orjson.dumps(entry, default=_plain)
 
 
 def _add(
-    seldom: dict[tuple[str, int], Any], kinds: Sequence[str], id_: int, to: dict[str, Any]
+    rare_facts: dict[tuple[str, int], Any], kinds: Sequence[str], id_: int, to: dict[str, Any]
 ) -> None:
-    if seldom:
-        to |= {kind: seldom[kind, id_] for kind in kinds if (kind, id_) in seldom}
+    if rare_facts:
+        to |= {kind: rare_facts[kind, id_] for kind in kinds if (kind, id_) in rare_facts}
 
 
 def _read(name: str, params: sql.Params) -> Iterator[dict[str, Any]]:
-    """Rows without what is NULL, states in words."""
+    """Yield rows as dicts without NULL values, with the names of states."""
     columns, rows = sql.fetch_binary(name, params, PACKAGE)
-    in_words = [(column, _WORDS[column]) for column in columns if column in _WORDS]
+    labeled = [(column, _LABELS[column]) for column in columns if column in _LABELS]
     for row in rows:
-        told = {
+        facts = {
             column: value for column, value in zip(columns, row, strict=True) if value is not None
         }
-        for column, words in in_words:
-            told[column] = words[told[column]]
-        yield told
+        for column, labels in labeled:
+            facts[column] = labels[facts[column]]
+        yield facts
 
 
-def _by(column: str, rows: Iterator[dict[str, Any]], *, less: Sequence[str] = ()) -> _Told:
-    """Rows by what they belong to, without the columns that say nothing more."""
-    found: _Told = defaultdict(list)
+def _by(column: str, rows: Iterator[dict[str, Any]], *, less: Sequence[str] = ()) -> _RowsById:
+    """Group rows by a column; the columns in `less` are removed."""
+    groups: _RowsById = defaultdict(list)
     for row in rows:
-        found[row[column]].append(row)
-        for said in less:
-            del row[said]
-    return found
+        groups[row[column]].append(row)
+        for name in less:
+            del row[name]
+    return groups
 
 
-def _moves(ids: Sequence[int], *, oldest: datetime, now: datetime) -> _Told:
+def _moves(ids: Sequence[int], *, oldest: datetime, now: datetime) -> _RowsById:
     params = {"ids": ids, "oldest": oldest, "now": now}
     _, rows = sql.fetch_binary("read_archivable_moves", params, PACKAGE)
-    found: _Told = defaultdict(list)
+    moves: _RowsById = defaultdict(list)
     for workunit_id, at, result_id, *move in rows:
         subject = {} if result_id is None else {"result_id": result_id}
-        found[workunit_id].append({"at": at, **subject, **_in_words(*move)})
-    return found
+        moves[workunit_id].append({"at": at, **subject, **_labels_of(*move)})
+    return moves
 
 
 @cache
-def _in_words(axis: int, source: int, target: int, because: int, by: int) -> dict[str, str]:
+def _labels_of(axis: int, source: int, target: int, because: int, by: int) -> dict[str, str]:
     return {
         "axis": Axis(axis).label,
         "from": state_label(Axis(axis), source),
@@ -128,7 +130,7 @@ def _in_words(axis: int, source: int, target: int, because: int, by: int) -> dic
 
 
 def _plain(value: object) -> float | str:
-    """What JSON has no word for: amounts, and durations as hours, minutes and seconds."""
+    """Serialize what JSON lacks: decimals as numbers, durations as HH:MM:SS, others as text."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, timedelta):

@@ -1,4 +1,4 @@
-"""What a pass is asked to look at, and what it did, as numbers [pure]."""
+"""The share of the work that a pass gets, and the counts that it returns [pure]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BadShard(ValueError):
-    """A shard that names no share of the work. Hint: write it as I/N with 1 <= I <= N."""
+    """Text that is not a valid shard. Hint: write it as I/N with 1 <= I <= N."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,7 @@ class Shard:
         """
         match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text.strip())
         if match is None:
-            msg = (
-                f"{text!r} is no shard. Hint: write it as I/N, such as 2/4 for the second of four."
-            )
+            msg = f"{text!r} is not a shard. Hint: write I/N, such as 2/4 for the second of four."
             raise BadShard(msg)
         number, count = int(match[1]), int(match[2])
         if not 1 <= number <= count:
@@ -45,7 +43,6 @@ class Shard:
         return cls(number - 1, count)
 
     def __str__(self) -> str:
-        """Write it as it is read."""
         return f"{self.index + 1}/{self.count}"
 
 
@@ -55,10 +52,10 @@ WHOLE = Shard()
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one pass did.
+    """The outcome of one pass.
 
-    `seen` rows were looked at; `counts` says what was done to how many, in words; `more` says that
-    the batch was full, so that looking again at once is worth while.
+    `seen` rows were examined.  `counts` maps what was done, in words, to the number of rows.
+    `more` is True if the batch was full, so that the next pass should follow at once.
     """
 
     noun: str = "workunits"
@@ -68,22 +65,22 @@ class Tally:
 
     @property
     def changed(self) -> bool:
-        """Whether the pass did anything."""
+        """Return whether the pass changed anything."""
         return any(self.counts.values())
 
     @property
     def done(self) -> dict[str, int]:
-        """What was done, without the zeros."""
+        """Return the counts that are not zero."""
         return {what: number for what, number in self.counts.items() if number}
 
     def __add__(self, other: Tally) -> Tally:
-        """Two passes as one."""
+        """Add up two passes; `noun` and `more` are those of the second."""
         counts = Counter(self.counts)
         counts.update(other.counts)
         return Tally(other.noun, self.seen + other.seen, dict(counts), other.more)
 
     def sentence(self) -> str:
-        """Say what was done, in one line without a full stop.
+        """Return what was done, as one line without a full stop.
 
         >>> Tally(seen=412, counts={"replicated": 38, "failed": 0}).sentence()
         '412 workunits: 38 replicated'

@@ -1,4 +1,4 @@
-"""Celery as the other driver of the same passes."""
+"""Celery tasks: the alternative driver of the same passes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from scheduler.health import maintenance
 
 log = logging.getLogger(__name__)
 
-#: A task ends after so many seconds, with the pass in hand; the next message goes on.  So a worker
-#: that is told to stop need not be waited for, and no daemon keeps it from the others.
-LONGEST = 30.0
+#: A task makes no further pass after this many seconds; the next message continues.  So a worker
+#: stops soon, and no daemon occupies it for long.
+MAX_TASK_SECONDS = 30.0
 
-#: Daemons whose trouble this process has told of.
-_troubled: set[str] = set()
+#: Names of daemons whose current failure this process has logged.
+_failing: set[str] = set()
 
 
-class _Enough(StopSign):
-    """Set once a task has lasted long enough."""
+class _TaskLimit(StopSign):
+    """A stop sign that is set after `MAX_TASK_SECONDS`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._until = monotonic() + LONGEST
+        self._until = monotonic() + MAX_TASK_SECONDS
 
     def is_set(self) -> bool:
         return super().is_set() or monotonic() > self._until
@@ -37,29 +37,32 @@ class _Enough(StopSign):
 
 @shared_task(name="daemons.run_pass", ignore_result=True)
 def run_pass(daemon: str) -> str:
-    """Make passes of one daemon until one comes back short; a lost message costs nothing."""
-    found = find(daemon)
+    """Make passes of one daemon until a batch is not full; return what was done.
+
+    A lost message is harmless: the next one does the work.
+    """
+    entry = find(daemon)
     if maintenance.stops_daemons():
-        return f"{found.name}: paused for maintenance"
-    drive = Drive(clock_of(found.name), stop=_Enough(), limit=found.batch, pause=found.pause)
+        return f"{entry.name}: paused for maintenance"
+    drive = Drive(clock_of(entry.name), stop=_TaskLimit(), limit=entry.batch, pause=entry.pause)
     try:
-        did = drain(found, drive)
-    except Exception as error:  # noqa: BLE001 - a bad row or plug-in: others may do the rest
+        tally = drain(entry, drive)
+    except Exception as error:  # noqa: BLE001 - a bad row or plug-in must not stop the others
         connection.close()
-        return _tell(found, error)
-    if found.name in _troubled:
-        _troubled.discard(found.name)
-        log.info("daemon recovered", extra={"daemon": found.name})
-    return f"{found.name}: {did.sentence()}"
+        return _log_failure(entry, error)
+    if entry.name in _failing:
+        _failing.discard(entry.name)
+        log.info("daemon_recovered", extra={"daemon": entry.name})
+    return f"{entry.name}: {tally.sentence()}"
 
 
-def _tell(daemon: Daemon, error: Exception) -> str:
-    """Log a failure, once for each trouble of this process, and say it in a sentence."""
+def _log_failure(daemon: Daemon, error: Exception) -> str:
+    """Log a failure once until the daemon recovers, and return it as a sentence."""
     reason = " ".join(str(error).split())
-    if daemon.name not in _troubled:
-        _troubled.add(daemon.name)
+    if daemon.name not in _failing:
+        _failing.add(daemon.name)
         if isinstance(error, DatabaseError):
-            log.error("database failed", extra={"daemon": daemon.name, "reason": reason})
+            log.error("database_failed", extra={"daemon": daemon.name, "reason": reason})
         else:
-            log.error("pass failed", extra={"daemon": daemon.name}, exc_info=error)
+            log.error("pass_failed", extra={"daemon": daemon.name}, exc_info=error)
     return f"{daemon.name}: failed: {reason}"

@@ -1,8 +1,8 @@
-"""Gives up on results: overdue, never acknowledged, refused to all who asked.
+"""Times out overdue and unacknowledged results, and gives up unsendable workunits.
 
-Deadlines move by the time in which volunteers could not reach us, before anything is given up; and
-while the web processes are away, nobody can reply, so that nothing is.  A lease that ran out needs
-nobody: its holder is fenced off by its token, and the next claim takes the row.
+Before any result times out, deadlines are moved by the outages in which volunteers could not reach
+the server.  While the web processes are down, hosts cannot reply, so no result times out.  Expired
+leases need no daemon: the token fences off the old holder, and the next claim takes the row.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: How many results one statement looks at when deadlines are moved.
-MOVED_AT_ONCE: Final = 20_000
-#: Counted anew are workunits of which a host was refused a result since the last pass, or so long
-#: ago at the most; a host that asks again is refused again, so that none is overlooked for ever.
-ASKED_WITHIN: Final = timedelta(minutes=10)
-#: What was locked in a pass is looked at for so long in the next ones.
-AGAIN_FOR: Final = timedelta(minutes=1)
+#: The number of results that one statement examines when deadlines are moved.
+MOVE_BATCH_SIZE: Final = 20_000
+#: Refusals are counted for workunits that were refused to a host since the last pass, at most this
+#: long ago.  Hosts that request work again are refused again, so no workunit is missed for good.
+REFUSED_WITHIN: Final = timedelta(minutes=10)
+#: Workunits that were locked in a pass are examined again by passes for this long.
+RECOUNT_WINDOW: Final = timedelta(minutes=1)
 
-#: The sign of life after which we last said that nothing is given up.
-_said_of: datetime | None = None
+#: The sign of life of the web processes for which `timeouts_suspended` was last logged.
+_logged_for: datetime | None = None
 #: When this process last counted refusals, by shard.
 _counted_at: dict[Shard, datetime] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Move deadlines by outages; give up on results; wake expired workunits."""
+    """Move deadlines by outages; time out results; wake expired and mark unsendable workunits."""
     share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
     signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
-        step = outages.apply_next(now=now, limit=MOVED_AT_ONCE)
+        step = outages.apply_next(now=now, limit=MOVE_BATCH_SIZE)
         if not step.done:
             return Tally("results", step.results, {"deadlines moved": step.results}, more=True)
     late = [] if _is_away(signs["web_seen_at"], now=now) else _time_out(share, signs)
@@ -70,12 +70,12 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
-    """Whether volunteers cannot reach us now; said once for each silence."""
-    global _said_of  # noqa: PLW0603 - what this process has said
+    """Return whether the web processes are silent; logged once for each silence."""
+    global _logged_for  # noqa: PLW0603 - state of this process
     is_away = is_silent(last_sign, now=now, outage_after=settings.PROJECT.outage_after)
-    if is_away and _said_of != last_sign:
-        _said_of = last_sign
-        log.warning("no results time out", extra={"web_seen_at": last_sign})
+    if is_away and _logged_for != last_sign:
+        _logged_for = last_sign
+        log.warning("timeouts_suspended", extra={"web_seen_at": last_sign})
     return is_away
 
 
@@ -102,7 +102,7 @@ def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, An
 
 
 def _distrust(late: list[dict[str, Any]]) -> None:
-    """Have hosts that did not reply start anew to be trusted, with a smaller quota."""
+    """Reset the trust of hosts that did not reply, and reduce their daily quota."""
     if not late:
         return
     rows = sql.fetch(
@@ -122,9 +122,9 @@ def _distrust(late: list[dict[str, Any]]) -> None:
 
 
 def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_: object) -> int:
-    """The daily quota of a host once so many of its results were given up."""
+    """Return the daily quota of a host after `results` of its results timed out."""
     quota = max_results_per_day
-    for _again in range(results):
+    for _result in range(results):
         before, quota = quota, trust.after_timeout(quota, daily_quota=daily_quota)
         if quota == before:
             break
@@ -132,14 +132,17 @@ def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_
 
 
 def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
-    """From when on refusals may not have been counted yet."""
+    """Return the time since which refusals may not have been counted yet."""
     last = _counted_at.get(shard)
-    earliest = now - ASKED_WITHIN
-    return earliest if last is None or last > now else max(earliest, last - AGAIN_FOR)
+    earliest = now - REFUSED_WITHIN
+    return earliest if last is None or last > now else max(earliest, last - RECOUNT_WINDOW)
 
 
 def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
-    """Ask that what nobody may have be given up; tell operators of what comes near it."""
+    """Mark workunits that no host may get as unsendable, and log those that come near it.
+
+    Returns how many were marked as unsendable.
+    """
     rows = sql.fetch(
         "count_refusals",
         {
@@ -169,19 +172,19 @@ def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: da
     ids = sorted(hopeless | hard)
     marked = sql.fetch(
         "mark_unsendable",
-        {"now": now, "ids": ids, "unsendables": [one in hopeless for one in ids]},
+        {"now": now, "ids": ids, "unsendables": [workunit_id in hopeless for workunit_id in ids]},
         PACKAGE,
     )
-    done = {row["id"] for row in marked}
+    marked_ids = {row["id"] for row in marked}
     for row in rows:
-        if row["id"] in hard & done:
-            _tell(row)
-    return len(hopeless & done)
+        if row["id"] in hard & marked_ids:
+            _log_hard_to_send(row)
+    return len(hopeless & marked_ids)
 
 
-def _tell(row: dict[str, Any]) -> None:
+def _log_hard_to_send(row: dict[str, Any]) -> None:
     log.warning(
-        "result hard to send",
+        "result_hard_to_send",
         extra={
             "workunit": row["name"],
             "app": row["app"],

@@ -1,9 +1,9 @@
-"""Hands what running results say to the handlers of their varieties.
+"""Passes trickle messages of running results to the handlers of their varieties.
 
 Claim, act, settle: trickles are claimed by a lease, an app's own handlers run in a worker process
-with no transaction open, and what shall come of it is written together with the mark "handled", by
-whoever still holds the lease.  What a handler fails on is put off, longer each time, and parked.
-Progress wakes nobody: it changes no state.
+with no transaction open, and their effects are written together with the mark "handled", if the
+lease is still held.  Trickles whose handler fails are retried with growing back-off, then parked.
+Progress changes no state, so it wakes no daemon.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from scheduler.messages.trickles import fault_of
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: No handler is begun later than this after the claim; a claim outlives it by far.
+#: No handler is called later than this after the claim; the lease lasts much longer.
 TIME_LIMIT = timedelta(minutes=10)
 LEASE = timedelta(hours=1)
-#: What every app understands; ``cpu_time`` is what BOINC's wrapper says.
+#: The varieties that are handled for every app; BOINC's wrapper sends ``cpu_time``.
 BUILT_IN = frozenset({"progress", "usage", "cpu_time"})
 
-_named_unknown: set[tuple[int, str]] = set()
+_logged_unknown: set[tuple[int, str]] = set()
 
 
 @dataclass(slots=True)
 class _Batch:
-    """What became of the claimed trickles."""
+    """The outcome of the claimed trickles."""
 
     lease_until: datetime
     samples: dict[int, Sample] = field(default_factory=dict)
@@ -62,12 +62,12 @@ class _Batch:
 
     @property
     def handled(self) -> list[int]:
-        """What is done with."""
+        """Return the ids of trickles to mark as handled."""
         return sorted({*self.samples, *self.answers, *self.unknown})
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Hand over what is not handled."""
+    """Handle unhandled trickles."""
     batch = _Batch(lease_until=now + LEASE)
     claimed = sql.fetch(
         "claim_trickles",
@@ -82,7 +82,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
     if not claimed:
         return Tally(noun="trickles")
-    _hand_over(claimed, batch)
+    _handle(claimed, batch)
     settled = _settle(batch, now=now)
     _put_off(batch, {row["id"]: row["app_id"] for row in claimed}, now=now)
     recovered = [row["id"] for row in claimed if row["has_failed"] and row["id"] in settled]
@@ -99,7 +99,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
 
 
-def _hand_over(claimed: list[dict[str, Any]], batch: _Batch) -> None:
+def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
     began = monotonic()
     for row in claimed:
         target = (row["trickle_handlers"] or {}).get(row["variety"])
@@ -113,7 +113,7 @@ def _hand_over(claimed: list[dict[str, Any]], batch: _Batch) -> None:
         elif row["variety"] in BUILT_IN:
             batch.samples[row["id"]] = _sample(row, policy.readings(row["text"]))
         else:
-            _name_unknown(row)
+            _log_unknown(row)
             batch.unknown.append(row["id"])
 
 
@@ -134,7 +134,7 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
             )
         )
         if answer.reply is not None and (fault := fault_of(answer.reply)):
-            raise BadAnswer(fault)  # noqa: TRY301 - told as every other fault of the handler
+            raise BadAnswer(fault)  # noqa: TRY301 - treated as every other fault of the handler
     except TransientScienceError as error:
         batch.errors[row["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
         batch.transient.add(row["id"])
@@ -154,21 +154,21 @@ def _sample(row: dict[str, Any], readings: Readings) -> Sample:
     return Sample(result_id=row["result_id"], at=at, readings=readings)
 
 
-def _name_unknown(row: dict[str, Any]) -> None:
-    """Say once what nobody handles."""
+def _log_unknown(row: dict[str, Any]) -> None:
+    """Log once per app and variety that no handler exists."""
     key = (row["app_id"], row["variety"])
-    if key not in _named_unknown:
-        _named_unknown.add(key)
+    if key not in _logged_unknown:
+        _logged_unknown.add(key)
         extra = {
             "app": row["app"],
             "variety": row["variety"],
             "hint": "name a handler in the app's trickle_handlers",
         }
-        log.warning("unknown trickle variety", extra=extra)
+        log.warning("unknown_trickle_variety", extra=extra)
 
 
 def _settle(batch: _Batch, *, now: datetime) -> set[int]:
-    """Mark as handled and write what comes of it, all or nothing; the ids that were still ours."""
+    """Mark trickles as handled and write their effects; return the ids that were still leased."""
     if not batch.handled:
         return set()
     extended = [row for row, answer in batch.answers.values() if answer.extend_deadline]
@@ -178,10 +178,11 @@ def _settle(batch: _Batch, *, now: datetime) -> set[int]:
                 "results/lock_workunits", {"workunit_ids": [row["workunit_id"] for row in extended]}
             )
         params = {"ids": batch.handled, "lease_until": batch.lease_until, "now": now}
-        ours = {row["id"] for row in sql.fetch("settle_trickles", params, PACKAGE)}
-        _keep_samples([sample for id_, sample in batch.samples.items() if id_ in ours])
-        _obey([batch.answers[id_] for id_ in sorted(ours & batch.answers.keys())], now=now)
-    return ours
+        settled_ids = {row["id"] for row in sql.fetch("settle_trickles", params, PACKAGE)}
+        _keep_samples([sample for id_, sample in batch.samples.items() if id_ in settled_ids])
+        answered = sorted(settled_ids & batch.answers.keys())
+        _apply_answers([batch.answers[id_] for id_ in answered], now=now)
+    return settled_ids
 
 
 def _keep_samples(samples: list[Sample]) -> None:
@@ -197,21 +198,21 @@ def _keep_samples(samples: list[Sample]) -> None:
         sql.execute(
             "insert_usage_samples",
             {
-                "result_ids": [one.result_id for one in kept],
-                "ats": [one.at for one in kept],
-                "fractions": [one.readings.fraction_done for one in kept],
-                "cpu_times": [one.readings.cpu_time for one in kept],
-                "elapsed_times": [one.readings.elapsed_time for one in kept],
-                "memory_bytes": [one.readings.memory_bytes for one in kept],
-                "gpu_usages": [one.readings.gpu_usage for one in kept],
+                "result_ids": [sample.result_id for sample in kept],
+                "ats": [sample.at for sample in kept],
+                "fractions": [sample.readings.fraction_done for sample in kept],
+                "cpu_times": [sample.readings.cpu_time for sample in kept],
+                "elapsed_times": [sample.readings.elapsed_time for sample in kept],
+                "memory_bytes": [sample.readings.memory_bytes for sample in kept],
+                "gpu_usages": [sample.readings.gpu_usage for sample in kept],
                 "every": policy.SAMPLE_EVERY,
             },
             PACKAGE,
         )
 
 
-def _obey(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> None:
-    """Do what an app's own handlers ask for."""
+def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> None:
+    """Extend deadlines and store replies as the handlers of apps request."""
     seconds: dict[int, float] = defaultdict(float)
     replies: dict[int, list[str]] = defaultdict(list)
     for row, answer in answers:
@@ -223,8 +224,8 @@ def _obey(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> Non
         params: dict[str, Any] = {"ids": list(seconds), "seconds": list(seconds.values())}
         sql.execute("extend_deadlines", {**params, "now": now}, PACKAGE)
     if replies:
-        said = [(id_, text) for id_, texts in replies.items() for text in texts]
-        params = {"ids": [id_ for id_, _ in said], "texts": [text for _, text in said]}
+        pairs = [(id_, text) for id_, texts in replies.items() for text in texts]
+        params = {"ids": [id_ for id_, _ in pairs], "texts": [text for _, text in pairs]}
         sql.execute("answer_trickles", {**params, "now": now}, PACKAGE)
 
 
@@ -234,9 +235,9 @@ def _put_off(batch: _Batch, apps: dict[int, int], *, now: datetime) -> None:
         records = poison.record(
             poison.Stage.TRICKLE, batch.errors, apps, now=now, transient=batch.transient
         )
-        again |= {id_: now + its.wait for id_, its in records.items()}
+        again |= {id_: now + record.wait for id_, record in records.items()}
         for id_, error in batch.errors.items():
-            log.warning("trickle put off", extra={"id": id_, "error": error.splitlines()[-1]})
+            log.warning("trickle_put_off", extra={"id": id_, "error": error.splitlines()[-1]})
     if again:
         params = {
             "ids": list(again),

@@ -1,4 +1,4 @@
-"""Which daemon has work when another has done something [pure]."""
+"""Which daemons have work after the pass of another [pure]."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 _TRANSITIONER: Final = ("transitioner",)
 
-#: By daemon: what its tally counts, and whom that gives work at once.  What only may become work
-#: later (purging, archiving) is left to polls.
+#: By daemon: the counts of its tally, and the daemons that each of them gives work at once.  Work
+#: that only becomes due later (purging, archiving) is left to polls.
 WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "work_generator": {"workunits submitted": _TRANSITIONER},
     "transitioner": {
@@ -38,6 +38,6 @@ WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 
 def woken_by(daemon: str, tally: Tally) -> tuple[str, ...]:
-    """Names of the daemons that have work now, because of what one pass of a daemon did."""
+    """Return the names of the daemons that have work because of one pass of a daemon."""
     wakes = WAKES.get(daemon, {})
     return tuple(sorted({name for what in tally.done for name in wakes.get(what, ())}))

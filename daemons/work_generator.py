@@ -1,9 +1,9 @@
-"""Keeps a cushion of unsent results for apps whose work is made by a program.
+"""Keeps a stock of unsent results for apps whose work a program generates.
 
-Where there are fewer unsent results than the app's cushion, its generator is asked, in a worker
-process with no transaction open, for as many workunits as are missing.  They are submitted together
-with the generator's new state, if the state is still the one it began with: exactly once, whatever
-crashes in between.  One daemon at a time runs the generator of an app.
+If an app has fewer unsent results than its `cushion`, its generator is called, in a worker process
+with no transaction open, for the missing workunits.  They are submitted together with the
+generator's new state, provided that the stored state is unchanged: so they are submitted exactly
+once, even after a crash.  One daemon at a time runs the generator of an app.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from psycopg.types.json import Jsonb
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.generators import MAX_ANSWER, Made, UnknownGenerator, allowed, read_answer
+from daemons.science.generators import (
+    MAX_ANSWER,
+    GeneratedWork,
+    UnknownGenerator,
+    allowed,
+    read_answer,
+)
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
@@ -36,16 +42,16 @@ _RUN = "daemons.science.generators:run"
 
 
 class BadGeneratorName(LookupError):
-    """An app names a generator that cannot be. Hint: the message says what can."""
+    """An app names an invalid generator. Hint: the message names what is valid."""
 
 
-class _Overtaken(Exception):
-    """Somebody else changed the generator's state meanwhile: nothing is submitted."""
+class _StateConflict(Exception):
+    """Another process changed the generator's state: nothing is submitted."""
 
 
 @dataclass(slots=True)
-class _Round:
-    """What became of the hungry apps."""
+class _Outcome:
+    """The outcome of one pass over the apps that need work."""
 
     submitted: int = 0
     full: bool = False
@@ -56,42 +62,42 @@ class _Round:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Have each generator fill its app's cushion, by `limit` workunits at most."""
-    hungry = sql.fetch(
+    """Let each generator fill its app's cushion, with at most `limit` workunits."""
+    apps = sql.fetch(
         "read_hungry_apps",
         {"now": now, "shard_count": shard.count, "shard_index": shard.index},
         PACKAGE,
     )
-    made = _Round()
-    for app in hungry:
+    outcome = _Outcome()
+    for app in apps:
         count = min(limit, missing(app))
         if count > 0:
-            with _alone(app["id"]) as alone:
-                if alone:
-                    _feed(app, count, made, now=now)
-    _put_off(hungry, made, now=now)
+            with _generator_lock(app["id"]) as is_locked:
+                if is_locked:
+                    _generate(app, count, outcome, now=now)
+    _put_off(apps, outcome, now=now)
     return Tally(
         noun="apps",
-        seen=len(hungry),
+        seen=len(apps),
         counts={
-            "workunits submitted": made.submitted,
-            "exhausted": made.exhausted,
-            "put off": len(made.errors),
+            "workunits submitted": outcome.submitted,
+            "exhausted": outcome.exhausted,
+            "put off": len(outcome.errors),
         },
-        more=made.full and made.submitted >= limit,
+        more=outcome.full and outcome.submitted >= limit,
     )
 
 
 def missing(app: dict[str, Any]) -> int:
-    """How many workunits fill the cushion: each was worth so many results the last time."""
+    """Return how many workunits fill the cushion, by the results per workunit of the last time."""
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
     missing_results = int(app["cushion"]) - int(app["unsent"])
     return ceil(missing_results / each) - int(app["coming"])
 
 
 @contextmanager
-def _alone(app_id: int) -> Iterator[bool]:
-    """Whether we are the only one who runs this app's generator until the block ends."""
+def _generator_lock(app_id: int) -> Iterator[bool]:
+    """Hold the lock of this app's generator until the block ends; yields False if it is taken."""
     row = sql.fetch_one("try_generator_lock", {"id": app_id}, PACKAGE)
     locked = bool(row and row["locked"])
     try:
@@ -101,18 +107,18 @@ def _alone(app_id: int) -> Iterator[bool]:
             sql.fetch("release_generator_lock", {"id": app_id}, PACKAGE)
 
 
-def _feed(app: dict[str, Any], count: int, made: _Round, *, now: datetime) -> None:
-    """Ask one generator and submit what it made."""
+def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: datetime) -> None:
+    """Call one generator and submit its workunits."""
     try:
         answer = _ask(app, count)
         submitted = _submit(app, answer, now=now)
-    except _Overtaken:
+    except _StateConflict:
         return
     except TransientScienceError as error:
-        made.errors[app["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        made.transient.add(app["id"])
+        outcome.errors[app["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        outcome.transient.add(app["id"])
     except worker.ScienceFailed as error:
-        made.errors[app["id"]] = error.traceback
+        outcome.errors[app["id"]] = error.traceback
     except (
         BadDescription,
         BadGeneratorName,
@@ -121,18 +127,18 @@ def _feed(app: dict[str, Any], count: int, made: _Round, *, now: datetime) -> No
         storage.BadFileName,
         OSError,
     ) as error:
-        made.errors[app["id"]] = str(error)
+        outcome.errors[app["id"]] = str(error)
     else:
-        made.submitted += submitted
-        made.full = made.full or submitted >= count
-        made.exhausted += not answer.workunits and answer.ask_again is None
+        outcome.submitted += submitted
+        outcome.full = outcome.full or submitted >= count
+        outcome.exhausted += not answer.workunits and answer.ask_again is None
         if app["has_failed"]:
-            made.recovered.append(app["id"])
+            outcome.recovered.append(app["id"])
 
 
-def _ask(app: dict[str, Any], count: int) -> Made:
+def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
     before = app["generator_state"]
-    # Another generator begins anew: it cannot read what the one before it left behind.
+    # A different generator starts without state: it cannot read that of the previous one.
     is_same = before.get("generator", app["generator"]) == app["generator"]
     state = dict(before.get("state") or {}) if is_same else {}
     name = str(app["generator"])
@@ -156,19 +162,19 @@ def _ask(app: dict[str, Any], count: int) -> Made:
     )
 
 
-def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> Made:
-    """Copies of a workunit of the app, numbered from 1 on; the option `most` ends them.
+def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
+    """Return copies of a workunit of the app, numbered from 1; the option `most` is the total.
 
-    Raises `BadGeneratorName` if it is gone, or its input files are.
+    Raises `BadGeneratorName` if the workunit or its input files no longer exist.
     """
     row = sql.fetch_one("read_template", {"name": template}, PACKAGE)
     if row is None or row["app_id"] != app["id"] or row["file_delete_state"]:
-        why = "is not there" if row is None else "is another app's"
+        why = "does not exist" if row is None else "belongs to another app"
         if row is not None and row["app_id"] == app["id"]:
-            why = "has no input files any more"
+            why = "no longer has its input files"
         msg = (
-            f"Workunit {template!r}, which is to be copied, {why}. Hint: submit one to be held "
-            "(`submit_work --hold`), for it to last."
+            f"Workunit {template!r}, the template to copy, {why}. Hint: submit a held workunit "
+            "(`submit_work --hold`), so that it is kept."
         )
         raise BadGeneratorName(msg)
     each = int(row["description"]["target_nresults"])
@@ -177,7 +183,7 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
     wanted = max(1, ceil(count / each)) if not made else count
     if most is not None:
         wanted = min(wanted, max(0, int(most) - made))
-    return Made(
+    return GeneratedWork(
         workunits=tuple(
             {**row["description"], "name": f"{template}_copy_{number}"}
             for number in range(made + 1, made + 1 + wanted)
@@ -186,8 +192,8 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
     )
 
 
-def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
-    """Submit what was made together with the new state; how many workunits that are."""
+def _submit(app: dict[str, Any], answer: GeneratedWork, *, now: datetime) -> int:
+    """Submit the generated workunits together with the new state; return how many."""
     workunits = [
         new_workunit(description, from_outside=answer.from_outside)
         for description in answer.workunits
@@ -197,8 +203,8 @@ def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
         "generator": app["generator"],
         "state": answer.state,
     }
-    for passing in ("exhausted", "ask_again_at"):
-        state.pop(passing, None)
+    for key in ("exhausted", "ask_again_at"):
+        state.pop(key, None)
     if answer.ask_again is not None:
         until = answer.ask_again
         again_at = now + until if isinstance(until, timedelta) else until
@@ -206,46 +212,46 @@ def _submit(app: dict[str, Any], answer: Made, *, now: datetime) -> int:
     if not workunits:
         if answer.ask_again is None:
             state["exhausted"] = app["fingerprint"]
-            log.info("generator exhausted", extra={"app": app["name"], "made": _said(state)})
+            log.info("generator_exhausted", extra={"app": app["name"], "made": _excerpt(state)})
         _keep_state(app, state)
         return 0
     state["results_each"] = sum(description.target for description in workunits) / len(workunits)
 
-    def keep(done: Submission) -> None:
-        ids = done.workunit_ids
+    def keep(submission: Submission) -> None:
+        ids = submission.workunit_ids
         _keep_state(app, {**state, "first_id": min(ids), "last_id": max(ids)})
 
     done = submit(app=app["name"], workunits=workunits, then=keep, now=now)
     for warning in done.warnings:
-        log.warning("generator warned", extra={"app": app["name"], "warning": warning})
+        log.warning("generator_warned", extra={"app": app["name"], "warning": warning})
     return done.count
 
 
-def _said(state: dict[str, Any]) -> str:
+def _excerpt(state: dict[str, Any]) -> str:
     return str(state.get("state", ""))[:200]
 
 
 def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
-    """Swap the state; raises `_Overtaken` if it is not the one that we began with."""
+    """Store the new state; raises `_StateConflict` if the stored one has changed since."""
     before = app["generator_state"]
     params = {"id": app["id"], "before": Jsonb(before), "state": Jsonb(state)}
     if not sql.execute("swap_generator_state", params, PACKAGE):
-        raise _Overtaken
+        raise _StateConflict
 
 
-def _put_off(hungry: list[dict[str, Any]], made: _Round, *, now: datetime) -> None:
-    """Count the failures, and ask those generators later."""
-    poison.succeeded(poison.Stage.GENERATE, made.recovered)
-    if not made.errors:
+def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
+    """Count the failures, and call those generators later."""
+    poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
+    if not outcome.errors:
         return
     records = poison.record(
         poison.Stage.GENERATE,
-        made.errors,
-        {app_id: app_id for app_id in made.errors},
+        outcome.errors,
+        {app_id: app_id for app_id in outcome.errors},
         now=now,
-        transient=made.transient,
+        transient=outcome.transient,
     )
-    for app in hungry:
+    for app in apps:
         if record := records.get(app["id"]):
             again_at = (now + record.wait).isoformat()
             params = {
@@ -254,5 +260,5 @@ def _put_off(hungry: list[dict[str, Any]], made: _Round, *, now: datetime) -> No
                 "state": Jsonb({**app["generator_state"], "ask_again_at": again_at}),
             }
             sql.execute("swap_generator_state", params, PACKAGE)
-            error = made.errors[app["id"]].splitlines()[-1]
-            log.error("generator failed", extra={"app": app["name"], "error": error})
+            error = outcome.errors[app["id"]].splitlines()[-1]
+            log.error("generator_failed", extra={"app": app["name"], "error": error})

@@ -1,1 +1,1 @@
-"""The demonstration: a small project with real science, from start to answer."""
+"""The demonstration: a small project with real science, from work to answers."""

@@ -1,4 +1,4 @@
-"""`python -m demo`: the demonstration; --sample-work only submits its work."""
+"""`python -m demo`: runs the demonstration; `--sample-work` submits sample work."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ import argparse
 import os
 import sys
 
-BELOW = 5000
+EXPONENT_LIMIT = 5000
 
 
 def main() -> int:
-    """Choose between the two; both need Django's settings."""
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m demo",
         description="Find the Mersenne primes below 2^2300, with a server and three volunteers.",
     )
-    options.add_argument(
+    parser.add_argument(
         "--sample-work",
         action="store_true",
         help="instead publish the app mersenne in the project of VAR_DIR, and submit workunits",
     )
-    options.add_argument(
-        "--below", type=int, default=BELOW, help=f"exponents of the sample work (below {BELOW})"
+    parser.add_argument(
+        "--below",
+        type=int,
+        default=EXPONENT_LIMIT,
+        help=f"exponents of the sample work (below {EXPONENT_LIMIT})",
     )
-    options.add_argument("--quorum", type=int, default=1, help="quorum of the sample work (1)")
-    given = options.parse_args()
-    if given.sample_work:
-        return submit_sample_work(given.below, given.quorum)
+    parser.add_argument("--quorum", type=int, default=1, help="quorum of the sample work (1)")
+    arguments = parser.parse_args()
+    if arguments.sample_work:
+        return submit_sample_work(arguments.below, arguments.quorum)
     from demo.show import demonstrate
 
     return demonstrate()
 
 
 def submit_sample_work(below: int, min_quorum: int) -> int:
-    """Publish and submit in the project of the environment."""
+    """Publish the app and submit workunits in the project of the environment."""
     import django
     from django.utils import timezone
 
@@ -44,9 +46,9 @@ def submit_sample_work(below: int, min_quorum: int) -> int:
     from scheduler.people import audit
 
     with audit.acting(name=shell_actor()):
-        said = sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now())
-    if said:
-        print(said)
+        message = sample.wait_for_volunteers(below=below, min_quorum=min_quorum, now=timezone.now())
+    if message:
+        print(message)
     return 0
 
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """The science app `mersenne`: the Lucas-Lehmer test for a list of prime exponents.
 
-Runs under any BOINC client, as a plain program of one file with nothing but Python 3.8: soft links
-are resolved here, and the file `boinc_finish_called` tells the client that this was the end.
+Runs under any BOINC client, as a program of one file that needs only Python 3.8: it resolves soft
+links itself, and the file `boinc_finish_called` reports to the client that it has finished.
 
-The input file `in` holds one prime exponent per line; `#` begins a comment.  The output file `out`
+The input file `in` has one prime exponent per line; `#` begins a comment.  The output file `out`
 gets one line for each: the exponent p, whether 2^p - 1 is `prime` or `composite`, and the residue,
 the low 64 bits of s(p-2) mod 2^p - 1 in hexadecimal (s(0) = 4, s(n+1) = s(n)^2 - 2), which is zero
 exactly for primes.  p = 2 is outside of the theorem but known to be prime: its residue is 0.
 
-For stories about failure, an input line `exit CODE attempt N` makes attempt N of the workunit (the
-number that ends the result's name) leave with that code.
+To test failures, an input line `exit CODE attempt N` makes attempt N of the workunit (the number
+at the end of the result's name) exit with that code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOW_64_BITS = (1 << 64) - 1
 
 
 class BadInput(ValueError):
-    """The input file holds something that is no prime exponent; the message says which line."""
+    """A line of the input file is not a prime exponent; the message has its number."""
 
 
 def lucas_lehmer(exponent: int) -> int:
@@ -62,45 +62,45 @@ def line(exponent: int) -> str:
 
 
 def resolve(name: str) -> Path:
-    """Follow a soft link, which in BOINC is a text file; a plain file is itself."""
+    """Return the target of a soft link (in BOINC, a text file), or the path of a plain file."""
     path = Path(name)
     try:
         with path.open(errors="replace") as file:
-            found = re.search(r"<soft_link>(.*?)</soft_link>", file.read(4096))
+            match = re.search(r"<soft_link>(.*?)</soft_link>", file.read(4096))
     except FileNotFoundError:
         return path
-    return Path(found.group(1)) if found else path
+    return Path(match.group(1)) if match else path
 
 
 def attempt() -> int:
-    """Return the number that ends the result's name; -1 outside of a client."""
+    """Return the attempt, the number at the end of the result's name; -1 outside a client."""
     try:
         text = Path("init_data.xml").read_text(errors="replace")
     except FileNotFoundError:
         return -1
-    found = re.search(r"<result_name>.*_(\d+)</result_name>", text)
-    return int(found.group(1)) if found else -1
+    match = re.search(r"<result_name>.*_(\d+)</result_name>", text)
+    return int(match.group(1)) if match else -1
 
 
 def read_input(path: Path) -> list[int]:
-    """Return the exponents; leaves at once where the input asks this attempt to fail."""
+    """Return the exponents; exits if the input has an `exit` line for this attempt."""
     exponents = []
     for number, content in enumerate(path.read_text().splitlines(), start=1):
         words = content.partition("#")[0].split()
         if len(words) == 4 and words[0] == "exit" and words[2] == "attempt":  # noqa: PLR2004
             if int(words[3]) == attempt():
-                sys.stderr.write(f"mersenne: line {number} asks attempt {words[3]} to fail\n")
+                sys.stderr.write(f"mersenne: line {number} makes attempt {words[3]} fail\n")
                 sys.exit(int(words[1]))
         elif len(words) == 1 and words[0].isdecimal() and is_prime(int(words[0])):
             exponents.append(int(words[0]))
         elif words:
-            msg = f"line {number} of the input is no prime exponent: {content[:60]!r}"
+            msg = f"line {number} of the input is not a prime exponent: {content[:60]!r}"
             raise BadInput(msg)
     return exponents
 
 
 def is_prime(number: int) -> bool:
-    """Say whether a small number is prime.
+    """Return whether a small number is prime.
 
     >>> [n for n in range(20) if is_prime(n)]
     [2, 3, 5, 7, 11, 13, 17, 19]
@@ -109,14 +109,14 @@ def is_prime(number: int) -> bool:
 
 
 def save(lines: list[str]) -> None:
-    """Write down what is done, so that a killed program goes on from here."""
+    """Save the finished lines, so that a killed program can resume."""
     partial = STATE_FILE.with_suffix(".new")
     partial.write_text("".join(f"{done}\n" for done in lines))
     partial.replace(STATE_FILE)
 
 
 def restore(exponents: list[int]) -> list[str]:
-    """Read what an earlier start had done; nothing if it does not belong to this input."""
+    """Return the lines that an earlier start saved; empty if they are of another input."""
     try:
         lines = STATE_FILE.read_text().splitlines()
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def restore(exponents: list[int]) -> list[str]:
 
 
 def test_all(exponents: list[int], *, seconds_per_exponent: float) -> list[str]:
-    """Test every exponent, saving after each; slowly, if people are to watch."""
+    """Test every exponent and save after each; `seconds_per_exponent` is a minimum time."""
     lines = restore(exponents)
     for exponent in exponents[len(lines) :]:
         began = time.monotonic()
@@ -138,24 +138,24 @@ def test_all(exponents: list[int], *, seconds_per_exponent: float) -> list[str]:
 
 def main() -> int:
     """Read `in`, test, write `out`."""
-    options = argparse.ArgumentParser(description="Lucas-Lehmer test for prime exponents.")
-    options.add_argument("--input", default="in", help="input file (default in)")
-    options.add_argument("--output", default="out", help="output file (default out)")
-    options.add_argument(
+    parser = argparse.ArgumentParser(description="Lucas-Lehmer test for prime exponents.")
+    parser.add_argument("--input", default="in", help="input file (default in)")
+    parser.add_argument("--output", default="out", help="output file (default out)")
+    parser.add_argument(
         "--seconds-per-exponent",
         type=float,
         default=0.0,
         metavar="S",
         help="take at least this long for each (default 0)",
     )
-    given = options.parse_args()
+    arguments = parser.parse_args()
     try:
-        exponents = read_input(resolve(given.input))
+        exponents = read_input(resolve(arguments.input))
     except (BadInput, OSError) as error:
         sys.stderr.write(f"mersenne: {error}\n")
         return 2
-    lines = test_all(exponents, seconds_per_exponent=given.seconds_per_exponent)
-    resolve(given.output).write_text("".join(f"{done}\n" for done in lines))
+    lines = test_all(exponents, seconds_per_exponent=arguments.seconds_per_exponent)
+    resolve(arguments.output).write_text("".join(f"{done}\n" for done in lines))
     FINISH_FILE.write_text("0\n")
     return os.EX_OK
 

@@ -1,4 +1,4 @@
-"""The play on the stage: work is submitted, watched to its end, and judged."""
+"""The course of the demonstration: submits work, waits, checks the results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from demo.stage import BOB, MALLORY, VAR, VOLUNTEERS, Stage, StageError
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Result
 
-BELOW = 2300
+EXPONENT_LIMIT = 2300
 SHAPE = sample.Shape(
     exponents_per_workunit=19,
     min_quorum=2,
@@ -26,30 +26,30 @@ SHAPE = sample.Shape(
     delay_bound=timedelta(minutes=10),
 )
 
-#: After so many seconds something hangs, and we say what.
-DEADLINE = 120.0
-LOOK_EVERY = 0.1
-BOB_IS_AWAY = 1.5
-EXPLAINED = 3
+#: The demonstration fails if work is unfinished after this time.
+TIMEOUT_SECONDS = 120.0
+POLL_SECONDS = 0.1
+DOWNTIME_SECONDS = 1.5
+MAX_EXPLAINED = 3
 
 
 @dataclass(slots=True)
-class Play:
-    """What is shown, and what is remembered for the end."""
+class Demonstration:
+    """One run of the demonstration, with the facts that are checked at the end."""
 
     stage: Stage
     console: Console
-    exponents: list[int] = field(default_factory=lambda: sample.primes(below=BELOW))
+    exponents: list[int] = field(default_factory=lambda: sample.primes(below=EXPONENT_LIMIT))
     names: tuple[str, ...] = ()
     chronicle: Chronicle = field(init=False)
     killed_at: float | None = None
-    is_back: bool = False
+    is_restarted: bool = False
     successes_before: int = 0
 
     def submit(self) -> None:
         """Publish the app, submit the exponents."""
         now = timezone.now()
-        sample.suit_a_small_pool(sample.publish(now=now))
+        sample.configure_for_few_hosts(sample.publish(now=now))
         now = timezone.now()
         self.chronicle = Chronicle(began_at=now, min_quorum=SHAPE.min_quorum)
         self.names = sample.submit_exponents(self.exponents, SHAPE, now=now).names
@@ -59,20 +59,20 @@ class Play:
         )
 
     def watch(self) -> None:
-        """Show what happens until all is done; raises StageError if it takes too long."""
-        give_up_at = time.monotonic() + DEADLINE
+        """Print events until all work is finished; raises StageError after the timeout."""
+        give_up_at = time.monotonic() + TIMEOUT_SECONDS
         while unfinished := verdict.unfinished(self.names):
-            self._tell_news()
-            self._trouble_bob()
+            self._print_new_lines()
+            self._kill_and_restart_bob()
             if broken := self.stage.broken():
                 raise StageError(broken)
             if time.monotonic() > give_up_at:
-                raise StageError(self._why(unfinished))
-            time.sleep(LOOK_EVERY)
-        self._tell_news()
+                raise StageError(self._timeout_message(unfinished))
+            time.sleep(POLL_SECONDS)
+        self._print_new_lines()
 
     def conclude(self) -> bool:
-        """Judge everything that must be true, and say it; False if anything is not."""
+        """Print every check; return False if one failed."""
         earned = verdict.earnings([volunteer.name for volunteer in VOLUNTEERS])
         fsck = self.stage.manage("fsck")
         findings = [
@@ -90,37 +90,39 @@ class Play:
             self.console.print(Text(f"{mark} {finding.sentence}", style=style))
         return all(finding.holds for finding in findings)
 
-    def _tell_news(self) -> None:
-        for line in self.chronicle.news():
-            self._say(line)
+    def _print_new_lines(self) -> None:
+        for line in self.chronicle.new_lines():
+            self._print_line(line)
 
-    def _say(self, line: Line) -> None:
+    def _print_line(self, line: Line) -> None:
         self.console.print(Text(str(line), style=line.style))
 
     def _remark(self, subject: str, text: str) -> None:
         seconds = (timezone.now() - self.chronicle.began_at).total_seconds()
-        self._say(Line(seconds, subject, text, BAD))
+        self._print_line(Line(seconds, subject, text, BAD))
 
-    def _trouble_bob(self) -> None:
-        """Kill a client in the midst of its work, and start it again a moment later."""
+    def _kill_and_restart_bob(self) -> None:
+        """Kill a client while it computes, and start it again after `DOWNTIME_SECONDS`."""
         if self.killed_at is None:
             results = Result.objects.filter(account__name=BOB.name)
             successes = results.filter(outcome=Outcome.SUCCESS).count()
             if successes and results.filter(server_state=ServerState.IN_PROGRESS).exists():
                 self.stage.kill(BOB)
                 self.killed_at, self.successes_before = time.monotonic(), successes
-                self._remark(BOB.name, "his client is killed (SIGKILL)")
-        elif not self.is_back and time.monotonic() > self.killed_at + BOB_IS_AWAY:
+                self._remark(BOB.name, "client killed (SIGKILL)")
+        elif not self.is_restarted and time.monotonic() > self.killed_at + DOWNTIME_SECONDS:
             self.stage.run(BOB)
-            self.is_back = True
-            self._remark(BOB.name, "his client is started again")
+            self.is_restarted = True
+            self._remark(BOB.name, "client started again")
 
-    def _why(self, unfinished: list[str]) -> str:
-        asked = unfinished[:EXPLAINED]
-        said = "\n".join(self.stage.manage("explain", name).stdout.strip() for name in asked)
+    def _timeout_message(self, unfinished: list[str]) -> str:
+        names = unfinished[:MAX_EXPLAINED]
+        explanations = "\n".join(
+            self.stage.manage("explain", name).stdout.strip() for name in names
+        )
         return (
-            f"after {DEADLINE:.0f} s {len(unfinished)} of {len(self.names)} workunits are not "
-            f"finished.\n{said}\nHint: the logs are in {VAR}."
+            f"after {TIMEOUT_SECONDS:.0f} s {len(unfinished)} of {len(self.names)} workunits are "
+            f"unfinished.\n{explanations}\nHint: the logs are in {VAR}."
         )
 
 
@@ -128,6 +130,8 @@ def _table(earned: list[verdict.Earnings]) -> Table:
     table = Table("volunteer", box=None, pad_edge=False)
     for heading in ("valid", "invalid", "credit"):
         table.add_column(heading, justify="right")
-    for one in earned:
-        table.add_row(one.name, str(one.valid), str(one.invalid), f"{one.credit:.2f}")
+    for earnings in earned:
+        table.add_row(
+            earnings.name, str(earnings.valid), str(earnings.invalid), f"{earnings.credit:.2f}"
+        )
     return table

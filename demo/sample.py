@@ -24,10 +24,10 @@ from scheduler.work.submission.submit import (
 APP = "mersenne"
 VERSION = 100
 
-#: Every exponent p below 2 300 for which 2^p - 1 is prime (OEIS A000043): what must come out.
+#: Every exponent p below 2 300 for which 2^p - 1 is prime (OEIS A000043): the expected answer.
 KNOWN_EXPONENTS = (2, 3, 5, 7, 13, 17, 19, 31, 61, 89, 107, 127, 521, 607, 1279, 2203, 2281)
 
-#: One script serves all of these: it needs a Python 3 and nothing else.
+#: The script runs on all of these; it needs only Python 3.
 PLATFORMS = ("x86_64-pc-linux-gnu", "i686-pc-linux-gnu", "aarch64-unknown-linux-gnu")
 MAC_PLATFORMS = ("x86_64-apple-darwin", "arm64-apple-darwin")
 
@@ -36,9 +36,9 @@ MAX_OUTPUT_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How the exponents are cut into workunits, and how these live.
+    """How exponents are divided into workunits, and the parameters of the workunits.
 
-    `seconds_per_exponent` slows the computation down for people to watch it; 0 does not.
+    `seconds_per_exponent` is a minimum time, which makes progress visible; 0 for none.
     """
 
     exponents_per_workunit: int = 25
@@ -67,15 +67,15 @@ def publish(*, now: datetime) -> App:
     return app
 
 
-def suit_a_small_pool(app: App) -> None:
-    """Hand out few results at a time, and let an account try again at once after an error."""
+def configure_for_few_hosts(app: App) -> None:
+    """Send few results at a time, and let an account retry immediately after an error."""
     App.objects.filter(pk=app.pk).update(
         retry_same_account_after=timedelta(0), max_in_progress_per_cpu=2
     )
 
 
 def primes(*, below: int, at_least: int = 2) -> list[int]:
-    """The prime numbers of a range.
+    """Return the prime numbers from `at_least` to `below`, exclusive.
 
     >>> primes(below=20)
     [2, 3, 5, 7, 11, 13, 17, 19]
@@ -84,12 +84,12 @@ def primes(*, below: int, at_least: int = 2) -> list[int]:
 
 
 def workunits(exponents: Sequence[int], shape: Shape) -> list[NewWorkunit]:
-    """Cut exponents into workunits, named after the first and the last exponent of each."""
+    """Return workunits, each named after its first and last exponent."""
     return [_workunit(group, shape) for group in _groups(exponents, shape.exponents_per_workunit)]
 
 
 def submit_exponents(exponents: Sequence[int], shape: Shape, *, now: datetime) -> Submission:
-    """Submit the exponents; refuses what `submit` refuses, names taken already among it."""
+    """Submit the exponents; raises the errors of `submit`, such as DuplicateNames."""
     return submit(app=APP, workunits=workunits(exponents, shape), now=now)
 
 
@@ -101,10 +101,10 @@ def _groups(exponents: Sequence[int], size: int) -> Iterator[list[int]]:
 
 def _workunit(exponents: Sequence[int], shape: Shape) -> NewWorkunit:
     content = "".join(f"{exponent}\n" for exponent in exponents).encode()
-    slowly = f"--seconds-per-exponent {shape.seconds_per_exponent:g}"
+    delay_option = f"--seconds-per-exponent {shape.seconds_per_exponent:g}"
     return NewWorkunit(
         name=f"{APP}_{exponents[0]}_{exponents[-1]}",
-        command_line=slowly if shape.seconds_per_exponent else "",
+        command_line=delay_option if shape.seconds_per_exponent else "",
         input_files=(NewFile(open_name="in", content=content),),
         outputs=(NewOutput(open_name="out", max_nbytes=MAX_OUTPUT_BYTES),),
         rsc_fpops_est=1e10,
@@ -117,7 +117,7 @@ def _workunit(exponents: Sequence[int], shape: Shape) -> NewWorkunit:
 
 
 def wait_for_volunteers(*, below: int, min_quorum: int, now: datetime) -> str:
-    """Publish and submit; returns a sentence, or "" if the same workunits were submitted before."""
+    """Publish and submit; return a message, or "" if the workunits exist already."""
     publish(now=now)
     exponents = primes(below=below)
     try:

@@ -1,4 +1,4 @@
-"""The demonstration, first line to last, and the end of all that it started."""
+"""Runs the demonstration, and stops all processes that it started."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ OK, FAILED, INTERRUPTED = 0, 1, 130
 WHAT_NEXT = """\
 
 What next?
-  make run    keeps a server up, with work for any BOINC client that you attach to it:
+  make run    runs a server with sample work for any BOINC client that you attach to it:
               boinccmd --create_account http://127.0.0.1:8000/ you@example.org PASSWORD "Your name"
               boinccmd --project_attach http://127.0.0.1:8000/ ACCOUNT_KEY
-  var/demo    holds what this demonstration left: results/mersenne, keys, logs, the database"""
+  var/demo    has the files of this demonstration: results/mersenne, keys, logs, the database"""
 
 
 def demonstrate() -> int:
-    """Play it all; return the exit code: 0 if everything is as it must be."""
+    """Run the demonstration; return 0 if all checks passed, 1 otherwise, 130 if interrupted."""
     console = Console(soft_wrap=True, highlight=False)
     before = signal.signal(signal.SIGTERM, _interrupt)
     stage: Stage | None = None
     try:
         stage = stages.set_up()
-        return _play(stage, console)
+        return _run(stage, console)
     except StageError as error:
         console.print(Text(f"demo: {error}", style="bold red"))
         return FAILED
@@ -49,26 +49,26 @@ def demonstrate() -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def _play(stage: Stage, console: Console) -> int:
+def _run(stage: Stage, console: Console) -> int:
     began = time.monotonic()
     stage.serve()
     django.setup()
     from daemons import registry
-    from demo.play import Play
+    from demo.play import Demonstration
 
     console.print(
         f"server on {stage.url} · {len(registry.DAEMONS)} daemons · {len(VOLUNTEERS)} volunteers"
     )
-    play = Play(stage, console)
-    play.submit()
+    demonstration = Demonstration(stage, console)
+    demonstration.submit()
     stage.attach()
     for volunteer in VOLUNTEERS:
         stage.run(volunteer)
-    play.watch()
-    if not play.conclude():
-        console.print(f"\nNot everything is as it must be. The logs are in {VAR}.")
+    demonstration.watch()
+    if not demonstration.conclude():
+        console.print(f"\nSome checks failed. The logs are in {VAR}.")
         return FAILED
-    console.print(f"\nAll of it is true, after {time.monotonic() - began:.0f} s.{WHAT_NEXT}")
+    console.print(f"\nAll checks passed after {time.monotonic() - began:.0f} s.{WHAT_NEXT}")
     return OK
 
 

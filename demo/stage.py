@@ -1,4 +1,4 @@
-"""The stage: a fresh folder, a free port, a server, daemons, three volunteers."""
+"""The processes of the demonstration: a server, daemons and three volunteers."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from project.ports import answers, free_port
 ROOT = Path(__file__).resolve().parent.parent
 VAR = ROOT / "var" / "demo"
 PASSWORD = "manyhands"  # noqa: S105 - of accounts that last for a minute
-READY_WITHIN = 60.0
+READY_TIMEOUT_SECONDS = 60.0
 
-#: What makes waiting short; everything else is as in a real project.
+#: Settings that shorten waits; all others are the defaults of a project.
 SETTINGS = {"PROJECT_NAME": "Manyhands demo", "REQUEST_DELAY": "1", "PURGE_AFTER": "86400"}
 SLOTS = 2
-#: Least seconds between two contacts, and the factor of every wait after a failure.
+#: Minimum seconds between two contacts, and the factor of every wait after a failure.
 POLL, BACKOFF_SCALE = "0.5", "0.01"
-#: Seconds of work that a client stores: next to none, for all three to have some.
+#: Seconds of work that a client stores: little, so that all three volunteers get work.
 BUFFER = "1"
 
 
 class StageError(Exception):
-    """The demonstration cannot begin, or something broke; the message says what to do."""
+    """The demonstration cannot start or failed; the message has a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volunteer:
-    """Somebody with a computer; one who falsifies returns one wrong digit, once."""
+    """A volunteer with one computer; `falsifies` makes it return one wrong digit, once."""
 
     name: str
     falsifies: bool = False
 
     @property
     def email(self) -> str:
-        """The address of the account."""
+        """The e-mail address of the account."""
         return f"{self.name}@example.org"
 
 
@@ -52,7 +52,7 @@ VOLUNTEERS = (ALICE, BOB, MALLORY)
 
 @dataclass(slots=True)
 class Stage:
-    """Everything that runs during a demonstration, and where it writes."""
+    """The processes of a demonstration and their log files."""
 
     port: int
     lock: IO[str]
@@ -64,22 +64,25 @@ class Stage:
         return f"http://127.0.0.1:{self.port}/"
 
     @property
-    def _question(self) -> str:
+    def _config_url(self) -> str:
         return f"{self.url}get_project_config.php"
 
     def log(self, name: str) -> Path:
-        """Where a process writes."""
+        """Return the log file of a process."""
         return VAR / f"{name}.log"
 
     def serve(self) -> None:
         """Start the server and all daemons; return when the server answers."""
         self._start("serve", [ROOT / "manage.py", "serve", "--quiet", *self._serve_options()])
-        if not wait_until(self._answers_or_ended, within=READY_WITHIN) or self.children.ended():
+        if (
+            not wait_until(self._answers_or_ended, within=READY_TIMEOUT_SECONDS)
+            or self.children.ended()
+        ):
             raise StageError(f"The server did not start.\n{tail(self.log('serve'))}")
 
     def attach(self) -> None:
         """Create an account for each volunteer and attach a client to it."""
-        asked = [
+        processes = [
             subprocess.Popen(
                 [
                     *self._client(volunteer),
@@ -93,10 +96,10 @@ class Stage:
             )
             for volunteer in VOLUNTEERS
         ]
-        for volunteer, process in zip(VOLUNTEERS, asked, strict=True):
-            said, _ = process.communicate(timeout=READY_WITHIN)
+        for volunteer, process in zip(VOLUNTEERS, processes, strict=True):
+            output, _ = process.communicate(timeout=READY_TIMEOUT_SECONDS)
             if process.returncode:
-                raise StageError(f"{volunteer.name} could not attach: {said.strip()}")
+                raise StageError(f"{volunteer.name} could not attach: {output.strip()}")
 
     def run(self, volunteer: Volunteer) -> None:
         """Start a volunteer's client."""
@@ -107,11 +110,11 @@ class Stage:
         self._start(volunteer.name, command, environment=falsify)
 
     def kill(self, volunteer: Volunteer) -> None:
-        """End a volunteer's client as a power cut would."""
+        """Kill a volunteer's client with SIGKILL."""
         self.children.kill(volunteer.name)
 
     def manage(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the project to its end."""
+        """Run a management command and return its output."""
         return subprocess.run(
             [sys.executable, ROOT / "manage.py", *words],
             stdin=subprocess.DEVNULL,
@@ -119,16 +122,16 @@ class Stage:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=READY_WITHIN,
+            timeout=READY_TIMEOUT_SECONDS,
         )
 
     def broken(self) -> str | None:
-        """Which process has ended by itself, with its last lines; None while all is well."""
+        """Return which process ended unexpectedly, with its last lines; None if all run."""
         ended = self.children.ended()
         if ended is None:
             return None
         name, code = ended
-        return f"{name} ended by itself, exit code {code}.\n{tail(self.log(name))}"
+        return f"{name} ended unexpectedly with exit code {code}.\n{tail(self.log(name))}"
 
     def close(self) -> None:
         """Stop everything: volunteers first, then the server, its daemons and the database."""
@@ -143,7 +146,7 @@ class Stage:
         return ["--port", str(self.port), "--workers", "2", "--pause", "0.2"]
 
     def _answers_or_ended(self) -> bool:
-        return self.children.ended() is not None or answers(self._question)
+        return self.children.ended() is not None or answers(self._config_url)
 
     def _client(self, volunteer: Volunteer) -> list[str | Path]:
         return [sys.executable, ROOT / "client", "--dir", VAR / "volunteers" / volunteer.name]
@@ -157,13 +160,15 @@ class Stage:
 
 
 def set_up() -> Stage:
-    """Empty the folder and choose a port; the environment then names this project and no other."""
+    """Empty the folder, choose a port, and set the environment for this project."""
     VAR.parent.mkdir(exist_ok=True)
     lock = (VAR.parent / "demo.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise StageError("Another demonstration runs here. Hint: wait for its end.") from None
+        raise StageError(
+            "Another demonstration is running here. Hint: wait until it ends."
+        ) from None
     port = free_port()
     os.environ.pop("DATABASE_URL", None)
     os.environ.update(SETTINGS)
@@ -178,13 +183,13 @@ def set_up() -> Stage:
         pass
     except PermissionError as error:
         message = f"{VAR} cannot be emptied: {error.strerror} ({error.filename})."
-        raise StageError(f"{message}\nHint: remove it as the user who made it.") from None
+        raise StageError(f"{message}\nHint: remove it as the user who created it.") from None
     VAR.mkdir()
     return Stage(port, lock)
 
 
 def tail(path: Path, lines: int = 15) -> str:
-    """The end of a log."""
+    """Return the last lines of a log."""
     try:
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

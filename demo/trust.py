@@ -1,8 +1,8 @@
-"""Ten simulated hosts, two of them false: what adaptive replication makes of it.
+"""Simulates ten hosts with adaptive replication; two return wrong answers.
 
-Everything is real but the computers and the clock: real requests, real daemons, a real database.
-Each hour of the simulated time every host reports what it has finished and asks for more; then each
-daemon makes its passes.  Lots are drawn with a fixed key, so that every run tells the same story.
+Only the computers and the clock are simulated; requests, daemons and the database are real. In each
+hour of the simulated time every host reports its finished results and requests work; then each
+daemon makes its passes.  Random draws use a fixed key, so that every run has the same outcome.
 """
 
 from __future__ import annotations
@@ -36,96 +36,108 @@ MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
 REPLICAS = 2
 TRUSTED_AFTER = 10
 DAILY_QUOTA = 16
-LONGEST = 3000
+MAX_HOURS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Character:
+class HostProfile:
     """How a simulated host behaves.
 
-    It takes `hours` for a result; `lie` is what it answers instead of the truth; one that is
-    `silent` takes work and never reports.
+    It needs `hours` for a result; `wrong_answer` is returned instead of the right one; a `silent`
+    host takes work and never reports.
     """
 
     name: str
     hours: int = 1
-    lie: str = ""
+    wrong_answer: str = ""
     silent: bool = False
 
     @property
     def email(self) -> str:
-        """The address of its account."""
+        """The e-mail address of its account."""
         return f"{self.name}@example.org"
 
 
-HONEST = tuple(Character(name) for name in ("ada", "ben", "cleo", "dov", "eva", "finn"))
-SLOW = Character("sloth", hours=5)
-SILENT = Character("ghost", silent=True)
+HONEST = tuple(HostProfile(name) for name in ("ada", "ben", "cleo", "dov", "eva", "finn"))
+SLOW = HostProfile("sloth", hours=5)
+SILENT = HostProfile("ghost", silent=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Who takes part, and what there is to compute."""
+    """The hosts of a simulation, and the number of workunits."""
 
     name: str
     title: str
-    cast: tuple[Character, ...]
+    profiles: tuple[HostProfile, ...]
     workunits: int = 400
 
 
 APART = Scenario(
     "apart",
-    "Two hosts return wrong answers, each its own",
-    (*HONEST, SLOW, SILENT, Character("mallory", lie="42"), Character("malice", lie="43")),
+    "Two hosts return different wrong answers",
+    (
+        *HONEST,
+        SLOW,
+        SILENT,
+        HostProfile("mallory", wrong_answer="42"),
+        HostProfile("malice", wrong_answer="43"),
+    ),
 )
 TOGETHER = Scenario(
     "together",
     "Two hosts agree on the same wrong answer",
-    (*HONEST, SLOW, SILENT, Character("mallory", lie="42"), Character("malice", lie="42")),
+    (
+        *HONEST,
+        SLOW,
+        SILENT,
+        HostProfile("mallory", wrong_answer="42"),
+        HostProfile("malice", wrong_answer="42"),
+    ),
 )
 
 
-def truth(workunit_name: str) -> str:
-    """The right answer: short, and different for every workunit."""
+def right_answer(workunit_name: str) -> str:
+    """Return the right answer: 16 hexadecimal digits, different for every workunit."""
     return hashlib.sha256(workunit_name.encode()).hexdigest()[:16]
 
 
 @dataclass(slots=True)
-class Actor:
-    """A simulated host with what it holds."""
+class SimulatedHost:
+    """A simulated host; `tasks` maps result names to workunit name and finish time."""
 
-    character: Character
+    profile: HostProfile
     key: str
     host_id: int = 0
     rpc_seqno: int = 0
-    held: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    tasks: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
-    def meet(self, now: datetime) -> None:
-        """Report what is finished by now, and ask for one more if nothing is left."""
+    def contact_server(self, now: datetime) -> None:
+        """Report the results finished by `now`; request one result if no task is left."""
         finished = self._finished(now)
         for result_name in finished:
-            _upload(result_name, self._answer(self.held.pop(result_name)[0]))
-        request = self._request(finished, wants=not self.held)
+            _upload(result_name, self._answer(self.tasks.pop(result_name)[0]))
+        request = self._request(finished, wants=not self.tasks)
         reply = conversation.answer(request, config=settings.PROJECT, ip_addr="127.0.0.1", now=now)
         if reply.hostid is not None:
             self.host_id, self.rpc_seqno = reply.hostid, 0
         self.rpc_seqno += 1
         for name in (*reply.result_aborts, *reply.result_aborts_if_not_started):
-            self.held.pop(name, None)
+            self.tasks.pop(name, None)
         for result in reply.results:
-            done_at = now + self.character.hours * HOUR
-            self.held[result.name] = (result.wu_name, done_at)
+            done_at = now + self.profile.hours * HOUR
+            self.tasks[result.name] = (result.wu_name, done_at)
 
     def _finished(self, now: datetime) -> list[str]:
-        if self.character.silent:
+        if self.profile.silent:
             return []
-        return [name for name, (_, done_at) in self.held.items() if done_at <= now]
+        return [name for name, (_, done_at) in self.tasks.items() if done_at <= now]
 
     def _answer(self, workunit_name: str) -> str:
-        return self.character.lie or truth(workunit_name)
+        return self.profile.wrong_answer or right_answer(workunit_name)
 
     def _request(self, finished: list[str], *, wants: bool) -> messages.SchedulerRequest:
-        hours = self.character.hours
+        hours = self.profile.hours
         return messages.SchedulerRequest(
             authenticator=self.key,
             hostid=self.host_id,
@@ -134,8 +146,8 @@ class Actor:
             platform_name=LINUX,
             cpu_req_secs=1.0 if wants else 0.0,
             host_info=messages.HostInfo(
-                host_cpid=self.character.name,
-                domain_name=self.character.name,
+                host_cpid=self.profile.name,
+                domain_name=self.profile.name,
                 p_ncpus=1,
                 p_fpops=1e9 / hours,
                 m_nbytes=4e9,
@@ -148,7 +160,7 @@ class Actor:
                 )
                 for name in finished
             ),
-            other_results=tuple(messages.OtherResult(name=name) for name in self.held),
+            other_results=tuple(messages.OtherResult(name=name) for name in self.tasks),
         )
 
 
@@ -160,17 +172,17 @@ def _upload(result_name: str, answer: str) -> None:
 
 
 @dataclass(slots=True)
-class Play:
-    """One scenario as it is played; `now` is the simulated clock."""
+class Simulation:
+    """One run of a scenario; `now` is the simulated clock."""
 
     scenario: Scenario
     now: datetime = MONDAY
-    actors: list[Actor] = field(default_factory=list)
+    hosts: list[SimulatedHost] = field(default_factory=list)
     app: App = field(init=False)
 
     def begin(self) -> None:
-        """Publish the app, submit the workunits, make the accounts."""
-        self.app = _publish(self.scenario.name, now=self.now)
+        """Publish the app, submit the workunits, create the accounts."""
+        self.app = _publish_app(self.scenario.name, now=self.now)
         submit(
             app=self.app.name,
             workunits=[
@@ -190,94 +202,94 @@ class Play:
             ],
             now=self.now,
         )
-        for character in self.scenario.cast:
-            email = f"{self.scenario.name}.{character.email}"
-            digest = accounts.password_digest(email=email, password="secret")  # noqa: S106 - nobody's
-            made = accounts.create_account(
-                email=email, passwd_hash=digest, name=character.name, now=self.now
+        for profile in self.scenario.profiles:
+            email = f"{self.scenario.name}.{profile.email}"
+            digest = accounts.password_digest(email=email, password="secret")  # noqa: S106 - simulated
+            account = accounts.create_account(
+                email=email, passwd_hash=digest, name=profile.name, now=self.now
             )
-            self.actors.append(Actor(character, made.key))
+            self.hosts.append(SimulatedHost(profile, account.key))
 
     def hours(self) -> Iterator[int]:
-        """Play hour after hour until every workunit is assimilated; yields how many are."""
-        self._make_passes()
-        for _ in range(LONGEST):
+        """Simulate hours until every workunit is assimilated; yield how many are after each."""
+        self._run_daemons()
+        for _ in range(MAX_HOURS):
             self.now += HOUR
-            for actor in self._in_some_order():
-                actor.meet(self.now)
-            self._make_passes()
+            for host in self._in_shuffled_order():
+                host.contact_server(self.now)
+            self._run_daemons()
             finished = self._workunits().filter(assimilate_state=2).count()
             yield finished
             if finished == self.scenario.workunits:
                 return
-        msg = f"After {LONGEST} simulated hours not every workunit is finished."
+        msg = f"After {MAX_HOURS} simulated hours not every workunit is finished."
         raise RuntimeError(msg)
 
-    def _in_some_order(self) -> list[Actor]:
-        """Who asks first differs from hour to hour, and is the same in every run."""
+    def _in_shuffled_order(self) -> list[SimulatedHost]:
+        """Return the hosts in an order that differs by hour and is the same in every run."""
         hour = int(self.now.timestamp())
-        return sorted(self.actors, key=lambda a: draw(a.character.name, hour))
+        return sorted(self.hosts, key=lambda a: draw(a.profile.name, hour))
 
     def _workunits(self) -> QuerySet[Workunit]:
         return Workunit.objects.filter(app=self.app)
 
-    def _make_passes(self) -> None:
+    def _run_daemons(self) -> None:
         for name in PASSES:
             registry.find(name).run_pass(now=self.now, limit=1000)
 
-    # What came of it
+    # Outcome
 
     def wrong_answers(self) -> list[str]:
-        """The workunits whose canonical result is a lie; empty is what must be."""
+        """Return the workunits whose canonical result has a wrong answer."""
         rows = self._workunits().filter(canonical_result__isnull=False)
         wrong = []
         for workunit in rows.select_related("canonical_result"):
             result = workunit.canonical_result
             answer = settings.VAR_DIR / "results" / self.app.name / workunit.name / "answer"
-            if result is None or answer.read_text() != truth(workunit.name):
+            if result is None or answer.read_text() != right_answer(workunit.name):
                 wrong.append(workunit.name)
         return wrong
 
-    def lies_believed(self) -> dict[str, int]:
-        """How many wrong answers became canonical, by how it came to that."""
-        ways: Counter[str] = Counter()
+    def accepted_wrong_answers(self) -> dict[str, int]:
+        """Return the number of wrong answers that became canonical, by reason."""
+        counts: Counter[str] = Counter()
         for name in self.wrong_answers():
             workunit = Workunit.objects.get(name=name)
             valid = workunit.results.filter(validate_state=1).count()
-            ways["agreed by both" if valid > 1 else "believed without a second opinion"] += 1
-        return dict(ways)
+            counts["both hosts agreed" if valid > 1 else "accepted without replication"] += 1
+        return dict(counts)
 
     def without_answer(self) -> int:
-        """How many workunits ended without a canonical result."""
+        """Return the number of workunits that ended without a canonical result."""
         return self._workunits().filter(canonical_result__isnull=True).count()
 
-    def standing(self) -> list[Standing]:
-        """How each host stands at the end, in the order of the cast."""
-        return [self._standing_of(actor) for actor in self.actors]
+    def host_summaries(self) -> list[HostSummary]:
+        """Return a summary of each host, in the order of the profiles."""
+        return [self._summary_of(host) for host in self.hosts]
 
-    def _standing_of(self, actor: Actor) -> Standing:
-        results = Result.objects.filter(host_id=actor.host_id, app=self.app)
+    def _summary_of(self, host: SimulatedHost) -> HostSummary:
+        results = Result.objects.filter(host_id=host.host_id, app=self.app)
         states: Counter[int] = Counter(
             results.filter(outcome=1).values_list("validate_state", flat=True)
         )
-        record = HostAppVersion.objects.filter(host_id=actor.host_id).first()
-        host = Host.objects.get(pk=actor.host_id)
-        entered = CreditEntry.objects.filter(host=host).aggregate(sum=Sum("amount"))["sum"]
-        return Standing(
-            name=actor.character.name,
-            behaviour=_behaviour(actor.character),
+        record = HostAppVersion.objects.filter(host_id=host.host_id).first()
+        host_row = Host.objects.get(pk=host.host_id)
+        entered_sum = CreditEntry.objects.filter(host=host_row).aggregate(sum=Sum("amount"))["sum"]
+        return HostSummary(
+            name=host.profile.name,
+            behavior=_behavior(host.profile),
             sent=results.count(),
             valid=states[1],
             invalid=states[2],
             alone=results.filter(outcome=1, workunit__target_nresults=1).count(),
             quota=(record.max_results_per_day if record else 0) or DAILY_QUOTA,
             in_a_row=record.consecutive_valid if record else 0,
-            credit=host.total_credit,
-            entered=entered or Decimal(0),
+            credit=host_row.total_credit,
+            entered=entered_sum or Decimal(0),
         )
 
     def replicas_by_tenth(self) -> list[float]:
-        """Results per workunit, in each tenth of the workunits as they were submitted."""
+        """Return the sent results per workunit, for each tenth in order of submission."""
         ids = list(self._workunits().order_by("pk").values_list("pk", flat=True))
         size = max(1, len(ids) // 10)
         return [
@@ -288,11 +300,15 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One host at the end; `alone` are results that were believed without a second opinion."""
+class HostSummary:
+    """One host at the end; `alone` are results that were accepted without replication.
+
+    `quota` is its results per day, `in_a_row` its consecutive valid results, `entered` the sum of
+    its credit entries.
+    """
 
     name: str
-    behaviour: str
+    behavior: str
     sent: int
     valid: int
     invalid: int
@@ -303,15 +319,15 @@ class Standing:
     entered: Decimal
 
 
-def _behaviour(character: Character) -> str:
-    if character.lie:
-        return f"answers {character.lie}"
-    if character.silent:
+def _behavior(profile: HostProfile) -> str:
+    if profile.wrong_answer:
+        return f"answers {profile.wrong_answer}"
+    if profile.silent:
         return "never reports"
-    return "slow" if character.hours > 1 else "right"
+    return "slow" if profile.hours > 1 else "right"
 
 
-#: The daemons, in the order in which work comes to them.
+#: The daemons, in the order in which workunits pass through them.
 PASSES = (
     "timeout_checker",
     "transitioner",
@@ -323,8 +339,8 @@ PASSES = (
 )
 
 
-def _publish(name: str, *, now: datetime) -> App:
-    """An app of this scenario: adaptive replication, bitwise comparison, fixed credit."""
+def _publish_app(name: str, *, now: datetime) -> App:
+    """Publish the app of a scenario: adaptive replication, bitwise validator, fixed credit."""
     app_name = f"{APP}_{name}"
     app_versions.publish(
         app=app_name,

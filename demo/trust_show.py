@@ -1,4 +1,4 @@
-"""`python -m demo.trust_show`: plays two stories of trust, says what came of them."""
+"""`python -m demo.trust_show`: runs two simulations of trust and prints results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.text import Text
 from project.embedded_postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
-    from demo.trust import Play, Scenario, Standing
+    from demo.trust import HostSummary, Scenario, Simulation
 
 VAR = Path(__file__).resolve().parent.parent / "var" / "demo-trust"
 
@@ -32,17 +32,18 @@ SETTINGS = {
 }
 
 WHAT_IT_MEANS = """
-What replication can find, and what it cannot:
-  found      a wrong answer that meets a right one: both are doubted, a third host decides, and who
-             lied loses trust, quota and credit. A trusted host is checked once in as many results
-             as it had right in a row, so that no trust is for ever.
-  not found  the same wrong answer from two hosts that are given the same workunit: to the server
-             that is agreement. It needs two accounts, chance, and the same lie; a larger quorum
-             makes it rarer, a validator that checks the answer itself ends it (docs/trust.md)."""
+Wrong answers that replication detects, and those that it does not:
+  detected      a wrong answer that is compared with a right one: both are inconclusive, a third
+                host decides, and the host with the wrong answer loses trust, quota and credit. A
+                trusted host is checked once in as many results as it has consecutive valid ones,
+                so trust never becomes permanent.
+  not detected  the same wrong answer from two hosts with the same workunit: for the server they
+                agree. It needs two accounts, chance, and the same wrong answer; a larger quorum
+                makes it rarer, a validator that checks the answer prevents it (docs/trust.md)."""
 
 
 def main() -> int:
-    """Play both; 0 if everything is as it must be."""
+    """Run both simulations; return 0 if all checks passed."""
     console = Console(soft_wrap=True, highlight=False)
     database = EmbeddedPostgres(VAR)
     database.stop()
@@ -52,18 +53,18 @@ def main() -> int:
     os.environ.update(SETTINGS)
     began = time.monotonic()
     try:
-        holds = _play_all(console)
+        holds = _run_all(console)
     except KeyboardInterrupt:
         console.print("demo: interrupted")
         return 130
     finally:
         database.stop()
-    verdict = "All of it is true" if holds else "Not everything is as it must be"
-    console.print(f"\n{verdict}, after {time.monotonic() - began:.0f} s.")
+    verdict = "All checks passed" if holds else "Some checks failed"
+    console.print(f"\n{verdict} after {time.monotonic() - began:.0f} s.")
     return 0 if holds else 1
 
 
-def _play_all(console: Console) -> bool:
+def _run_all(console: Console) -> bool:
     import django
     from django.core.management import call_command
 
@@ -73,11 +74,11 @@ def _play_all(console: Console) -> bool:
 
     holds = True
     for scenario in (trust.APART, trust.TOGETHER):
-        play = _play(scenario, console)
-        console.print(_table(play.standing()))
-        tenths = "  ".join(f"{number:.1f}" for number in play.replicas_by_tenth())
+        simulation = _run(scenario, console)
+        console.print(_table(simulation.host_summaries()))
+        tenths = "  ".join(f"{number:.1f}" for number in simulation.replicas_by_tenth())
         console.print(f"results per workunit, by tenth of the work: {tenths}")
-        for holds_true, sentence in _findings(play):
+        for holds_true, sentence in _findings(simulation):
             mark, style = ("✓", "green") if holds_true else ("✗", "bold red")
             console.print(Text(f"{mark} {sentence}", style=style))
             holds = holds and holds_true
@@ -86,12 +87,12 @@ def _play_all(console: Console) -> bool:
     return holds
 
 
-def _play(scenario: Scenario, console: Console) -> Play:
-    from demo.trust import MONDAY, Play
+def _run(scenario: Scenario, console: Console) -> Simulation:
+    from demo.trust import MONDAY, Simulation
 
     console.print(Text(scenario.title, style="bold"))
-    play = Play(scenario)
-    play.begin()
+    simulation = Simulation(scenario)
+    simulation.begin()
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -102,72 +103,74 @@ def _play(scenario: Scenario, console: Console) -> Play:
     )
     with bar:
         shown = bar.add_task("workunits finished", total=scenario.workunits)
-        for finished in play.hours():
+        for finished in simulation.hours():
             bar.update(shown, completed=finished)
-    days = (play.now - MONDAY).days
+    days = (simulation.now - MONDAY).days
     console.print(
-        f"{scenario.workunits} workunits, {len(play.actors)} hosts, {days} simulated days"
+        f"{scenario.workunits} workunits, {len(simulation.hosts)} hosts, {days} simulated days"
     )
-    return play
+    return simulation
 
 
-def _table(standing: list[Standing]) -> Table:
+def _table(hosts: list[HostSummary]) -> Table:
     table = Table("host", "conduct", box=None, pad_edge=False)
     for heading in ("sent", "valid", "invalid", "alone", "per day", "in a row", "credit"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in standing:
+    for host in hosts:
         table.add_row(
-            one.name,
-            one.behaviour,
-            *map(str, (one.sent, one.valid, one.invalid, one.alone, one.quota, one.in_a_row)),
-            f"{one.credit:.0f}",
+            host.name,
+            host.behavior,
+            *map(str, (host.sent, host.valid, host.invalid, host.alone, host.quota, host.in_a_row)),
+            f"{host.credit:.0f}",
         )
     return table
 
 
-def _findings(play: Play) -> list[tuple[bool, str]]:
-    """What must be true at the end of a story, and whether it is."""
+def _findings(simulation: Simulation) -> list[tuple[bool, str]]:
+    """Return the checks at the end of a simulation: whether each is true, and its text."""
     from demo import trust
 
-    standing = play.standing()
+    hosts = simulation.host_summaries()
     bad = [
-        one for one in standing if one.behaviour.startswith("answers") or "never" in one.behaviour
+        host for host in hosts if host.behavior.startswith("answers") or "never" in host.behavior
     ]
-    good = [one for one in standing if one.behaviour == "right"]
-    tenths = play.replicas_by_tenth()
-    wrong = play.lies_believed()
-    unlike = [one.name for one in standing if one.credit != one.entered]
+    good = [host for host in hosts if host.behavior == "right"]
+    tenths = simulation.replicas_by_tenth()
+    accepted = simulation.accepted_wrong_answers()
+    mismatched = [host.name for host in hosts if host.credit != host.entered]
     findings = [
         (
-            all(one.quota <= trust.DAILY_QUOTA // 4 for one in bad),
-            "the quotas of the bad hosts have shrunk: "
-            + ", ".join(f"{one.name} {one.quota} a day" for one in bad),
+            all(host.quota <= trust.DAILY_QUOTA // 4 for host in bad),
+            "the quotas of the bad hosts were reduced: "
+            + ", ".join(f"{host.name} {host.quota} a day" for host in bad),
         ),
         (
-            all(one.alone > one.sent / 3 for one in good),
-            "most of the good hosts' results are believed alone: "
-            + ", ".join(f"{one.name} {one.alone} of {one.sent}" for one in good),
+            all(host.alone > host.sent / 3 for host in good),
+            "most of the good hosts' results are accepted without replication: "
+            + ", ".join(f"{host.name} {host.alone} of {host.sent}" for host in good),
         ),
         (
             tenths[-1] < tenths[0],
             f"replicas per workunit fell from {tenths[0]:.1f} to {tenths[-1]:.1f}",
         ),
-        (not unlike, "every host's credit is the sum of its entries in the ledger"),
-        (play.without_answer() == 0, "every workunit has an answer"),
+        (not mismatched, "every host's credit is the sum of its entries in the ledger"),
+        (simulation.without_answer() == 0, "every workunit has an answer"),
     ]
-    total = play.scenario.workunits
-    if play.scenario is trust.APART:
-        findings.append((not wrong, f"all {total} answers are right"))
+    total = simulation.scenario.workunits
+    if simulation.scenario is trust.APART:
+        findings.append((not accepted, f"all {total} answers are right"))
     else:
-        ways = ", ".join(f"{count} {how}" for how, count in wrong.items()) or "none"
-        lies = sum(one.invalid for one in bad)
-        findings.append((True, f"wrong answers believed: {ways}; lies found out: {lies}"))
+        counts = ", ".join(f"{count} {reason}" for reason, count in accepted.items()) or "none"
+        detected = sum(host.invalid for host in bad)
+        findings.append(
+            (True, f"wrong answers accepted: {counts}; wrong answers detected: {detected}")
+        )
     findings.append((_fsck_is_clean(), "fsck finds nothing"))
     return findings
 
 
 def _fsck_is_clean() -> bool:
-    """Whether every invariant holds; fsck itself says which does not."""
+    """Return whether every invariant holds; fsck prints those that do not."""
     from django.core.management import CommandError, call_command
 
     try:

@@ -1,4 +1,4 @@
-"""What must be true at the end of the demonstration, and whether it is."""
+"""The checks at the end of the demonstration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.models import Account, Result, Workunit
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One claim and whether it holds."""
+    """One statement and whether it is true."""
 
     sentence: str
     holds: bool
@@ -22,7 +22,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Earnings:
-    """What a volunteer has done; `credit` as the account's total says."""
+    """The results of a volunteer; `credit` is the account's total credit."""
 
     name: str
     valid: int
@@ -31,7 +31,7 @@ class Earnings:
 
 
 def read_answers(results: Path) -> dict[int, bool]:
-    """Read what was assimilated: of each exponent, whether it gives a prime."""
+    """Return for each assimilated exponent whether it gives a prime."""
     answers: dict[int, bool] = {}
     for path in sorted((results / APP).glob("*/out")):
         for line in path.read_text().splitlines():
@@ -41,33 +41,33 @@ def read_answers(results: Path) -> dict[int, bool]:
 
 
 def unfinished(names: Sequence[str]) -> list[str]:
-    """The workunits that are not yet assimilated with all their files deleted."""
+    """Return the workunits that are not yet assimilated with all their files deleted."""
     open_ones = Workunit.objects.filter(name__in=names).exclude(
         assimilate_state=AssimilateState.DONE, file_delete_state=FileDeleteState.DONE
     )
     waiting = Result.objects.filter(workunit__name__in=names).exclude(
         file_delete_state=FileDeleteState.DONE
     )
-    found = set(open_ones.values_list("name", flat=True))
-    return sorted(found | set(waiting.values_list("workunit__name", flat=True)))
+    names_of_open = set(open_ones.values_list("name", flat=True))
+    return sorted(names_of_open | set(waiting.values_list("workunit__name", flat=True)))
 
 
 def about_primes(answers: Mapping[int, bool], exponents: Sequence[int]) -> list[Finding]:
-    """All exponents are answered, and the primes among them are the known ones."""
-    found = sorted(exponent for exponent, is_prime in answers.items() if is_prime)
+    """Check that all exponents have an answer, and that the primes are the known ones."""
+    prime_exponents = sorted(exponent for exponent, is_prime in answers.items() if is_prime)
     tested = sorted(answers) == sorted(exponents)
     return [
         Finding(f"{len(answers)} of {len(exponents)} exponents have an answer", tested),
         Finding(
-            f"{len(found)} Mersenne primes found, {len(KNOWN_EXPONENTS)} are known: p = "
-            + ", ".join(map(str, found)),
-            tuple(found) == KNOWN_EXPONENTS,
+            f"{len(prime_exponents)} Mersenne primes found, {len(KNOWN_EXPONENTS)} are known: p = "
+            + ", ".join(map(str, prime_exponents)),
+            tuple(prime_exponents) == KNOWN_EXPONENTS,
         ),
     ]
 
 
 def about_the_liar(name: str) -> list[Finding]:
-    """The wrong residue is INVALID, and its workunit was answered by others."""
+    """Check that the wrong residue is INVALID and others completed its workunit."""
     lies = list(
         Result.objects.filter(
             account__name=name, outcome=Outcome.SUCCESS, validate_state=ValidateState.INVALID
@@ -81,7 +81,7 @@ def about_the_liar(name: str) -> list[Finding]:
         .order_by("attempt")
         .values_list("name", "account__name", "attempt")
     )
-    by = ", ".join(f"{result} ({who})" for result, who, _ in honest)
+    by = ", ".join(f"{result} ({account})" for result, account, _ in honest)
     replaced = any(attempt >= lie.workunit.min_quorum for _, _, attempt in honest)
     return [
         Finding(
@@ -92,7 +92,7 @@ def about_the_liar(name: str) -> list[Finding]:
 
 
 def about_the_killed(name: str, successes_before: int) -> list[Finding]:
-    """The client that was killed went on where it had been."""
+    """Check that the killed client reported results after its restart."""
     successes = Result.objects.filter(account__name=name, outcome=Outcome.SUCCESS).count()
     after = successes - successes_before
     return [
@@ -103,19 +103,19 @@ def about_the_killed(name: str, successes_before: int) -> list[Finding]:
 
 
 def earnings(names: Sequence[str]) -> list[Earnings]:
-    """What every volunteer has done, in the order asked for."""
-    found = []
+    """Return the results of the volunteers, in the order of `names`."""
+    all_earnings = []
     for name in names:
         account = Account.objects.get(name=name)
         results = Result.objects.filter(account=account)
         valid = results.filter(validate_state=ValidateState.VALID).count()
         invalid = results.filter(validate_state=ValidateState.INVALID).count()
-        found.append(Earnings(name, valid, invalid, account.total_credit))
-    return found
+        all_earnings.append(Earnings(name, valid, invalid, account.total_credit))
+    return all_earnings
 
 
 def about_credit(all_earnings: Sequence[Earnings]) -> list[Finding]:
-    """Everybody who was right has been paid."""
+    """Check that every account with valid results has credit."""
     unpaid = [earned.name for earned in all_earnings if earned.valid and not earned.credit]
     total = sum((earned.credit for earned in all_earnings), Decimal(0))
     if unpaid:

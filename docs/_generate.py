@@ -1,4 +1,4 @@
-"""Writes what the docs say about the code from the code itself; cog calls it."""
+"""Generates the parts of the docs that describe the code; called by cog."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from scheduler.lifecycle import Axis
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The rooms of the code map, in the order in which a newcomer meets them.
+#: The packages of the code map, in reading order.
 ROOMS = ("project", "scheduler", "daemons", "client", "demo", "bench", "docs")
-LEFT_OUT = {"migrations", "__pycache__", "build", "tests"}
+EXCLUDED = {"migrations", "__pycache__", "build", "tests"}
 COLUMNS = "88"
 
 
@@ -27,38 +27,38 @@ COLUMNS = "88"
 
 
 def modules() -> Iterator[Path]:
-    """Every module that people write, relative to the root, folder by folder."""
+    """Yield the path of every module, relative to the root, folder by folder."""
     yield Path("manage.py")
     for room in ROOMS:
-        found = (ROOT / room).rglob("*.py")
-        paths = [path.relative_to(ROOT) for path in found if not LEFT_OUT & set(path.parts)]
+        files = (ROOT / room).rglob("*.py")
+        paths = [path.relative_to(ROOT) for path in files if not EXCLUDED & set(path.parts)]
         yield from sorted(paths, key=lambda path: (path.parts[:-1], path.name))
 
 
 def first_line(path: Path) -> str:
-    """The first line of a module's docstring; empty for an empty module."""
+    """Return the first line of a module's docstring, or ""."""
     docstring = ast.get_docstring(ast.parse((ROOT / path).read_text(encoding="utf-8")))
     return docstring.splitlines()[0] if docstring else ""
 
 
 def code_map() -> str:
-    """One list per folder: each module and its first line."""
+    """Return a list for each folder: its modules with their first lines."""
     folders: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for path in modules():
-        if said := first_line(path):
-            folders[path.parent.as_posix()].append((path.name, said))
+        if summary := first_line(path):
+            folders[path.parent.as_posix()].append((path.name, summary))
     parts = []
     for folder, members in folders.items():
         about = dict(members).get("__init__.py", "")
         heading = "**`./`**" if folder == "." else f"**`{folder}/`**"
         parts.append(f"{heading} {about}".rstrip() + "\n")
-        parts += [f"- `{name}` {said}" for name, said in members if name != "__init__.py"]
+        parts += [f"- `{name}` {summary}" for name, summary in members if name != "__init__.py"]
         parts.append("")
     return _page(parts)
 
 
 def statements() -> str:
-    """One list per folder of statements: each and its first comment line."""
+    """Return a list for each folder of statements, with the first sentence of each."""
     parts = []
     for folder in sorted({path.parent for room in ROOMS for path in (ROOT / room).rglob("*.sql")}):
         parts.append(f"## `{folder.relative_to(ROOT).as_posix()}/`\n")
@@ -68,7 +68,7 @@ def statements() -> str:
 
 
 def _purpose(path: Path) -> str:
-    """The first paragraph of a statement's comment, up to its first full stop."""
+    """Return the first sentence of a statement's leading comment."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("--"):
@@ -81,7 +81,7 @@ def _purpose(path: Path) -> str:
 
 
 def lifecycle() -> str:
-    """For each axis: its diagram, its table of moves."""
+    """Return the diagram and the table of moves for each axis."""
     from scheduler.lifecycle import Axis
 
     return _page([_axis(axis) for axis in Axis])
@@ -123,7 +123,7 @@ def _diagram(axis: Axis) -> list[str]:
         owners.setdefault(move.by.label, []).append(move.because.label)
     lines = ["```mermaid", "stateDiagram-v2"]
     for (source, target), owners in arrows.items():
-        labels = [f"{' or '.join(reasons)} ({who})" for who, reasons in owners.items()]
+        labels = [f"{' or '.join(reasons)} ({actor})" for actor, reasons in owners.items()]
         lines.append(f"    {source} --> {target}" + (f" : {' · '.join(labels)}" if labels else ""))
     lines += [
         f"    {state.name} --> [*]" for state in STATES[axis] if not next_moves(axis, int(state))
@@ -138,23 +138,23 @@ def _node(axis: Axis, code: int) -> str:
 
 
 def actors() -> str:
-    """Who moves what: one row per actor and axis."""
+    """Return a table of the moves by actor and axis."""
     from scheduler.lifecycle import MOVES, Actor, Axis, state_label
 
-    parts = ["| who | axis | moves |", "|---|---|---|"]
+    parts = ["| actor | axis | moves |", "|---|---|---|"]
     for actor in Actor:
         for axis in Axis:
             own = [m for m in MOVES if m.by is actor and m.axis is axis]
-            said = dict.fromkeys(
+            arrows = dict.fromkeys(
                 f"{state_label(axis, m.source)} → {state_label(axis, m.target)}" for m in own
             )
-            if said:
-                parts.append(f"| {actor.label} | {axis.label} | {', '.join(said)} |")
+            if arrows:
+                parts.append(f"| {actor.label} | {axis.label} | {', '.join(arrows)} |")
     return _page(parts)
 
 
 def error_bits() -> str:
-    """The bits of ``error_mask``, each with the reason that sets it."""
+    """Return a table of the bits of ``error_mask``, with the reasons that set them."""
     from scheduler.lifecycle import ERROR_BITS, ErrorMask
 
     reasons = {bit: because.label for because, bit in ERROR_BITS.items()}
@@ -165,16 +165,16 @@ def error_bits() -> str:
     return _page(parts)
 
 
-# What always holds
+# Invariants
 
 
 def invariants() -> str:
-    """What fsck checks: the name of each invariant and its sentence."""
+    """Return a table of the invariants that fsck checks."""
     _set_up_django()
     from scheduler.health import invariants as checked
 
-    parts = ["| `fsck` says | what always holds |", "|---|---|"]
-    parts += [f"| `{one.name}` | {one.sentence} |" for one in checked.invariants()]
+    parts = ["| invariant | meaning |", "|---|---|"]
+    parts += [f"| `{each.name}` | {each.sentence} |" for each in checked.invariants()]
     return _page(parts)
 
 
@@ -182,16 +182,16 @@ def invariants() -> str:
 
 
 def commands() -> tuple[str, ...]:
-    """The names of the commands that are ours, in alphabetical order."""
+    """Return the names of the project's commands, in alphabetical order."""
     _set_up_django()
     from django.core.management import get_commands
 
-    ours = {"project", "scheduler", "daemons"}
-    return tuple(sorted(name for name, app in get_commands().items() if str(app) in ours))
+    apps = {"project", "scheduler", "daemons"}
+    return tuple(sorted(name for name, app in get_commands().items() if str(app) in apps))
 
 
 def manage_help() -> str:
-    """The help of every command of ours; Django's own options are left out."""
+    """Return the help of every command of the project, without Django's common options."""
     from django.core.management import get_commands, load_command_class
 
     parts = []
@@ -204,26 +204,26 @@ def manage_help() -> str:
 
 
 def volunteer_help() -> str:
-    """The help of the volunteer's program and of each of its commands."""
+    """Return the help of the program `volunteer` and of its commands."""
     from volunteer import cli
 
     return _page(_helps("volunteer", cli.parser()))
 
 
 def scientist_help() -> str:
-    """The help of the scientist's program and of each of its commands."""
+    """Return the help of the program `scientist` and of its commands."""
     from scientist import cli
 
     return _page(_helps("scientist", cli.parser()))
 
 
 def _helps(title: str, parser: argparse.ArgumentParser) -> list[str]:
-    """The help of a program and of its commands, and theirs."""
+    """Return the help of a program, its commands and their subcommands."""
     parts = [_help(title, parser)]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for name, one in action.choices.items():
-                parts += _helps(f"{title} {name}", one)
+            for name, command in action.choices.items():
+                parts += _helps(f"{title} {name}", command)
     return parts
 
 
@@ -262,19 +262,19 @@ def _set_up_django() -> None:
 
 # The configuration
 
-#: What the variables mean that are no field of ProjectConfig.
+#: The meanings of variables that are not fields of ProjectConfig.
 MEANINGS = {
     "VAR_DIR": "Where files, keys, archive, signs of life and the embedded database are.",
-    "FILE_UMASK": "What other users of the machine may not do with new files, in octal: `0027` "
-    "keeps them out and lets the group read; `0022` where a proxy of another user and group "
-    "serves downloads.",
+    "FILE_UMASK": "The umask of new files, in octal: `0027` denies access to other users and lets "
+    "the group read; use `0022` if a proxy of another user and group serves downloads.",
     "SUBMIT_FOLDER": "A folder of this machine whose files submitters may name by path (mode "
     "`local` of `submit_rpc_handler.php`); empty: none.",
-    "STORAGE_URL": "Where files live that clients download, if not in `VAR_DIR`: "
+    "STORAGE_URL": "The store of files for clients, if they are not in `VAR_DIR`: "
     "`s3://bucket/prefix?endpoint=...` ([files.md](../files.md)). Keys are read from "
     "`AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.",
-    "UPLOAD_FSYNC": "Whether an upload is on disk for good before the client is told that it "
-    "arrived. Without, what a power cut loses is found by the validator and computed again.",
+    "UPLOAD_FSYNC": "Whether an upload is synced to disk before it is acknowledged to the client. "
+    "If not, the validator detects uploads that a power failure has lost, and they are computed "
+    "again.",
     "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
     "(../operating.md#plug-ins-and-confinement)); without it, apps can use built-in science only.",
     "SCIENCE_SOCKET": "The Unix socket of the science service; if empty, each daemon starts its "
@@ -289,39 +289,39 @@ MEANINGS = {
     "([roles.md](../roles.md#the-audit-log)); if empty, entries go to the common log.",
     "AUDIT_KEPT_DAYS": "How many days entries of the audit log are kept in the database.",
     "MAX_SLOW_CLIENTS": "How many clients of one web process may send slowly at a time, and how "
-    "many may read slowly; above that the slowest are disconnected, and reconnect later.",
-    "MIN_FREE_BYTES": "Uploads and submissions are refused while fewer bytes than this would stay "
+    "many may read slowly; if there are more, the slowest are disconnected, and reconnect later.",
+    "MIN_FREE_BYTES": "Uploads and submissions are refused if fewer bytes than this would stay "
     "free in VAR_DIR.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
-    "TRUSTED_PROXIES": "Proxies in front whose `X-Forwarded-For` says whom a request came from.",
-    "DATABASE_URL": "The PostgreSQL (15 or later) to use, as psql takes it; without one, the "
-    "embedded server is found or started.",
+    "TRUSTED_PROXIES": "Proxies whose `X-Forwarded-For` contains the client's address.",
+    "DATABASE_URL": "The PostgreSQL (15 or later) to use, in the format of psql; without one, the "
+    "embedded server is used, and started if needed.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "
-    "for commands, means one a thread.",
-    "GUARD_TRIGGER": "Whether the database itself refuses a move that the law does not name; see "
+    "for commands, means one per thread.",
+    "GUARD_TRIGGER": "Whether a trigger in the database refuses moves that are not in the law; see "
     "also `manage.py guard_trigger`.",
-    "CELERY_BROKER_URL": "The broker, where Celery drives the daemons.",
+    "CELERY_BROKER_URL": "The broker, if Celery runs the daemons.",
     "LOG_FORMAT": "Columns for people, or JSON lines for machines.",
-    "LOG_LEVEL": "The least level that is written.",
+    "LOG_LEVEL": "The minimum level of records that are written.",
 }
 #: Defaults that are expressions in the settings.
 DEFAULTS = {
     "VAR_DIR": "`var` in the checkout",
     "FILE_UMASK": "`0027`",
-    "SECRET_KEY": "made once, kept in `var/keys/secret_key`",
+    "SECRET_KEY": "created once, stored in `var/keys/secret_key`",
     "ALLOWED_HOSTS": "the host of `MASTER_URL`, `localhost`, `127.0.0.1`, `[::1]`",
     "DATABASE_URL": "the embedded PostgreSQL",
     "ACCOUNT_CREATION": "`open`",
-    "ONLINE_SIGNING": "`true`, and `false` where `MASTER_URL` begins with https",
-    "MIN_FREE_BYTES": "`100000000`, and `max_wal_size` if the database is on the same disk",
+    "ONLINE_SIGNING": "`true`, but `false` if `MASTER_URL` begins with https",
+    "MIN_FREE_BYTES": "`100000000`, plus `max_wal_size` if the database is on the same disk",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One environment variable: how it is read, and the option it sets, if it is one."""
+    """One environment variable: its type and default, and the option that it sets, or None."""
 
     name: str
     kind: str
@@ -330,7 +330,7 @@ class Variable:
 
 
 def variables() -> list[Variable]:
-    """Every environment variable that the settings read, in their order."""
+    """Return every environment variable that the settings read, in their order."""
     tree = ast.parse((ROOT / "project/settings.py").read_text(encoding="utf-8"))
     fields = {
         id(call): keyword.arg
@@ -356,8 +356,8 @@ def _variable(call: ast.Call, field: str | None) -> Variable:
     assert isinstance(call.args[0], ast.Constant)
     name = str(call.args[0].value)
     options = {word.arg: word.value for word in call.keywords}
-    given = call.args[1] if len(call.args) > 1 else options.get("default")
-    default = DEFAULTS.get(name) or (f"`{ast.literal_eval(given)}`" if given else "")
+    argument = call.args[1] if len(call.args) > 1 else options.get("default")
+    default = DEFAULTS.get(name) or (f"`{ast.literal_eval(argument)}`" if argument else "")
     return Variable(name, _kind(call.func.attr, options), default, field)
 
 
@@ -387,21 +387,21 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
 
 
 def option_meanings() -> dict[str, str]:
-    """What each field of ProjectConfig means: the text below it."""
+    """Return the description of each field of ProjectConfig: the string below it."""
     from scheduler.config import ProjectConfig
 
     [tree] = ast.parse(inspect.getsource(ProjectConfig)).body
     assert isinstance(tree, ast.ClassDef)
-    found = {}
+    meanings = {}
     for field, below in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
             assert isinstance(below.value, ast.Constant)
-            found[_name(field.target)] = inspect.cleandoc(str(below.value.value))
-    return found
+            meanings[_name(field.target)] = inspect.cleandoc(str(below.value.value))
+    return meanings
 
 
 def configuration() -> str:
-    """The table of environment variables."""
+    """Return the table of environment variables."""
     options = option_meanings()
     parts = ["| variable | value | default | meaning |", "|---|---|---|---|"]
     for variable in variables():
@@ -416,7 +416,7 @@ def configuration() -> str:
 
 
 def fixed_options() -> str:
-    """The options that no environment variable sets, with their values."""
+    """Return the table of options that no environment variable sets, with their values."""
     from scheduler.config import ProjectConfig
 
     read = {variable.field for variable in variables()}
@@ -439,7 +439,7 @@ def _one_line(text: str) -> str:
 
 
 def _page(parts: list[str]) -> str:
-    """Parts as lines, without an empty one at the end."""
+    """Join parts to lines, without an empty line at the end."""
     return "\n".join(parts).rstrip("\n")
 
 

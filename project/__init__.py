@@ -1,1 +1,1 @@
-"""The wiring: settings, addresses, servers; imports everyone, imported by no one."""
+"""Settings, URLs and servers; imports all other packages, and none imports it."""

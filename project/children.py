@@ -1,4 +1,4 @@
-"""Child processes that end when their parent does, however it ends."""
+"""Child processes that end with their parent, even if it is killed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STOP_WITHIN = 15.0
-#: Who ends within so many seconds of the start waits longer before the next one.
+#: A child that ends sooner after its start is restarted with a longer pause; seconds.
 STEADY_AFTER = 30.0
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
 class Children:
-    """Processes in groups of their own: a Ctrl-C reaches only us, and we stop them in order."""
+    """Processes in their own groups: Ctrl-C reaches only the parent, which stops them in order."""
 
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -37,8 +37,8 @@ class Children:
         environment: Mapping[str, str] | None = None,
         output: IO[bytes] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process called `name`; what it says goes to `output`, or where ours goes."""
-        process = subprocess.Popen(  # noqa: S603 - our own words
+        """Start a process named `name`; its output goes to `output`, or to the parent's."""
+        process = subprocess.Popen(  # noqa: S603 - fixed commands
             [str(word) for word in command],
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -51,26 +51,26 @@ class Children:
         return process
 
     def ended(self) -> tuple[str, int] | None:
-        """The first process that has ended by itself, and its exit code."""
+        """Return the first process that has ended by itself, and its exit code, or None."""
         for name, process in self.started.items():
             if (code := process.poll()) is not None:
                 return name, code
         return None
 
     def kill(self, name: str) -> None:
-        """SIGKILL one process, not those that it started, and forget it."""
+        """Kill one process by SIGKILL, without its children, and remove it."""
         process = self.started.pop(name)
         process.kill()
         process.wait()
 
     def stop(self, name: str, within: float = STOP_WITHIN) -> int:
-        """Ask one process to end, insist after `within` seconds; return its exit code."""
+        """Terminate one process, by SIGKILL after `within` seconds; return its exit code."""
         process = self.started.pop(name)
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(within)
-        # What it left behind in its group; if there is nothing, so much the better.
+        # Kill the remaining processes of its group, if there are any.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
@@ -83,9 +83,9 @@ class Children:
 
 @dataclass(slots=True)
 class Revival:
-    """Starts one child again whenever it ends by itself; later each time if it ends soon.
+    """Restarts one child whenever it ends by itself, with growing pauses if it ends soon.
 
-    `pause` is how many seconds pass before the next start.
+    `pause` is the number of seconds before the next start.
     """
 
     children: Children
@@ -97,7 +97,7 @@ class Revival:
     _again_at: float | None = None
 
     def look(self) -> None:
-        """Look after it; to be called some times a second."""
+        """Restart the child if needed; to be called several times a second."""
         now = time.monotonic()
         if self._again_at is not None:
             if now >= self._again_at:
@@ -108,17 +108,17 @@ class Revival:
             return
         if now - self._began >= STEADY_AFTER:
             self.pause = FIRST_PAUSE
-        code = self.children.stop(self.name)  # and those of its group that outlive it
+        code = self.children.stop(self.name)  # also kills the rest of its group
         self.say(
             f"the {self.name} ended by itself, exit code {code};"
             f" it starts again in {self.pause:g} s"
         )
         self._again_at = now + self.pause
-        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+        self.pause = min(2 * self.pause, MAX_PAUSE)
 
 
 def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 0.05) -> bool:
-    """Wait at most `within` seconds for something to be so; say whether it is."""
+    """Wait at most `within` seconds for a condition; returns whether it is true."""
     give_up_at = time.monotonic() + within
     while not is_so():
         if time.monotonic() > give_up_at:
@@ -128,14 +128,14 @@ def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 
 
 
 def _dies_with(parent: int) -> Callable[[], None] | None:
-    """What a child does before it becomes another program; Linux alone can do this."""
+    """Return a `preexec_fn` that makes a child end with `parent`; None if it is not Linux."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)  # loaded before the fork: nothing may be imported after it
 
     def prepare() -> None:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died between the fork and this line
+        if os.getppid() != parent:  # the parent died between the fork and this line
             os._exit(1)
 
     return prepare

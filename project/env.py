@@ -1,4 +1,4 @@
-"""Typed readers of environment variables; nonsense is refused with a sentence."""
+"""Typed readers of environment variables, which refuse values that are not valid."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 
-#: libpq's words for what Django names by keys of its own.
+#: libpq's parameters that have own keys in Django's settings.
 DJANGO_KEYS = {
     "dbname": "NAME",
     "user": "USER",
@@ -36,7 +36,7 @@ DJANGO_KEYS = {
     "port": "PORT",
 }
 
-#: What may follow `?` in the address of a store, and what each is without a word.
+#: The options after `?` in the address of a store, with their defaults.
 STORE_OPTIONS = {
     "endpoint": "",
     "public": "",
@@ -45,19 +45,19 @@ STORE_OPTIONS = {
     "new": "store",
     "expires": "3600",
 }
-#: How long a signed address lasts, in seconds; seven days are the most that S3 takes.
-_SHORTEST, _LONGEST = 60, 604_800
+#: The range of the validity of signed URLs; S3 accepts at most seven days.
+_MIN_EXPIRES_SECONDS, _MAX_EXPIRES_SECONDS = 60, 604_800
 
 
 class BadSetting(Exception):
-    """An environment variable whose value cannot be used; says which, and what is accepted."""
+    """The value of an environment variable is not valid; the text has the accepted values."""
 
     def __init__(self, name: str, value: str, accepted: str) -> None:
         super().__init__(f"{name}={value!r} cannot be used: expected {accepted}.")
 
 
 def text(name: str, default: str) -> str:
-    """Read a text; blank and unset both mean the default."""
+    """Read a text; the default if it is blank or unset."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -156,7 +156,7 @@ def folder(name: str, default: Path) -> Path:
 
 
 def web_url(name: str, default: str) -> str:
-    """Read an http(s) address without query; the reply ends with exactly one slash."""
+    """Read an http(s) address without query; the result ends with exactly one slash."""
     value = text(name, default)
     if not _is_web_url(value):
         accepted = "an address such as http://example.org/ or https://example.org/project/"
@@ -168,13 +168,13 @@ def _is_web_url(value: str) -> bool:
     try:
         parts = urlsplit(value)
         whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, a bracket left open
+    except ValueError:  # a port that is not a number, an open bracket
         return False
     return whole and not re.search(r"[?#\s\"'<>&]", value)
 
 
 def broker_url(name: str, default: str) -> str:
-    """Read the address of a message broker that Celery knows."""
+    """Read the address of a message broker that Celery supports."""
     value = text(name, default)
     schemes = ("redis", "rediss", "redis+socket", "amqp", "amqps", "pyamqp", "memory", "sentinel")
     if value.partition("://")[0] not in schemes or "://" not in value:
@@ -185,7 +185,7 @@ def broker_url(name: str, default: str) -> str:
 def database_url(name: str) -> dict[str, Any] | None:
     """Read a PostgreSQL address as Django's settings of a database; None when it is unset.
 
-    libpq's own parser reads it, so every spelling that psql takes is taken: percent escapes, a
+    libpq's own parser reads it, so every form that psql accepts is accepted: percent escapes, a
     socket folder as ``?host=/run/postgresql``, ``sslmode`` and the other options.
     """
     value = text(name, "")
@@ -195,21 +195,23 @@ def database_url(name: str) -> dict[str, Any] | None:
     if not value.startswith(("postgresql://", "postgres://")):
         raise BadSetting(name, without_password(value), accepted)
     try:
-        found = conninfo_to_dict(value)
+        parameters = conninfo_to_dict(value)
     except ProgrammingError as error:
         reason = f"{accepted} ({without_password(str(error).strip())})"
         raise BadSetting(name, without_password(value), reason) from None
-    if not found.get("dbname"):
+    if not parameters.get("dbname"):
         raise BadSetting(name, without_password(value), f"the name of a database, as in {accepted}")
     settings: dict[str, Any] = {
-        ours: str(found.pop(theirs)) for theirs, ours in DJANGO_KEYS.items() if theirs in found
+        key: str(parameters.pop(parameter))
+        for parameter, key in DJANGO_KEYS.items()
+        if parameter in parameters
     }
-    settings["OPTIONS"] = found
+    settings["OPTIONS"] = parameters
     return settings
 
 
 def store_url(name: str) -> StoreConfig | None:
-    """Read where downloads live: ``s3://bucket/prefix?endpoint=...``; None is the disk.
+    """Read the address of the store of downloads: ``s3://bucket/prefix?endpoint=...``; None: disk.
 
     Options: `endpoint`, `public` (addresses), `region`, `downloads` (redirect, stream), `new`
     (store, disk), `expires` (seconds).
@@ -224,11 +226,13 @@ def store_url(name: str) -> StoreConfig | None:
     parts = urlsplit(value)
     if parts.scheme != "s3" or not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", parts.netloc):
         raise BadSetting(name, without_password(value), accepted)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True, separator="&"))
-    options = {key: given.pop(key, default) for key, default in STORE_OPTIONS.items()}
-    if given:
-        unknown = f"no option {', '.join(sorted(given))}: there are {', '.join(STORE_OPTIONS)}"
-        raise BadSetting(name, value, unknown)
+    unknown_options = dict(parse_qsl(parts.query, keep_blank_values=True, separator="&"))
+    options = {key: unknown_options.pop(key, default) for key, default in STORE_OPTIONS.items()}
+    if unknown_options:
+        accepted = (
+            f"no option {', '.join(sorted(unknown_options))}: there are {', '.join(STORE_OPTIONS)}"
+        )
+        raise BadSetting(name, value, accepted)
     for key in ("endpoint", "public"):
         if options[key] and not _is_web_url(options[key]):
             raise BadSetting(name, value, f"an address such as https://s3.example.org as {key}")
@@ -272,13 +276,18 @@ def _one_of(
 
 
 def _seconds(name: str, value: str, seconds: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,6}", seconds) or not _SHORTEST <= int(seconds) <= _LONGEST:
-        raise BadSetting(name, value, f"{_SHORTEST} to {_LONGEST} seconds as expires")
+    if (
+        not re.fullmatch(r"[0-9]{1,6}", seconds)
+        or not _MIN_EXPIRES_SECONDS <= int(seconds) <= _MAX_EXPIRES_SECONDS
+    ):
+        raise BadSetting(
+            name, value, f"{_MIN_EXPIRES_SECONDS} to {_MAX_EXPIRES_SECONDS} seconds as expires"
+        )
     return int(seconds)
 
 
 def without_password(url: str) -> str:
-    """Hide what stands between the user's name and the host.
+    """Replace the password in a URL by asterisks.
 
     >>> without_password("postgresql://ada:secret@host/x")
     'postgresql://ada:***@host/x'

@@ -1,4 +1,4 @@
-"""The password hashers: Django's own, run by `scheduler.people.hashing`."""
+"""Django's password hashers, run by `scheduler.people.hashing`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
     """
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
-        """Hash one password, when those before it are done; raises `HashQueueFull`."""
+        """Hash one password after those that were queued before; raises `HashQueueFull`."""
         return hashing.in_queue(
             lambda: str(super(ScryptPasswordHasher, self).encode(*args, **kwargs))
         )
@@ -27,7 +27,7 @@ class PBKDF2PasswordHasher(hashers.PBKDF2PasswordHasher):
     """PBKDF2, for accounts that were imported with it."""
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
-        """Hash one password, when those before it are done; raises `HashQueueFull`."""
+        """Hash one password after those that were queued before; raises `HashQueueFull`."""
         return hashing.in_queue(
             lambda: str(super(PBKDF2PasswordHasher, self).encode(*args, **kwargs))
         )

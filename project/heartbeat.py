@@ -1,4 +1,4 @@
-"""Has a web process say that it is alive, so that outages are noticed."""
+"""Heartbeats of a web process, by which outages are detected."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two signs of life.
-EVERY: Final = 30.0
+#: The interval of the heartbeats.
+INTERVAL_SECONDS: Final = 30.0
 
 
-def start(every: float = EVERY) -> threading.Event:
-    """Beat in a thread that ends with the process, or once the event returned is set."""
+def start(every: float = INTERVAL_SECONDS) -> threading.Event:
+    """Send heartbeats from a thread, until the process ends or the returned event is set."""
     stop = threading.Event()
     thread = threading.Thread(target=_beat_until, args=(stop, every), name="heartbeat", daemon=True)
     thread.start()
@@ -28,22 +28,21 @@ def start(every: float = EVERY) -> threading.Event:
 def _beat_until(stop: threading.Event, every: float) -> None:
     was_well = True
     while True:
-        is_well = beat_once(say=was_well)
-        was_well = is_well
+        was_well = beat_once(log_failure=was_well)
         if stop.wait(every):
             return
 
 
-def beat_once(*, say: bool = True) -> bool:
-    """Give one sign of life and return the connection; whether it could be written.
+def beat_once(*, log_failure: bool = True) -> bool:
+    """Write one heartbeat and release the connection; returns whether it was written.
 
-    Without a database there is no service either: this is how its silences are noticed, too.
+    Without the database there is no service, so its outages are detected in the same way.
     """
     try:
-        outages.beat(now=timezone.now())  # noqa: TID251 - this is where it is read
-    except Exception as error:  # noqa: BLE001 - whatever it is, the next beat may do better
-        if say:
-            log.warning("no heartbeat", extra={"reason": str(error).strip().partition("\n")[0]})
+        outages.beat(now=timezone.now())  # noqa: TID251 - the clock is read here
+    except Exception as error:  # noqa: BLE001 - the next heartbeat may succeed
+        if log_failure:
+            log.warning("heartbeat_failed", extra={"reason": str(error).strip().partition("\n")[0]})
         return False
     finally:
         connection.close()

@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 def secret_key(keys: Path) -> str:
-    """Return the key kept in `keys`/secret_key, making it on the first call.
+    """Return the key in the file `keys`/secret_key, which the first call creates.
 
-    The folder is readable by its owner only, and so is the file. Of several processes that make
-    a key at the same moment, one wins and all return the winner's: a finished temporary file is
-    linked to its name, which fails if the name is taken.
+    The folder and the file are readable by their owner only. If several processes create a key at
+    the same time, one wins and all return its key: a finished temporary file is linked to the name,
+    which fails if the name exists.
 
-    Raises BadSetting when the file cannot be read or made.
+    Raises BadSetting when the file cannot be read or created.
     """
     path = keys / "secret_key"
     try:
         return secret(path)
     except OSError as error:
-        accepted = f"a value, for {path} can be neither read nor made ({error.strerror})"
+        accepted = f"a value, for {path} can be neither read nor created ({error.strerror})"
         raise BadSetting("SECRET_KEY", "", accepted) from None
 
 
 def secret(path: Path) -> str:
-    """Return the random text kept in the file `path`, making it on the first call.
+    """Return the random text in the file `path`, which the first call creates.
 
-    Raises OSError when the file cannot be read or made.
+    Raises OSError when the file cannot be read or created.
     """
     return _read(path) or _make(path)
 
@@ -67,7 +67,7 @@ def _make(path: Path) -> str:
         try:
             os.link(draft, path)
         except FileExistsError:
-            if not _read(path):  # an empty file is nobody's key, and would be everybody's
+            if not _read(path):  # an empty file would be a known key
                 draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

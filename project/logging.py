@@ -1,4 +1,4 @@
-"""How log records look: columns for people, JSON lines for machines."""
+"""The formats of log records: columns for people, JSON lines for machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-#: What every record has; whatever else it carries came as `extra`, and is a field.
+#: The attributes of every record; all others were passed as `extra`, and are fields.
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
@@ -26,7 +26,7 @@ def has_traceback(record: logging.LogRecord) -> bool:
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what the record was given as `extra`."""
+    """Return the fields that were passed as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in HIDDEN}
 
 
@@ -60,7 +60,7 @@ class JsonLines(logging.Formatter):
     """One JSON object a line: at, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; what JSON does not know is written as text."""
+        """Return the line; values that JSON cannot represent are written as text."""
         at = datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds")
         entry = {
             "at": at,
@@ -111,12 +111,12 @@ def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, 
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # The web server's own line says as much, and a volunteer's mistake is no warning.
+            # The web server logs the same, and a volunteer's mistake is not a warning.
             "django.request": {"level": "ERROR"},
             "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "psycopg.pool": {"level": "ERROR"},
             "httpx": {"level": "WARNING"},
-            # A line for every message that was sent, taken and done says nothing of the work.
+            # Celery's lines for every message contain nothing about the work.
             "celery": {"level": "WARNING"},
             "celery.worker.consumer.connection": {"level": "INFO"},
         },

@@ -1,4 +1,4 @@
-"""Whom a request came from, when a proxy of ours handed it on."""
+"""The client address of a request that a trusted proxy has forwarded."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ Network = IPv4Network | IPv6Network
 
 
 def networks(words: Iterable[str]) -> tuple[Network, ...]:
-    """Read addresses and networks, such as 10.0.0.7 or 10.0.0.0/24; raises ValueError."""
+    """Parse addresses and networks, such as 10.0.0.7 or 10.0.0.0/24; raises ValueError."""
     return tuple(ip_network(word) for word in words)
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """The address that the last of the trusted proxies saw; `peer` itself if it is none of them.
+    """Return the address of the first proxy or client from the end that is not trusted.
 
-    Each proxy adds whom it saw to the end of X-Forwarded-For; what stands before the first that we
-    do not trust may be anybody's invention.
+    Each proxy appends the address of its peer to X-Forwarded-For.  So the list is read from the
+    end; entries before the first untrusted address may be forged.  Returns `peer` if that is not a
+    trusted proxy.
 
     >>> client_address("10.0.0.7", "6.6.6.6, 192.0.2.1", networks(["10.0.0.0/24"]))
     '192.0.2.1'
     """
     address = peer
-    for said in reversed(forwarded_for.split(",")):
-        if not _is_trusted(address, trusted) or not _is_address(said.strip()):
+    for entry in reversed(forwarded_for.split(",")):
+        if not _is_trusted(address, trusted) or not _is_address(entry.strip()):
             break
-        address = said.strip()
+        address = entry.strip()
     return address
 
 
-def believe(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
-    """Take a request's address and scheme from its forwarding headers, if a trusted proxy sent it.
+def apply_forwarded_headers(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
+    """Set a request's address and scheme from its forwarding headers, if a trusted proxy sent it.
 
     From other clients these headers are removed, because Django would trust `X-Forwarded-Proto`.
     """
@@ -48,7 +49,7 @@ def believe(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
 
 
 def _is_trusted(address: str, trusted: Sequence[Network]) -> bool:
-    return _is_address(address) and any(ip_address(address) in one for one in trusted)
+    return _is_address(address) and any(ip_address(address) in network for network in trusted)
 
 
 def _is_address(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Every Django setting, read once from the environment, which `env.py` judges."""
+"""Django's settings, read from the environment by `env.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.config import ProjectConfig
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# Where it keeps things; PostgreSQL keeps the rest
+# Folders and files
 
 #: The umask of new files: 0027 keeps other users out and lets the group read, to
 #: which a proxy that serves downloads belongs.
@@ -27,7 +27,7 @@ UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
 SUBMIT_FOLDER = env.text("SUBMIT_FOLDER", "")
 SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 
-# What the project is
+# The options of the project
 
 PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
@@ -85,7 +85,7 @@ PROJECT = ProjectConfig(
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),
 )
 
-# Science: what plug-ins may run, and where (docs/operating.md, "Plug-ins and confinement")
+# Science: plug-ins and their confinement (docs/operating.md, "Plug-ins and confinement")
 
 PLUGINS = env.plugins("PLUGINS")
 #: The Unix socket of the science service; empty: each daemon starts its own workers.
@@ -98,7 +98,7 @@ SCIENCE_FILE_MB = env.integer("SCIENCE_FILE_MB", 1024, at_least=1)
 SCIENCE_PROCESSES = env.integer("SCIENCE_PROCESSES", 64, at_least=1)
 SCIENCE_CPU_SECONDS = env.integer("SCIENCE_CPU_SECONDS", 86_400, at_least=1)
 
-# Doors
+# Web requests
 
 DEBUG = env.boolean("DEBUG", default=False)
 _master = urlsplit(PROJECT.master_url)
@@ -111,32 +111,32 @@ TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
 # TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# A project that moved to HTTPS keeps its MASTER_URL, by which clients know it.
+# A project that moved to HTTPS keeps its MASTER_URL, which identifies it to clients.
 CSRF_TRUSTED_ORIGINS = [f"https://{_master.hostname}", f"{_master.scheme}://{_master.netloc}"]
 if _master.scheme == "https":
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
-# The database: the server of DATABASE_URL, or our own
+# The database: the server of DATABASE_URL, or the embedded one
 
-#: Connections that one process keeps for its threads; 0, for commands, means one a thread.
+#: Connections that one process keeps for its threads; 0, for commands, means one per thread.
 DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
 
 
-#: How a web process has its statements planned (docs/decisions/0007): once, row by row and by an
-#: index, also while a table is empty.
+#: The planner options of web processes (docs/decisions/0007): statements are planned once, with
+#: index scans and nested loops, even while a table is empty.
 WEB_PLANS = (
     "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off"
     " -c enable_mergejoin=off -c jit=off"
 )
-#: How all others have theirs planned: by an index rather than through a whole table that nobody has
-#: analysed yet, whatever the server believes of its disk; DATABASE_URL may say otherwise.
+#: The planner options of other processes: index scans are preferred to full scans of tables without
+#: statistics, whatever the server's cost settings; options in DATABASE_URL have precedence.
 PLANS = "-c random_page_cost=1.1 -c jit=off"
 
 
-#: How a database is noticed that is away without a word: it was frozen, or the line is cut.
-#: Seconds until a connection must be there, and until one over the network is tried and given up;
-#: milliseconds for what was sent to arrive.  DATABASE_URL may say otherwise.
-LINE = {
+#: Timeouts that detect an unresponsive database (frozen, or its network is cut): seconds for
+#: connecting and for TCP keepalives, milliseconds for the acknowledgement of sent data.  Options in
+#: DATABASE_URL have precedence.
+TIMEOUTS = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -160,25 +160,26 @@ def _embedded() -> dict[str, Any]:
 
 def _database() -> dict[str, Any]:
     chosen = env.database_url("DATABASE_URL") or _embedded()
-    # A client that waits for a database that is away is better told so, and soon.
+    # If the database is unavailable, clients get an error after 5 seconds.
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
-    # psycopg would forget, with its own prepared statements, those of `scheduler.sql.prepared`.
-    ours: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": None, "pool": pool}
-    said = chosen["OPTIONS"].get("options", "")
-    ours["options"] = (f"{said} {WEB_PLANS}" if DATABASE_POOL else f"{PLANS} {said}").strip()
+    # With psycopg's own prepared statements, those of `scheduler.sql.prepared` would be discarded.
+    options: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": None, "pool": pool}
+    from_url = chosen["OPTIONS"].get("options", "")
+    plans = f"{from_url} {WEB_PLANS}" if DATABASE_POOL else f"{PLANS} {from_url}"
+    options["options"] = plans.strip()
     return {
         "ENGINE": "project.postgres",
         **chosen,
         "CONN_MAX_AGE": 0 if DATABASE_POOL else None,
         "CONN_HEALTH_CHECKS": not DATABASE_POOL,
-        "OPTIONS": {**LINE, **chosen["OPTIONS"], **ours},
+        "OPTIONS": {**TIMEOUTS, **chosen["OPTIONS"], **options},
     }
 
 
 DATABASES = {"default": _database()}
 
-#: Uploads and submissions are refused while fewer bytes than this would stay free in VAR_DIR: where
-#: the database is on the same disk, its log may still grow by max_wal_size.
+#: Uploads and submissions are refused if fewer bytes than this would stay free in VAR_DIR: if the
+#: database is on the same disk, its log may still grow by max_wal_size.
 MIN_FREE_BYTES = env.integer(
     "MIN_FREE_BYTES",
     disk_reserve.default(VAR_DIR, DATABASES["default"]),
@@ -187,16 +188,16 @@ MIN_FREE_BYTES = env.integer(
 )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-#: Whether the database itself refuses a move that the law does not name.
+#: Whether a trigger in the database refuses moves that are not in the law.
 GUARD_TRIGGER = env.boolean("GUARD_TRIGGER", default=False)
 
-# What is installed
+# Installed apps
 
 INSTALLED_APPS = [
     "project",
     "scheduler.app_config.SchedulerConfig",
     "daemons",
-    # The pages are imported by project.urls: daemons and commands start a quarter sooner without.
+    # Only project.urls imports the admin pages: daemons and commands start 25 % faster without.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -223,7 +224,7 @@ MIDDLEWARE = [
     "scheduler.web.refusals.RefusalMiddleware",
 ]
 
-#: The faces that people see keep their templates and static files beside their views.
+#: The faces for people, with templates and static files beside their views.
 FACES = (BASE_DIR / "scheduler" / "web", BASE_DIR / "scheduler" / "admin")
 
 TEMPLATES = [
@@ -245,7 +246,7 @@ TEMPLATES = [
 
 ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
-APPEND_SLASH = False  # a client that posts does not follow the redirection
+APPEND_SLASH = False  # BOINC clients do not follow a redirect of a POST
 DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
 STATIC_URL = "static/"
 STATICFILES_DIRS = [face / "static" for face in FACES]
@@ -260,15 +261,15 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_SCHEMA_CLASS": "scheduler.api.schema.Schema",
     "EXCEPTION_HANDLER": "scheduler.api.http.problems.answer_exception",
-    "URL_FORMAT_OVERRIDE": None,  # `format` is a parameter of our own
+    "URL_FORMAT_OVERRIDE": None,  # `format` is a parameter of this API
     "COERCE_DECIMAL_TO_STRING": False,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Manyhands",
     "DESCRIPTION": (
-        "Submit work, watch it, collect its answers.  What is wrong is said as problem+json: 400 if"
-        " a request has not the shape that this schema asks for, 422 if it has, and cannot be"
-        " carried out.  What is another's answers 404."
+        "Submit work, watch its progress, download its outputs.  Errors are problem+json: 400 if a"
+        " request does not match this schema, 422 if it does, but cannot be carried out.  Objects"
+        " of other accounts answer 404."
     ),
     "POSTPROCESSING_HOOKS": [],  # enums stand where they are used
     "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
@@ -278,16 +279,16 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     },
     "VERSION": "1",
     "TAGS": [
-        {"name": "project", "description": "What is here, and how it is doing: for everybody."},
-        {"name": "tokens", "description": "Who speaks: tokens, their scopes, what one may do."},
-        {"name": "apps", "description": "What can be computed, and for which computers."},
-        {"name": "batches", "description": "Workunits that were submitted together."},
-        {"name": "workunits", "description": "Pieces of work: submitted, watched, cancelled."},
-        {"name": "results", "description": "Attempts at workunits, and what they brought."},
-        {"name": "files", "description": "Inputs, known by their content."},
-        {"name": "usage", "description": "What the work took."},
-        {"name": "hosts", "description": "The computers that do it."},
-        {"name": "queues", "description": "Lanes of work with limits of their own."},
+        {"name": "project", "description": "Index, status and totals of the project; public."},
+        {"name": "tokens", "description": "Tokens, scopes, rights and quota."},
+        {"name": "apps", "description": "Apps, their versions, and platforms."},
+        {"name": "batches", "description": "Groups of workunits."},
+        {"name": "workunits", "description": "Units of work: submit, read and cancel them."},
+        {"name": "results", "description": "Attempts at workunits, with their outputs."},
+        {"name": "files", "description": "Input files, identified by their SHA-256."},
+        {"name": "usage", "description": "Computing time and credit."},
+        {"name": "hosts", "description": "The volunteers' computers."},
+        {"name": "queues", "description": "Sets of workunits with their own limit and order."},
     ],
     "OAS_VERSION": "3.1.1",
     "SORT_OPERATION_PARAMETERS": False,
@@ -317,7 +318,7 @@ DATETIME_FORMAT = "Y-m-d H:i:s"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
-# Daemons by Celery, where one machine is not enough
+# Daemons by Celery, for several machines
 
 CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
 

@@ -7,8 +7,8 @@ this module is for a web server without a proxy.
 
 Theory of operation.  `Transfers` lists the bodies that are being read and the replies that are
 being sent.  A daemon thread checks the list twice a second.  If a transfer is older than a second,
-it reads the counters that the kernel keeps of each
-connection (`TCP_INFO`).  A connection is cut, by shutting its socket down, in two cases:
+the thread reads the kernel's counters of each connection (`TCP_INFO`).  A connection is cut, by
+shutting its socket down, in two cases:
 
 - The client moved fewer than 10 bytes a second for 300 seconds.  Stock clients give up such a
   transfer themselves.
@@ -119,7 +119,7 @@ class Body:
 
 
 class Reply:
-    """A reply in pieces, listed while it is made and sent."""
+    """A reply in chunks, listed while it is sent."""
 
     __slots__ = ("_iterator", "_pieces", "_replies", "address", "began", "port")
 
@@ -213,7 +213,7 @@ def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
 
 
 def network_of(address: str) -> str:
-    """Return what a customer's line usually has: an IPv4 address, or an IPv6 network of 64 bits.
+    """Return the usual range of one customer: an IPv4 address, or an IPv6 network of 64 bits.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')

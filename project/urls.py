@@ -1,4 +1,4 @@
-"""Mounts the faces under one roof."""
+"""The URLs of all faces."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from daemons.management.processes import die_with_parent
 
-# A worker that outlived a killed parent would go on answering beside those of the next one.  Told
-# by SIGTERM it would wait for its connections, which nobody but that parent sets an end to.
+# A worker that outlived a killed parent would continue to answer beside the workers of the next
+# one.  On SIGTERM it would wait for its connections without limit, so it gets SIGKILL.
 if (parent := multiprocessing.parent_process()) is not None:
     die_with_parent(parent.pid, by=signal.SIGKILL)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-# Threads of a web server share connections; a command needs no more than its own.
+# Threads of a web server share connections; a command needs only one.
 os.environ.setdefault("DATABASE_POOL", "8")
 
 from django.core.wsgi import get_wsgi_application
@@ -26,7 +26,7 @@ django_app = get_wsgi_application()
 from django.conf import settings  # noqa: E402 - the same
 
 from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
-from project.proxies import believe  # noqa: E402 - the same
+from project.proxies import apply_forwarded_headers  # noqa: E402 - the same
 from project.routing import route  # noqa: E402 - the same
 from scheduler import signing  # noqa: E402 - the same
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-# Without it no client could be answered, so the server must not start.
+# Without a key no client can be answered, so the server must not start.
 signing.code_sign_key_text()
 
-# Only a web server imports this file: commands and daemons have other ways of being seen.
+# Only web servers import this module; commands and daemons have other signs of life.
 heartbeat.start()
 
-# What was imported lives as long as the process: no collection needs to look at it again.
+# Imported objects live as long as the process, so later garbage collections can skip them.
 gc.collect()
 gc.freeze()
 
@@ -55,7 +55,7 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
     if environ.get("CONTENT_LENGTH") or "HTTP_TRANSFER_ENCODING" in environ:
         environ["wsgi.input"] = slow_clients.Body(environ, BODIES)
     peer = environ.get("REMOTE_ADDR", "")
-    believe(environ, settings.TRUSTED_PROXIES)
+    apply_forwarded_headers(environ, settings.TRUSTED_PROXIES)
     reply = route(environ, start_response, django_app=django_app)
     if isinstance(reply, list):
         return reply

@@ -1,1 +1,1 @@
-"""The domain: what is known, decided and said."""
+"""The domain of Manyhands: models, rules, operations and interfaces."""

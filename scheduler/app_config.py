@@ -1,4 +1,4 @@
-"""Tells Django what the scheduler's domain is called."""
+"""The Django app configuration of the scheduler."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.db.models.signals import post_migrate
 
 
 class SchedulerConfig(AppConfig):
-    """The domain: what is known, decided and said."""
+    """The domain of Manyhands."""
 
     name = "scheduler"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Manyhands"
 
     def ready(self) -> None:
-        """Give a fresh project its keys, before anything asks for one."""
+        """Create missing keys, and connect signal receivers and checks."""
         from scheduler import signing  # noqa: PLC0415  settings are complete only now
 
         signing.ensure_keys()
@@ -34,7 +34,7 @@ class SchedulerConfig(AppConfig):
 
 
 def _guard(**_signal: object) -> None:
-    """Have the database refuse unlawful moves, where the setting asks for it."""
+    """Install the trigger that refuses illegal moves, if `GUARD_TRIGGER` is set."""
     from scheduler.sql import guard  # noqa: PLC0415  models are complete only now
 
     if settings.GUARD_TRIGGER and not guard.is_installed():

@@ -17,7 +17,7 @@ class AccountCreation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectConfig:
-    """What an operator may decide; read from the environment by ``project/settings.py``."""
+    """The options of a project; read from the environment by ``project/settings.py``."""
 
     name: str = "Manyhands"
     """The project's name, as volunteers see it; unique among the projects of one client."""
@@ -26,58 +26,58 @@ class ProjectConfig:
     """The URL volunteers attach to, with its closing slash; never change it (PROTOCOL trap 24)."""
 
     ledger: bool = True
-    """Whether every move is written to the ledger; off, timelines and `explain` say so."""
+    """Whether every move is written to the ledger; if off, timelines and `explain` report that."""
 
     request_delay: timedelta = timedelta(seconds=7)
-    """How long a client waits at least between two scheduler RPCs."""
+    """The minimum time between two scheduler RPCs of a client."""
 
     max_waiting_rpcs: int = 48
-    """How many scheduler RPCs wait in one web process; one more is told to come again later."""
+    """How many scheduler RPCs may wait in one web process; further ones are told to retry later."""
 
     busy_delay: timedelta = timedelta(minutes=5)
-    """When one who found many waiting comes again: after half to one and a half times as long."""
+    """The delay that a client gets if too many RPCs wait, randomized by a factor of 0.5 to 1.5."""
 
     next_contact: timedelta = timedelta(0)
-    """Within what time a client calls again, with or without a reason; 0: when it has one."""
+    """The time after which a client calls again even without a reason; 0: only with a reason."""
 
     max_results_per_rpc: int = 50
-    """How many results one scheduler RPC hands out at most, per CPU of the host."""
+    """The maximum number of results that one scheduler RPC sends, per CPU of the host."""
 
     max_results_accepted: int = 2000
-    """How many reports one RPC settles; the others are not acknowledged and come again."""
+    """How many reports one RPC processes; the rest are not acknowledged and are sent again."""
 
     max_in_progress_per_cpu: int = 100
-    """How many results a host may hold per CPU."""
+    """How many results a host may have in progress per CPU."""
 
     daily_quota: int = 500
-    """How many results of an app version a host may be given a day, per CPU or GPU; 0: no limit."""
+    """How many results of an app version a host may get per day, per CPU or GPU; 0: no limit."""
 
     max_infeasible: int = 100
-    """So many hosts must be refused a result, each for a lasting reason, until it is given up."""
+    """The number of hosts, each refused for a lasting reason, after which a result is given up."""
 
     refusal_counts_after: timedelta = timedelta(days=1)
-    """A refusal counts once it is repeated after this; at once where no version could ever fit."""
+    """A refusal counts if it is repeated after this time, or at once if no version can ever fit."""
 
     outage_after: timedelta = timedelta(minutes=10)
-    """A silence of the web processes longer than this is an outage: deadlines move by it."""
+    """A longer silence of the web processes is an outage: deadlines are extended by it."""
 
     chance_key: str = "chance"
-    """Keys every draw of lots; volunteers must not know it, and one key draws the same again."""
+    """The key of all random choices, secret from volunteers; the same key repeats the choices."""
 
     fair_share: bool = False
-    """Whether submitters' priorities follow the linear-bounded model instead of their wishes."""
+    """Whether submitters' priorities follow the linear-bounded model, not their own settings."""
 
     tail_percent: int = 90
-    """How much of a batch must be over for the rest to be hurried on, if the batch asks for it."""
+    """The percentage of a batch after which the rest is accelerated, if the batch requests it."""
 
     import_private: bool = False
-    """Whether programs are fetched from addresses of the server's own networks, too."""
+    """Whether programs are also fetched from addresses in the server's own networks."""
 
     import_hosts: tuple[str, ...] = ()
-    """Hosts from which programs are fetched though their addresses are of such networks."""
+    """Hosts from which programs are fetched although they are in the server's own networks."""
 
     import_limit: timedelta = timedelta(minutes=1)
-    """How long fetching a program from its address may take in a web request."""
+    """The maximum time for fetching a program from its address in a web request."""
 
     webhook_hosts: tuple[str, ...] = ()
     """Hosts to which webhooks are sent although they are in the server's own networks."""
@@ -89,10 +89,10 @@ class ProjectConfig:
     """Oldest client served, as 10000*major + 100*minor + release; 0 serves all."""
 
     banned_os: str = ""
-    """Computers get no work if this is found in the name and version of their system."""
+    """A regular expression; hosts whose OS name and version match it get no work."""
 
     banned_cpu: str = ""
-    """Computers get no work if this is found in the maker and model of their processor."""
+    """A regular expression; hosts whose CPU vendor and model match it get no work."""
 
     security_contact: tuple[str, ...] = ()
     """Contacts for reports of vulnerabilities, shown in `/.well-known/security.txt`."""
@@ -113,7 +113,7 @@ class ProjectConfig:
     """Whether attempts to log in are limited; off only for tests that try many passwords."""
 
     login_throttle_window: timedelta = timedelta(minutes=10)
-    """The time over which the limits below refill."""
+    """The time in which the limits below refill."""
 
     login_attempts_per_network: int = 60
     """How many wrong passwords and existence queries a network (/24 or /64) may send."""
@@ -146,7 +146,7 @@ class ProjectConfig:
     """Whether the server signs published files, with a private key in its own folder."""
 
     max_request_bytes: int = 32 * 1024 * 1024
-    """Longest scheduler request read; a longer one gets a message and a delay."""
+    """The longest scheduler request that is read; a longer one gets a message and a delay."""
 
     size_queries_per_second: int = 50
     """How many size queries of uploads one address may send each web process; 0: no limit."""
@@ -172,28 +172,28 @@ class ProjectConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Where downloads live if not on the disk; read from `STORAGE_URL` by ``project/env.py``."""
+    """The S3-compatible store of downloads; read from `STORAGE_URL` by ``project/env.py``."""
 
     bucket: str
     """The bucket's name."""
 
     prefix: str = ""
-    """What every key in the bucket begins with, without slashes at the ends."""
+    """The prefix of every key in the bucket, without slashes at the ends."""
 
     endpoint: str | None = None
-    """Where the store answers; None is Amazon's."""
+    """The URL of the store's API; None is Amazon's."""
 
     public: str | None = None
-    """Where clients reach the store, if that is another address than ours for it."""
+    """The URL by which clients reach the store, if it differs from `endpoint`."""
 
     region: str = "us-east-1"
     """The store's region; it is part of every signature."""
 
     redirects: bool = True
-    """Whether clients are sent to the store by a signed address, or get files through us."""
+    """Whether clients are redirected to signed URLs of the store; else the server relays files."""
 
     writes: bool = True
     """Whether new files are put into the store; off while files are moved back to the disk."""
 
     expires: timedelta = timedelta(hours=1)
-    """How long a signed address lets a client begin its download."""
+    """How long a client can begin its download by a signed URL."""

@@ -1,8 +1,8 @@
 """The law of states: every state and every legal move, in one table [pure].
 
-Two rules.  Everything that decides whether a state may change stands in this file; and this file
-knows no table, no clock and no caller.  Choices, CHECK constraints, ``WHERE`` guards, the guard
-trigger, ``docs/lifecycle.md`` and the timeline are derived from it.
+Two rules.  Everything that decides whether a state may change is in this file, and this file
+depends on no table, no clock and no caller.  Choices, CHECK constraints, ``WHERE`` guards, the
+guard trigger, ``docs/lifecycle.md`` and the timeline are derived from it.
 
 Theory of operation.  A workunit and its results move along seven *axes*, each a small state machine
 of its own; a row's whole state is its position on each axis.  A `Move` names the axis, the state
@@ -22,7 +22,7 @@ from enum import IntEnum, IntFlag
 
 
 class ServerState(IntEnum):
-    """Where a result is, for the server (BOINC's ``server_state``)."""
+    """The state of a result on the server (BOINC's ``server_state``)."""
 
     INACTIVE = 1
     UNSENT = 2
@@ -69,7 +69,7 @@ class ResultState(IntEnum):
 
 
 class ClientState(IntEnum):
-    """Where the client was with a result when it reported it (PROTOCOL 0.3)."""
+    """The client's state of a result at the time of its report (PROTOCOL 0.3)."""
 
     NEW = 0
     FILES_DOWNLOADING = 1
@@ -82,7 +82,7 @@ class ClientState(IntEnum):
 
 
 class ValidateState(IntEnum):
-    """What is known of a result's correctness."""
+    """The state of a result's validation."""
 
     INIT = 0
     VALID = 1
@@ -93,7 +93,7 @@ class ValidateState(IntEnum):
 
 
 class FileDeleteState(IntEnum):
-    """Whether files are still needed: a workunit's inputs, a result's outputs."""
+    """Whether files are still needed: the inputs of a workunit, the outputs of a result."""
 
     INIT = 0
     READY = 1
@@ -102,7 +102,7 @@ class FileDeleteState(IntEnum):
 
 
 class AssimilateState(IntEnum):
-    """Whether the science has been handed the finished workunit."""
+    """Whether the assimilator has processed the finished workunit."""
 
     INIT = 0
     READY = 1
@@ -118,7 +118,7 @@ class ReleaseState(IntEnum):
 
 
 class WorkunitState(IntEnum):
-    """Whether a workunit has its answer (a canonical result) or its reason why not."""
+    """Whether a workunit is open, has a canonical result, or has failed."""
 
     OPEN = 1
     CANONICAL = 2
@@ -126,7 +126,7 @@ class WorkunitState(IntEnum):
 
 
 class ErrorMask(IntFlag):
-    """Why a workunit failed; the first six bits are BOINC's, the others ours."""
+    """Why a workunit failed; the first six bits are BOINC's, the others Manyhands's."""
 
     COULDNT_SEND = 1
     TOO_MANY_ERROR_RESULTS = 2
@@ -140,7 +140,7 @@ class ErrorMask(IntFlag):
 
 
 class Target(IntEnum):
-    """For whom alone a result is; a targeted one is never given to anybody else."""
+    """The only recipients of a result; a targeted result is never sent to other hosts."""
 
     EVERYBODY = 0
     HOST = 1
@@ -161,12 +161,12 @@ class Axis(IntEnum):
 
     @property
     def label(self) -> str:
-        """The axis's name as people read it."""
+        """The name of the axis for display."""
         return self.name.lower().replace("_", " ")
 
 
 class Actor(IntEnum):
-    """Who makes moves; codes are stored in the ledger."""
+    """The programs and people that make moves; codes are stored in the ledger."""
 
     SUBMITTER = 1
     SCHEDULER = 2
@@ -179,12 +179,12 @@ class Actor(IntEnum):
 
     @property
     def label(self) -> str:
-        """The actor's name, spelled as its module is."""
+        """The actor's name, spelled like its module."""
         return self.name.lower()
 
 
 class Because(IntEnum):
-    """Why a move is made; codes are stored in the ledger and never given to another reason."""
+    """The reason of a move; codes are stored in the ledger and never reused."""
 
     SUBMITTED = 1
     REPLICA_NEEDED = 2
@@ -227,7 +227,7 @@ class Because(IntEnum):
 
     @property
     def label(self) -> str:
-        """The reason as people read it."""
+        """The reason for display."""
         return _REASONS.get(self) or self.name.lower().replace("_", " ")
 
 
@@ -240,20 +240,20 @@ _REASONS = {
     Because.DISAGREES: "disagrees with the canonical result",
     Because.OUTPUT_MISSING: "output missing or unreadable",
     Because.TOO_LATE: "came after the files it had to be compared with were deleted",
-    Because.REVALIDATION: "to be validated anew, as staff asked",
+    Because.REVALIDATION: "to be validated again, as requested by staff",
     Because.BROADCAST: "broadcast to every host",
     Because.NO_AGREEMENT: "answers came, but no two agreed",
-    Because.GIVEN_UP: "never taken by the science, and given up by staff",
+    Because.GIVEN_UP: "never assimilated, and given up by staff",
 }
 
-#: The state before the first one: the source of a row's birth.
+#: The source of the move that creates a row.
 NOTHING = 0
 
 State = (
     ResultState | ValidateState | FileDeleteState | AssimilateState | ReleaseState | WorkunitState
 )
 
-#: The states of each axis, and the one in which a row is born.
+#: The states of each axis, and those in which a row may be created.
 STATES: dict[Axis, type[State]] = {
     Axis.RESULT: ResultState,
     Axis.VALIDATION: ValidateState,
@@ -276,7 +276,7 @@ INITIAL: dict[Axis, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One legal move; `source` is NOTHING (0) for a birth."""
+    """One legal move; `source` is NOTHING (0) if the move creates the row."""
 
     axis: Axis
     source: int
@@ -285,7 +285,6 @@ class Move:
     by: Actor
 
     def __str__(self) -> str:
-        """Say the move in the log's grammar."""
         return (
             f"{self.axis.label}: {state_label(self.axis, self.source)}"
             f"→{state_label(self.axis, self.target)}"
@@ -299,7 +298,7 @@ _SCHEDULER, _TRANSITIONER, _VALIDATOR = Actor.SCHEDULER, Actor.TRANSITIONER, Act
 
 # fmt: off
 _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
-    # A result: made, sent, reported or given up.
+    # A result: created, sent, reported or given up.
     (Axis.RESULT, NOTHING,         R.UNSENT,          B.REPLICA_NEEDED,      _TRANSITIONER),
     (Axis.RESULT, NOTHING,         R.INACTIVE,        B.REPLICA_NEEDED,      _TRANSITIONER),
     (Axis.RESULT, NOTHING,         R.UNSENT,          B.BROADCAST,           _SCHEDULER),
@@ -320,7 +319,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.RESULT, R.INACTIVE,      R.DIDNT_NEED,      B.WORKUNIT_FAILED,     _TRANSITIONER),
     (Axis.RESULT, R.UNSENT,        R.COULDNT_SEND,    B.UNSENDABLE,          _TRANSITIONER),
     (Axis.RESULT, R.SUCCESS,       R.VALIDATE_ERROR,  B.OUTPUT_MISSING,      _VALIDATOR),
-    # Its correctness.
+    # The validation of a result.
     (Axis.VALIDATION, V.INIT,         V.INVALID,      B.REPORTED_ERROR,      _SCHEDULER),
     (Axis.VALIDATION, V.INIT,         V.INVALID,      B.REPORTED_ERROR_LATE, _SCHEDULER),
     (Axis.VALIDATION, V.INIT,         V.INCONCLUSIVE, B.NO_QUORUM_YET,       _VALIDATOR),
@@ -337,13 +336,13 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.VALIDATION, V.INCONCLUSIVE, V.INIT,         B.REVALIDATION,        _TRANSITIONER),
     (Axis.VALIDATION, V.INIT,         V.TOO_LATE,     B.TOO_LATE,            _TRANSITIONER),
     (Axis.VALIDATION, V.INCONCLUSIVE, V.TOO_LATE,     B.TOO_LATE,            _TRANSITIONER),
-    # Its output files.
+    # The output files of a result.
     (Axis.RESULT_FILES, F.INIT,  F.READY, B.NO_LONGER_NEEDED, _TRANSITIONER),
     (Axis.RESULT_FILES, F.READY, F.DONE,  B.DELETED,          Actor.FILE_DELETER),
     (Axis.RESULT_FILES, F.READY, F.ERROR, B.COULD_NOT_DELETE, Actor.FILE_DELETER),
     (Axis.RESULT_FILES, F.ERROR, F.DONE,  B.DELETED,          Actor.FILE_DELETER),
     (Axis.RESULT_FILES, F.DONE,  F.READY, B.UPLOADED_LATE,    _SCHEDULER),
-    # A workunit: its answer, or its reason why not.
+    # A workunit: its canonical result, or the reason of its failure.
     (Axis.WORKUNIT, NOTHING, W.OPEN,      B.SUBMITTED,          Actor.SUBMITTER),
     (Axis.WORKUNIT, W.OPEN,  W.CANONICAL, B.AGREES,             _VALIDATOR),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.UNSENDABLE,         _TRANSITIONER),
@@ -356,17 +355,17 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.DEPENDENCY_FAILED,  _TRANSITIONER),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.NO_AGREEMENT,       _TRANSITIONER),
     (Axis.WORKUNIT, W.CANONICAL, W.OPEN,  B.REVALIDATION,       _TRANSITIONER),
-    # Whether it may have results at all.
+    # Whether a workunit may have results at all.
     (Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, B.DEPENDENCIES_MET, _TRANSITIONER),
     (Axis.RELEASE, ReleaseState.HELD,     ReleaseState.RELEASED, B.RELEASED,         Actor.STAFF),
     (Axis.RELEASE, ReleaseState.RELEASED, ReleaseState.HELD,     B.HELD,             Actor.STAFF),
-    # Handing it to the science.
+    # The assimilation of a workunit.
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.CANONICAL_FOUND, _TRANSITIONER),
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.WORKUNIT_FAILED, _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.INIT,  B.REVALIDATION,    _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.ASSIMILATED,     Actor.ASSIMILATOR),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.GIVEN_UP,        Actor.STAFF),
-    # Its input files.
+    # The input files of a workunit.
     (Axis.WORKUNIT_FILES, F.INIT,  F.READY, B.NO_LONGER_NEEDED, _TRANSITIONER),
     (Axis.WORKUNIT_FILES, F.READY, F.DONE,  B.DELETED,          Actor.FILE_DELETER),
     (Axis.WORKUNIT_FILES, F.READY, F.ERROR, B.COULD_NOT_DELETE, Actor.FILE_DELETER),
@@ -376,7 +375,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
 
 MOVES: tuple[Move, ...] = tuple(Move(*row) for row in _TABLE)
 
-#: Which reason puts which bit into a workunit's ``error_mask``.
+#: The bit that each reason sets in a workunit's ``error_mask``.
 ERROR_BITS: dict[Because, ErrorMask] = {
     Because.UNSENDABLE: ErrorMask.COULDNT_SEND,
     Because.TOO_MANY_ERRORS: ErrorMask.TOO_MANY_ERROR_RESULTS,
@@ -391,11 +390,11 @@ ERROR_BITS: dict[Because, ErrorMask] = {
 
 
 class IllegalMove(Exception):
-    """The law does not name this move. Hint: see docs/lifecycle.md for the moves that it names."""
+    """The law does not contain this move. Hint: docs/lifecycle.md lists the legal moves."""
 
 
 def state_label(axis: Axis, code: int) -> str:
-    """Name a state as people read it; ``nothing`` for the source of a birth.
+    """Return a state's name for display; ``nothing`` for the source of a creation.
 
     >>> state_label(Axis.RESULT, 54)
     'OVER/NO_REPLY'
@@ -409,35 +408,35 @@ def state_label(axis: Axis, code: int) -> str:
 
 
 def edges(axis: Axis) -> tuple[tuple[int, int], ...]:
-    """Every legal (source, target) of an axis, births excluded, sorted."""
+    """Return every legal (source, target) of an axis, sorted, without creations."""
     return tuple(
-        sorted({(m.source, m.target) for m in MOVES if m.axis is axis and not _is_birth(m)})
+        sorted({(m.source, m.target) for m in MOVES if m.axis is axis and not _is_creation(m)})
     )
 
 
 def sources(axis: Axis, target: int, by: Actor | None = None) -> tuple[int, ...]:
-    """The states from which `target` may be reached (by one actor, if named), sorted."""
-    found = {
+    """Return the states from which `target` may be reached (by actor `by`, if given), sorted."""
+    states = {
         m.source
         for m in MOVES
-        if m.axis is axis and m.target == target and not _is_birth(m) and by in (None, m.by)
+        if m.axis is axis and m.target == target and not _is_creation(m) and by in (None, m.by)
     }
-    return tuple(sorted(found))
+    return tuple(sorted(states))
 
 
 def next_moves(axis: Axis, source: int) -> tuple[Move, ...]:
-    """What can happen next to a row in this state."""
-    return tuple(m for m in MOVES if m.axis is axis and m.source == source and not _is_birth(m))
+    """Return the moves that a row in this state can make next."""
+    return tuple(m for m in MOVES if m.axis is axis and m.source == source and not _is_creation(m))
 
 
 def check(move: Move) -> None:
-    """Raise `IllegalMove` if the law does not name exactly this move."""
+    """Raise `IllegalMove` if the law does not contain exactly this move."""
     if move not in _LAW:
-        msg = f"The law does not name the move {move}."
+        msg = f"The law does not contain the move {move}."
         raise IllegalMove(msg)
 
 
-def _is_birth(move: Move) -> bool:
+def _is_creation(move: Move) -> bool:
     return move.source == NOTHING and move.axis in (Axis.RESULT, Axis.WORKUNIT, Axis.RELEASE)
 
 
@@ -445,15 +444,17 @@ _LAW = frozenset(MOVES)
 
 
 def _faults(moves: Iterable[Move]) -> list[str]:
-    """What is wrong with the table itself: found at import, not in production."""
+    """Return the faults of the table itself, which are raised at import."""
     moves = tuple(moves)
-    faults = [f"{m} stands twice" for m in set(moves) if moves.count(m) > 1]
+    faults = [f"{m} is listed twice" for m in set(moves) if moves.count(m) > 1]
     owners: dict[tuple[Axis, int, int, Because], set[Actor]] = defaultdict(set)
     reached: dict[Axis, set[int]] = {axis: {int(s) for s in INITIAL[axis]} for axis in Axis}
     for move in moves:
         owners[move.axis, move.source, move.target, move.because].add(move.by)
         reached[move.axis].add(move.target)
-    faults += [f"{key} has the owners {who}" for key, who in owners.items() if len(who) > 1]
+    faults += [
+        f"{key} has the owners {actors}" for key, actors in owners.items() if len(actors) > 1
+    ]
     for axis, states in STATES.items():
         faults += [
             f"{axis.label}: {s.name} is never reached" for s in states if s not in reached[axis]
@@ -461,5 +462,5 @@ def _faults(moves: Iterable[Move]) -> list[str]:
     return faults
 
 
-if _found := _faults(MOVES):
-    raise IllegalMove("The table of moves is faulty: " + "; ".join(_found))
+if _fault_messages := _faults(MOVES):
+    raise IllegalMove("The table of moves is faulty: " + "; ".join(_fault_messages))

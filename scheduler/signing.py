@@ -1,4 +1,4 @@
-"""Signing: the room of keys; nothing else in the server sees one.
+"""Signing: the room of keys; no other part of the server reads one.
 
 Under ``settings.KEYS_DIR``, a folder for the owner only::
 
@@ -38,7 +38,7 @@ from scheduler.key_text import START_NBYTES, looks_like_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-# Descriptors, modes and versions of files: pathlib has no words for most of this.
+# Descriptors, modes and versions of files: pathlib covers only a part of this.
 # ruff: noqa: PTH104, PTH116, PTH123
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class KeyMissing(Exception):
 
 
 class BadKey(ValueError):
-    """A text that is no key, or a sealed text that no key of ours opens."""
+    """A text that is not a key, or a sealed text that none of the project's keys opens."""
 
 
 class KeyShaped(ValueError):
@@ -76,7 +76,7 @@ class Grant(enum.Enum):
     BAD = "bad"
     #: By a revoked key: a thief of the key could have made the signature.
     REVOKED = "revoked key"
-    #: Well formed, but by a key that is not here: one that an operator can put back.
+    #: Well formed, but by a key that is not in the keys folder; an operator may restore it.
     UNKNOWN_KEY = "unknown key"
 
 
@@ -96,7 +96,7 @@ class _PrivateKey:
 
 
 def ensure_keys() -> None:
-    """Make what is missing in the keys folder; several processes may do so at once.
+    """Create missing keys in the keys folder; safe to call from several processes at once.
 
     A public code-sign key without its private half is kept: that half is on another machine.
     With `ONLINE_SIGNING` off no pair is created here, for the same reason.
@@ -166,10 +166,10 @@ def install_code_sign_key(
 
 
 def _set_aside(folder: Path) -> None:
-    """Keep the current pair under the next number, and clear its place.
+    """Keep the current pair under the next number, and remove the current public key.
 
-    In this order a crash leaves a whole old pair, or a new private key without a public one, which
-    `ensure_keys` adds; never two halves that do not fit.
+    In this order a crash leaves the complete old pair, or a new private key without a public one,
+    which `ensure_keys` adds, but never two halves of different pairs.
     """
     number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
     for half in ("code_sign_private", "code_sign_public"):
@@ -231,7 +231,7 @@ def private_code_sign_key_is_here() -> bool:
 
 
 def rotate_upload_grant_key(*, revoke: bool = False) -> None:
-    """Grant uploads by a new key from now on; earlier keys stay valid unless `revoke`."""
+    """Use a new key for upload grants from now on; earlier keys stay valid unless `revoke`."""
     with _key_folder_locked() as folder:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
@@ -256,7 +256,7 @@ def _key_folder_locked() -> Iterator[Path]:
 
 
 def _save(path: Path, text: str) -> None:
-    """Write a key file at once and for good; a key that was used and then lost is a disaster."""
+    """Write a key file atomically and fsync it, for a key must not be used and then lost."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
@@ -277,7 +277,7 @@ def _publish_private(folder: Path) -> None:
 
 
 def _new_private_key() -> _PrivateKey:
-    # 1024 bits is weak by today's measure, and the most that BOINC's clients take (trap 15).
+    # 1024 bits are weak by current standards, but BOINC's clients accept no more (trap 15).
     numbers = rsa.generate_private_key(65537, _BITS).private_numbers()
     public = numbers.public_numbers
     return _PrivateKey(
@@ -300,12 +300,12 @@ def _new_grant_line() -> str:
 
 
 def hex_block(data: bytes) -> str:
-    """Write bytes as BOINC does: 64 digits a line, a line with a dot at the end."""
+    """Return bytes in BOINC's format: 64 hex digits a line, and a final line with a dot."""
     return f"{data.hex(_NEW_LINE, -32)}\n.\n" if data else ".\n"
 
 
 def read_hex_block(text: str) -> bytes:
-    """Read a hex block as BOINC does: white space skipped, up to the first other character."""
+    """Return the bytes of a hex block: spaces are skipped, other characters end it, as in BOINC."""
     digits = []
     for character in text:
         if character in _HEX_DIGITS:
@@ -355,12 +355,12 @@ def _parse_private(text: str) -> _PrivateKey:
 
 
 def code_sign_key_text() -> str:
-    """Return the public code-sign key as ``<code_sign_key>`` holds it, stripped."""
+    """Return the public code signing key in the format of ``<code_sign_key>``, stripped."""
     return _load("code_sign_public", _stripped)
 
 
 def sign(content: bytes | BinaryIO) -> str:
-    """Return the signature over a content, as ``<file_signature>`` holds it.
+    """Return the signature over a content in the format of ``<file_signature>``.
 
     An open file is read from its current position.  Raises KeyShaped for a content that clients
     could take for a public key, and KeyMissing where the private key is kept elsewhere.
@@ -390,9 +390,9 @@ def _signable_md5(content: bytes | BinaryIO) -> str:
 
 
 def verify(md5_hex: str, signature: str, public_text: str) -> bool:
-    """Say whether a signature over content of this MD5 is by this public key.
+    """Return whether a signature over content of this MD5 is by this public key.
 
-    Raises BadKey if the text is no public key.
+    Raises BadKey if the text is not a public key.
     """
     n, e = _parse_public(public_text)
     value = int.from_bytes(read_hex_block(signature), "big")
@@ -402,7 +402,7 @@ def verify(md5_hex: str, signature: str, public_text: str) -> bool:
 def rotation_signature(old_public_text: str) -> str | None:
     """Return the signature by an old key over the current public key, or None if unknown.
 
-    Over the stripped text: clients refuse the other (PROTOCOL 4.4).
+    The signature is over the stripped text; clients refuse any other (PROTOCOL 4.4).
     """
     wanted = "".join(old_public_text.split()).lower()
     digest = _md5(code_sign_key_text())
@@ -434,7 +434,7 @@ def _old_public_paths(folder: Path | None = None) -> list[Path]:
 
 
 def _padded(md5_hex: str) -> bytes:
-    """Pad as PKCS#1 v1.5 type 1 does, but with no word of which digest this is."""
+    """Return the digest padded as in PKCS#1 v1.5 type 1, but without a DigestInfo."""
     message = md5_hex.lower().encode()
     return b"\x00\x01" + b"\xff" * (_SIZE - 3 - len(message)) + b"\x00" + message
 
@@ -453,31 +453,32 @@ def _sign(md5_hex: str, key: _PrivateKey) -> str:
 
 
 def upload_grant(name: str, max_nbytes: int) -> str:
-    """Return what ``<xml_signature>`` of an output file is to hold: key id and HMAC-SHA256.
+    """Return the content of an output file's ``<xml_signature>``: key id and HMAC-SHA256.
 
-    Binds the name and the size, neither host nor account (PROTOCOL trap 30). Never expires.
+    It binds the name and the size, not the host or the account (PROTOCOL trap 30), and does not
+    expire.
     """
     return upload_granter()(name, max_nbytes)
 
 
 def upload_granter() -> Callable[[str, int], str]:
-    """Return `upload_grant` by the current key, for many files: the key is looked up once."""
+    """Return a version of `upload_grant` for many files, which looks up the current key once."""
     key_id, secret = next(iter(_grant_keys().items()))
     return lambda name, max_nbytes: hex_block(key_id + _mac(secret, name, max_nbytes))
 
 
 def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:
-    """Judge a grant that came back, by the current and all earlier keys."""
+    """Check an upload grant of a client against the current and all earlier keys."""
     try:
-        given = bytes.fromhex("".join(grant.split()).rstrip("."))
+        grant_bytes = bytes.fromhex("".join(grant.split()).rstrip("."))
     except ValueError:
         return Grant.BAD
-    if len(given) != _GRANT:
+    if len(grant_bytes) != _GRANT:
         return Grant.BAD
-    secret = _grant_keys().get(given[:_GRANT_ID])
+    secret = _grant_keys().get(grant_bytes[:_GRANT_ID])
     if secret is None:
-        return Grant.REVOKED if given[:_GRANT_ID] in _revoked_grants() else Grant.UNKNOWN_KEY
-    good = hmac.compare_digest(given[_GRANT_ID:], _mac(secret, name, max_nbytes))
+        return Grant.REVOKED if grant_bytes[:_GRANT_ID] in _revoked_grants() else Grant.UNKNOWN_KEY
+    good = hmac.compare_digest(grant_bytes[_GRANT_ID:], _mac(secret, name, max_nbytes))
     return Grant.GOOD if good else Grant.BAD
 
 
@@ -521,13 +522,13 @@ def seal(key: str) -> bytes:
 
 
 def unseal(sealed: bytes) -> str:
-    """Decrypt an account key; BadKey if no seal key of ours made it."""
+    """Decrypt an account key; raises BadKey if it was not sealed with one of the project's keys."""
     try:
         return _load("account_seal_key", _parse_seal_keys).decrypt(bytes(sealed)).decode()
     except InvalidToken:
         message = (
             "An account key cannot be decrypted.\nHint: restore the account_seal_key that it was "
-            "sealed with; several keys may stand in that file, one a line, newest first."
+            "sealed with; that file may contain several keys, one per line, newest first."
         )
         raise BadKey(message) from None
 
@@ -538,27 +539,27 @@ def _parse_seal_keys(text: str) -> MultiFernet:
 
 # Reading key files
 
-#: (path, reader) -> (the file's version, what the reader made of it)
+#: (path, reader) -> (the file's version, the value that the reader returned)
 _loaded: dict[tuple[str, Any], tuple[tuple[int, int, int], Any]] = {}
 
 
 def _load(name: str, read: Callable[[str], T]) -> T:
-    """Return what ``read`` makes of a key file, reading it again only when it has changed."""
+    """Return ``read`` of a key file's text, which is read again only after a change."""
     path = f"{settings.KEYS_DIR}/{name}"
     try:
-        found = os.stat(path)
-        version = (found.st_mtime_ns, found.st_ino, found.st_size)
-        kept = _loaded.get((path, read))
-        if kept is None or kept[0] != version:
-            kept = (version, read(Path(path).read_text(encoding="ascii")))
-            _loaded[path, read] = kept
+        status = os.stat(path)
+        version = (status.st_mtime_ns, status.st_ino, status.st_size)
+        cached = _loaded.get((path, read))
+        if cached is None or cached[0] != version:
+            cached = (version, read(Path(path).read_text(encoding="ascii")))
+            _loaded[path, read] = cached
     except FileNotFoundError:
         message = (
             f"Key file {path} is missing.\nHint: restore it from a backup; for a code signing key "
             "on another machine see docs/signing.md."
         )
         raise KeyMissing(message) from None
-    value: T = kept[1]
+    value: T = cached[1]
     return value
 
 

@@ -1,9 +1,9 @@
-"""Wake-ups: the room of bells; a datagram says that a daemon may have work now.
+"""Wake-ups: the room of bells; a datagram signals that a daemon may have work.
 
-Each daemon binds a Unix socket of its own, its bell, in ``VAR_DIR/run/bells``; whoever committed
-work for that daemon rings all of its bells on this machine.  A ring is a hint and never more: it
-may be lost, come late or come for nothing, and daemons poll as well.  So a ring never waits and
-never fails: a full bell is about to be answered anyway, and one that is gone has nobody behind it.
+Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
+that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a
+hint: it may be lost, late or spurious, and daemons poll as well.  So ringing never waits and never
+fails: the daemon of a full bell will wake up anyway, and a missing bell has no daemon.
 """
 
 from __future__ import annotations
@@ -27,79 +27,81 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long the names of bells are remembered before the folder is read again; seconds.
-REMEMBERED: Final = 1.0
-#: A bell whose owner gave no sign for so long, and that nobody answers, is taken away; seconds.
-FORGOTTEN_AFTER: Final = 3600.0
-#: The longest path of a socket, in bytes: 108 on Linux and less elsewhere, with the final NUL.
-LONGEST_PATH: Final = 100
+#: How long the names of bells are cached before the folder is read again.
+CACHE_SECONDS: Final = 1.0
+#: A bell that refuses connections and that its owner has not touched for this long is removed.
+STALE_SECONDS: Final = 3600.0
+#: The maximum path of a socket, in bytes: 108 on Linux and less elsewhere, with the final NUL.
+MAX_PATH_BYTES: Final = 100
 
 _SUFFIX: Final = ".bell"
-_DRAINED_AT_ONCE: Final = 1024
+_MAX_READ: Final = 1024
 
 
 def after_commit(*daemons: str) -> None:
-    """Ring once the transaction that is open now commits, at once if none is open."""
+    """Ring the daemons' bells when the open transaction commits, or at once if none is open."""
     transaction.on_commit(partial(ring, daemons))
 
 
 def ring(daemons: Iterable[str]) -> None:
-    """Ring the bells of daemons, by their names; never waits, never fails."""
+    """Ring the bells of the named daemons; never waits, never fails."""
     _ringer.ring(daemons)
 
 
 class Bell:
-    """What a daemon hears its wake-ups by; a context manager, deaf where no socket can be bound."""
+    """The socket on which a daemon receives wake-ups; deaf if it could not be bound.
+
+    It is a context manager that closes the socket.
+    """
 
     def __init__(self, daemon: str) -> None:
-        """Bind the socket; `daemon` is the name that ringers call."""
+        """Bind the socket; `daemon` is the name that is given to `ring`."""
         self._folder = folder()
         self._name = f"{daemon}.{os.getpid()}.{time_ns():x}{_SUFFIX}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _take_away_the_dead(self._folder)
+            _remove_stale_bells(self._folder)
             with _Reach(self._folder) as reach:
                 self._socket.bind(reach.path(self._name))
         except OSError as error:
             self._socket.close()
-            log.warning("no wake-ups", extra={"daemon": daemon, "reason": str(error)})
+            log.warning("bell_unavailable", extra={"daemon": daemon, "reason": str(error)})
 
     @property
     def is_deaf(self) -> bool:
-        """Whether it hears nothing, so that its daemon has only its polls."""
+        """Whether it receives no wake-ups, so that its daemon only polls."""
         return self._socket.fileno() < 0
 
     def fileno(self) -> int:
-        """Return what `select` asks for; -1 if it is deaf."""
+        """Return the socket's descriptor for `select`; -1 if it is deaf."""
         return self._socket.fileno()
 
     def silence(self) -> bool:
-        """Take in what has been rung up to now; whether there was anything."""
+        """Read all rings so far; returns whether there was one."""
         if self.is_deaf:
             return False
         was_rung = False
         with suppress(BlockingIOError):
-            for _ in range(_DRAINED_AT_ONCE):
+            for _ in range(_MAX_READ):
                 self._socket.recv(1)
                 was_rung = True
         return was_rung
 
     def show(self) -> None:
-        """Give a sign that its owner lives, for it not to be taken away."""
+        """Renew the socket file's modification time, so that it is not removed as stale."""
         with suppress(OSError):
             (self._folder / self._name).touch()
 
     def close(self) -> None:
-        """Hear nothing any more, and leave nothing behind."""
+        """Close the socket and remove its file."""
         if not self.is_deaf:
             self._socket.close()
             with suppress(OSError):
                 (self._folder / self._name).unlink()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -108,12 +110,11 @@ class Bell:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()
 
 
 class _Ringer:
-    """The one socket of this process that rings, and the bells it knows; any thread may call."""
+    """This process's socket for rings and its cache of bell names; safe to call from any thread."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -123,7 +124,7 @@ class _Ringer:
 
     def ring(self, daemons: Iterable[str]) -> None:
         prefixes = tuple(f"{daemon}." for daemon in daemons)
-        wanted = [name for name in self._known() if name.startswith(prefixes)]
+        wanted = [name for name in self._bell_names() if name.startswith(prefixes)]
         if not wanted:
             return
         if self._socket is None:
@@ -143,13 +144,13 @@ class _Ringer:
         except (BlockingIOError, InterruptedError):
             pass  # full: it has been rung often enough
         except OSError:
-            # Nobody is behind it on this machine; it is not tried again before it is read again.
-            self._bells = tuple(one for one in self._bells if one != name)
+            # No process of this machine reads it; it is not tried before the folder is read again.
+            self._bells = tuple(bell for bell in self._bells if bell != name)
 
-    def _known(self) -> tuple[str, ...]:
+    def _bell_names(self) -> tuple[str, ...]:
         now = monotonic()
         here = folder()
-        if now - self._read_at > REMEMBERED or here != self._folder:
+        if now - self._read_at > CACHE_SECONDS or here != self._folder:
             self._folder, self._read_at = here, now
             try:
                 self._bells = tuple(n for n in os.listdir(here) if n.endswith(_SUFFIX))  # noqa: PTH208 - names are enough
@@ -166,12 +167,12 @@ class _Reach:
         self._fd = -1
 
     def path(self, name: str) -> str:
-        """How to call a socket of the folder."""
+        """Return a path by which a socket in the folder can be reached."""
         return f"{self._where}/{name}"
 
     def __enter__(self) -> Self:
         # Linux reaches a folder through a descriptor; elsewhere a bell with a long path is deaf.
-        if len(os.fsencode(self._where)) > LONGEST_PATH - 48:
+        if len(os.fsencode(self._where)) > MAX_PATH_BYTES - 48:
             self._fd = os.open(self._where, os.O_RDONLY | os.O_DIRECTORY)
             self._where = f"/proc/self/fd/{self._fd}"
         return self
@@ -182,32 +183,32 @@ class _Reach:
 
 
 def folder() -> Path:
-    """Where the bells of this project hang."""
+    """Return the folder of this project's bells."""
     where: Path = settings.VAR_DIR / "run" / "bells"
     return where
 
 
-def wait(seconds: float, *what: int) -> bool:
-    """Wait so long, or until one of the descriptors can be read; whether one can."""
+def wait(seconds: float, *descriptors: int) -> bool:
+    """Wait until a descriptor can be read, or for `seconds`; returns whether one can be read."""
     poll = select.poll()
-    for descriptor in what:
+    for descriptor in descriptors:
         if descriptor >= 0:
             poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, seconds) * 1000))
 
 
-def _take_away_the_dead(where: Path) -> None:
-    """Remove bells whose owners were killed: nobody answers, and nobody has for a long while."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as knock, _Reach(where) as reach:
-        knock.setblocking(False)
+def _remove_stale_bells(where: Path) -> None:
+    """Remove bells of killed processes, which refuse connections and are no longer touched."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe, _Reach(where) as reach:
+        probe.setblocking(False)
         for path in where.glob(f"*{_SUFFIX}"):
             with suppress(OSError):
                 age = time_ns() / 1e9 - path.stat().st_mtime
                 try:
-                    knock.connect(reach.path(path.name))
+                    probe.connect(reach.path(path.name))
                 except ConnectionRefusedError:
                     # On a shared folder it may be another machine's: its owner renews it.
-                    if age > FORGOTTEN_AFTER:
+                    if age > STALE_SECONDS:
                         path.unlink()
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Sign the files of app versions on a machine without network.
 
-This single file needs only Python's standard library (3.9 or newer): copy it to the machine that
-has the private key.  Keys and signatures are in BOINC's text format, compatible with BOINC's
+This file needs only Python's standard library (3.9 or newer): copy it to the machine with the
+private key.  Keys and signatures are in BOINC's text format, compatible with BOINC's
 crypt_prog.  docs/signing.md describes the procedure.
 
-    python3 sign.py new-key FOLDER               make code_sign_private and code_sign_public
+    python3 sign.py new-key FOLDER               create code_sign_private and code_sign_public
     python3 sign.py sign DIR                     sign what `manage.py ... --prepare DIR` wrote
     python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC    sign a new public key by an old key
     python3 sign.py check DIR                    verify the .sig files in a folder
@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 MILLER_RABIN_ROUNDS = 40
 SMALL_PRIMES = [n for n in range(3, 2000, 2) if all(n % d for d in range(3, int(n**0.5) + 1, 2))]
 
-#: The bytes of a content that are examined: clients keep 4095 characters of a key.
+#: The number of examined bytes of a content: clients keep 4095 characters of a key.
 START_NBYTES = 8192
 BLANK = b" \t\n\v\f\r\x85\xa0"
 INTEGER = re.compile(rb"[+-]?[0-9]")
@@ -111,7 +111,7 @@ def read_key(text: str, nbytes: int, name: str) -> bytes:
         kind = "public" if nbytes == 2 * SIZE else "private"
         raise Refused(
             f"{name} is not a {BITS}-bit {kind} key in BOINC's text format.\n"
-            "Hint: make one by `python3 sign.py new-key FOLDER`; clients accept no other size."
+            "Hint: create one with `python3 sign.py new-key FOLDER`; clients accept no other size."
         )
     return data
 
@@ -143,7 +143,7 @@ def parse_public(text: str, name: str) -> tuple[int, int]:
     data = read_key(text, 2 * SIZE, name)
     n, e = int.from_bytes(data[:SIZE], "big"), int.from_bytes(data[SIZE:], "big")
     if n.bit_length() != BITS or e < 3 or e % 2 == 0:
-        raise Refused(f"{name} is not a usable public key.\nHint: make another one.")
+        raise Refused(f"{name} is not a usable public key.\nHint: create another one.")
     return n, e
 
 
@@ -151,7 +151,7 @@ def parse_public(text: str, name: str) -> tuple[int, int]:
 
 
 def new_key() -> PrivateKey:
-    """Make a private key of two random primes."""
+    """Return a private key of two random primes."""
     while True:
         p, q = new_prime(), new_prime()
         n = p * q
@@ -210,12 +210,14 @@ def signature_over(md5: str, key: PrivateKey) -> str:
     value = raw_power(padded(md5), key)
     text = hex_block(value.to_bytes(SIZE, "big"))
     if not verifies(md5, text, key.n, key.e):
-        raise Refused("The signature does not verify.\nHint: is the key file damaged?")
+        raise Refused(
+            "The signature does not verify.\nHint: check whether the key file is damaged."
+        )
     return text
 
 
 def verifies(md5: str, signature: str, n: int, e: int) -> bool:
-    """Return whether a signature over content of this digest is by this public key."""
+    """Return whether a signature over content of this digest verifies with this public key."""
     value = int.from_bytes(read_hex_block(signature), "big")
     return value < n and pow(value, e, n) == padded(md5)
 
@@ -223,8 +225,8 @@ def verifies(md5: str, signature: str, n: int, e: int) -> bool:
 # Files
 
 
-def look_at(path: Path, name: str) -> Content:
-    """Hash a file; raises Refused for one that could be taken for a key."""
+def hash_file(path: Path, name: str) -> Content:
+    """Hash a file; raises Refused for a file that could be taken for a key."""
     try:
         with path.open("rb") as file:
             return hashed(file, name)
@@ -233,14 +235,14 @@ def look_at(path: Path, name: str) -> Content:
 
 
 def hashed(file: BinaryIO, name: str) -> Content:
-    """Hash an open file; raises Refused for one that could be taken for a key."""
+    """Hash an open file; raises Refused for a file that could be taken for a key."""
     md5, sha256, nbytes = hashlib.md5(), hashlib.sha256(), 0  # noqa: S324 - BOINC's protocol
     chunk = file.read(START_NBYTES)
     if looks_like_key(chunk):
         raise Refused(
-            f"{name} could be taken for a public key by a client: a signature over it would "
+            f"{name} could be taken for a public key by a client: with a signature it would "
             "replace the project's key. NOTHING was signed.\n"
-            "Hint: find out who wants this signed. Use `rotate` to sign a new key of your own."
+            "Hint: find out who requested this signature. Use `rotate` to sign your own new key."
         )
     while chunk:
         md5.update(chunk)
@@ -251,14 +253,14 @@ def hashed(file: BinaryIO, name: str) -> Content:
 
 
 def prepared(folder: Path) -> list[Content]:
-    """Return the entries of a folder's manifest, compared with the files; raises Refused."""
+    """Return the entries of a folder's manifest; raises Refused if the files differ from it."""
     try:
         listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         wanted = [Content(f["name"], f["nbytes"], f["sha256"], f["md5"]) for f in listed]
     except OSError as error:
         raise Refused(
             f"There is no {MANIFEST} in {folder}.\n"
-            "Hint: name the folder that `manage.py publish_app ... --prepare DIR` wrote."
+            "Hint: use the folder that `manage.py publish_app ... --prepare DIR` wrote."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise Refused(f"{folder / MANIFEST} is damaged.\nHint: copy the folder again.") from error
@@ -269,7 +271,7 @@ def prepared(folder: Path) -> list[Content]:
             raise Refused(
                 f"{MANIFEST} names {entry.name!r}, outside its folder.\nHint: do not sign."
             )
-        content = look_at(folder / entry.name, entry.name)
+        content = hash_file(folder / entry.name, entry.name)
         if content != entry:
             raise Refused(
                 f"{entry.name} differs from the manifest: its SHA-256 is {content.sha256}.\n"
@@ -286,7 +288,7 @@ def write_new(path: Path, text: str, mode: int = 0o644) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise Refused(f"{path} exists already.\nHint: move it away, or name another one.") from None
+        raise Refused(f"{path} exists already.\nHint: move it away, or use another name.") from None
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(text)
         file.flush()
@@ -301,8 +303,8 @@ def read_text(path: Path) -> str:
         raise Refused(f"{path} cannot be read: {error.strerror}.\nHint: check the path.") from error
 
 
-def agreed(question: str) -> bool:
-    """Return whether the person at the terminal answers y."""
+def confirmed(question: str) -> bool:
+    """Ask on the terminal; return whether the answer is y or yes."""
     print(question, end=" [y/N] ", flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
@@ -311,16 +313,16 @@ def agreed(question: str) -> bool:
 
 
 def make_key(folder: Path) -> None:
-    """Make a pair of keys in a folder."""
+    """Create a pair of keys in a folder."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in (PRIVATE, PUBLIC):
         if (folder / name).exists():
-            raise Refused(f"{folder / name} exists already.\nHint: name another folder.")
+            raise Refused(f"{folder / name} exists already.\nHint: use another folder.")
     key = new_key()
     write_new(folder / PRIVATE, private_text(key), 0o600)
     public = public_text(key.n, key.e)
     write_new(folder / PUBLIC, public)
-    print(f"Made {folder / PRIVATE} (keep it here) and {folder / PUBLIC} (for the server).")
+    print(f"Created {folder / PRIVATE} (keep it here) and {folder / PUBLIC} (for the server).")
     print(f"SHA-256 of the public key: {fingerprint(public)}")
 
 
@@ -330,7 +332,7 @@ def fingerprint(public: str) -> str:
 
 
 def sign(folder: Path, key_path: Path, *, yes: bool) -> None:
-    """Show the files of a manifest, and sign them."""
+    """Print the files of a manifest, and sign them after confirmation."""
     key = parse_private(read_text(key_path), str(key_path))
     contents = prepared(folder)
     print(f"{'bytes':>12}  {'SHA-256':<64}  file")
@@ -338,11 +340,11 @@ def sign(folder: Path, key_path: Path, *, yes: bool) -> None:
         print(f"{content.nbytes:>12}  {content.sha256}  {content.name}")
     print(f"SHA-256 of the signing key's public half: {fingerprint(public_text(key.n, key.e))}")
     count = f"{len(contents)} file{'s' if len(contents) > 1 else ''}"
-    if not yes and not agreed(f"Sign {count}? Every volunteer's computer will run them."):
+    if not yes and not confirmed(f"Sign {count}? Every volunteer's computer will run them."):
         raise Refused("Nothing was signed.\nHint: answer y to sign.")
     for content in contents:
         # Read again, so that exactly the files that were shown are signed.
-        if look_at(folder / content.name, content.name) != content:
+        if hash_file(folder / content.name, content.name) != content:
             raise Refused(
                 f"{content.name} has changed in the meantime.\nHint: copy the folder again."
             )
@@ -358,14 +360,14 @@ def rotate(old: Path, new: Path, output: Path | None, *, yes: bool) -> None:
     n, e = parse_public(read_text(new), str(new))
     text = public_text(n, e).strip()
     if n == key.n:
-        raise Refused(f"{new} is the public half of {old}.\nHint: name the new public key.")
+        raise Refused(f"{new} is the public half of {old}.\nHint: use the new public key.")
     print(f"The new public key has the SHA-256 {fingerprint(text)}.")
-    if not yes and not agreed("Sign it? Every client will replace the project's key by it."):
+    if not yes and not confirmed("Sign it? Every client will replace the project's key with it."):
         raise Refused("Nothing was signed.\nHint: answer y to sign.")
     md5 = hashlib.md5(text.encode()).hexdigest()  # noqa: S324 - BOINC's protocol
     path = output or new.with_name("rotation.sig")
     write_new(path, signature_over(md5, key))
-    print(f"Wrote {path}: give it to `manage.py rotate_key code-sign --rotation-signature`.")
+    print(f"Wrote {path}: pass it to `manage.py rotate_key code-sign --rotation-signature`.")
 
 
 def check(folder: Path, key_path: Path) -> None:
@@ -387,7 +389,7 @@ def main(words: list[str] | None = None) -> int:
         description="Sign the files of app versions on a machine without network."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("new-key", help="make a pair of keys")
+    command = commands.add_parser("new-key", help="create a pair of keys")
     command.add_argument("folder", type=Path)
     command = commands.add_parser("sign", help="sign what `--prepare DIR` wrote")
     command.add_argument("folder", type=Path, metavar="DIR")

@@ -17,7 +17,7 @@ from scheduler.lifecycle import (
 from scheduler.results.facts import ResultFacts, WorkunitFacts
 from tests.conftest import NOON
 
-#: What a word in a test's table says of a result: (server state, outcome, validate state).
+#: The words of the tests' tables -> (server state, outcome, validate state) of a result.
 WORDS: dict[str, tuple[ServerState, Outcome, ValidateState]] = {
     "inactive": (ServerState.INACTIVE, Outcome.INIT, ValidateState.INIT),
     "unsent": (ServerState.UNSENT, Outcome.INIT, ValidateState.INIT),

@@ -1,4 +1,4 @@
-"""What every test stands on: noon, folders of its own, the guard, no network."""
+"""Fixtures of every test: fixed time, own folders, database guard, no network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from tests import template
 from tests.machine import needs
 
-# How fast a machine is that does much else beside says nothing of an example.
+# On a busy machine a slow example is no failure.
 hypothesis_settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -48,7 +48,7 @@ def own_folders(settings, tmp_path, keys_of_this_session):
     settings.VAR_DIR = tmp_path / "var"
     settings.KEYS_DIR = keys_of_this_session
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    # Finds a static file when it is asked for: a list of all, for every client, takes 50 ms.
+    # Finds static files on request: listing all of them for every client takes 50 ms.
     settings.WHITENOISE_AUTOREFRESH = True
     signing.ensure_keys()
 
@@ -150,7 +150,7 @@ def forget_durability() -> None:
 
 
 def drop_databases_of_dead_sessions() -> None:
-    """Drop what test sessions that were killed left on our own server."""
+    """Drop databases that killed test sessions left on our own server."""
     from django.db import connection
 
     if not connection.settings_dict.get("EMBEDDED"):
@@ -179,7 +179,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip a test whose program is not here; in CI that is a failure."""
+    """Skip a test whose program is not installed; in CI that is a failure."""
     for mark in item.iter_markers("needs"):
         for program in mark.args:
             needs(program)

@@ -145,7 +145,7 @@ def update(row: Any, **fields: Any) -> None:
 
 
 def _step(row: Any, **fields: Any) -> None:
-    """Change them, and believe that they are so: who is done reads the row anew."""
+    """Change columns in the database and on `row`; the caller reads the row again."""
     type(row).objects.filter(pk=row.pk).update(**fields)
     for name, value in fields.items():
         setattr(row, name, value)
@@ -191,7 +191,7 @@ def an_input(workunit: Workunit, data: bytes = b"in", *, file: File | None = Non
 
 
 def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) -> Workunit:
-    """Give a workunit its answer, or its reason why not, and what follows from it."""
+    """Give a workunit its answer or its error, and the states that follow from it."""
     if canonical is None:
         _step(workunit, error_mask=16)
     else:

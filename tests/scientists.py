@@ -1,4 +1,4 @@
-"""Scientists who speak to the API by tokens, and what they have submitted."""
+"""Scientists with API tokens, and their batches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scientist:
         return self._web.get(f"/api/v1/{path}", query or {}, headers=headers)
 
     def content(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> bytes:
-        """What a stream brings, read to its end."""
+        """Return the whole content of a streamed answer."""
         answer = self.get(path, query, **headers)
         assert answer.status_code in {200, 206}, answer.content
         return b"".join(answer.streaming_content)

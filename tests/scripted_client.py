@@ -1,4 +1,4 @@
-"""A BOINC client by script: speaks to the scheduler, keeps what it was told."""
+"""A scripted BOINC client: sends scheduler requests, and keeps its state."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ScriptedClient:
         return messages.SchedulerRequest(**(said | fields))
 
     def ask(self, **fields: Any) -> messages.SchedulerReply:
-        """Send a scheduler request and do with the reply what a client does."""
+        """Send a scheduler request and process the reply as a client does."""
         body = requests.encode_request(self.request(**fields))
         response = Client().post(
             "/cgi/scheduler", data=body, content_type="application/x-www-form-urlencoded"
@@ -74,7 +74,7 @@ class ScriptedClient:
         return reply
 
     def ask_for_work(self, seconds: float = 1.0, **fields: Any) -> list[str]:
-        """Ask for work and return the names of the results that came."""
+        """Request work, and return the names of the results received."""
         return [result.name for result in self.ask(cpu_req_secs=seconds, **fields).results]
 
     def report(

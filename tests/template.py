@@ -1,7 +1,7 @@
 """A migrated, empty database that test databases are copied from.
 
-Only on the project's own server.  A template belongs to the source it was made from, by digest;
-sessions of changed source make another, and those of other sources are dropped after a day.
+Only on the project's own server.  A template is named after the digest of its sources: a session
+with changed sources creates another one, and templates of other sources are dropped after a day.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.utils import Error
 
 ROOT = Path(__file__).parent.parent
-#: What migrations are made of, and what they import.
+#: The sources of migrations, and the modules that they import.
 SOURCES = ("scheduler/migrations", "scheduler/lifecycle.py", "project/settings.py")
 NAME = re.compile(r"template_manyhands_([0-9a-f]{12})_(\d+)")
 KEPT_SECONDS = 86_400
@@ -63,7 +63,7 @@ def keep() -> None:
 
 
 def digest() -> str:
-    """Return what the source of migrations comes to."""
+    """Return the digest of the sources of migrations."""
     total = hashlib.sha256(django.__version__.encode())
     for place in SOURCES:
         path = ROOT / place

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char SCHEDULER[] = "/cgi/scheduler", UPLOADER[] = "/upload/file_upload_handler";
-/* Said to a client that should ask again: others held what it might have had. */
+/* Sent to a client that should repeat its request: the candidates were locked by others. */
 static const char COME_AGAIN[] = "too recent";
 static const char NO_TASKS[] = "No tasks sent", NO_WORK[] = "Project has no tasks available";
 
@@ -16,7 +16,7 @@ static struct slice number(struct text *text, long value)
     return whole(text);
 }
 
-/* Beginning */
+/* Requests */
 
 static void send(struct host *host, struct world *world, enum doing doing, const char *path,
                  const struct text *body)
@@ -66,8 +66,8 @@ static void upload_next_file(struct host *host, struct world *world)
     upload(host, world, &given);
 }
 
-/* How many results to ask for now. */
-static long wish(const struct host *host, const struct world *world)
+/* Return how many results to request now. */
+static long results_to_request(const struct host *host, const struct world *world)
 {
     const struct options *options = &world->options;
     if (world->over || (options->apart && host->held > 0))
@@ -82,16 +82,16 @@ static void call(struct host *host, struct world *world)
 {
     static struct text body, reports, sequence, seconds;
     const struct options *options = &world->options;
-    host->wanted = wish(host, world);
+    host->wanted = results_to_request(host, world);
     if (host->wanted == 0 && host->held == 0) {
-        /* Whatever is left is in others' hands; nothing of it will be given again. */
+        /* All other results were sent to other hosts and are not sent again. */
         host->doing = HAS_ENDED;
         return;
     }
     reports.length = 0;
     for (long place = 0; place < host->held; place++)
         text_fill(&reports, &options->report, &host->given[place].name);
-    /* A client gets results while it still wants seconds: half a result too few is right. */
+    /* The server sends results while seconds are left: request half a result less. */
     double wanted = host->wanted ? ((double)host->wanted - 0.5) * options->seconds_each : 0.0;
     const struct slice gaps[] = {host->key, host->id, number(&sequence, ++host->sequence),
                                  number(&seconds, (long)wanted), whole(&reports)};
@@ -112,7 +112,7 @@ void host_begin(struct host *host, struct world *world)
         call(host, world);
 }
 
-/* Taking replies */
+/* Replies */
 
 static void check_acknowledgements(struct host *host, struct world *world, struct slice reply)
 {
@@ -120,16 +120,16 @@ static void check_acknowledgements(struct host *host, struct world *world, struc
     struct slice block;
     while ((block = between(&reply, "<result_ack>", "</result_ack>")).at != NULL) {
         struct slice name = between(&block, "<name>", "</name>");
-        bool ours = false;
-        for (long place = 0; place < host->held && !ours; place++)
+        bool is_reported = false;
+        for (long place = 0; place < host->held && !is_reported; place++)
             if (host->given[place].name.at && same(name, host->given[place].name)) {
                 host->given[place].name.at = NULL;
-                ours = true;
+                is_reported = true;
             }
-        if (!ours)
+        if (!is_reported)
             score_violation(&world->score, "%.*s was acknowledged and not reported.",
                             (int)name.length, name.at);
-        acknowledged += ours;
+        acknowledged += is_reported;
     }
     if (acknowledged != host->held)
         score_violation(&world->score, "%ld results were reported, %ld acknowledged.", host->held,
@@ -140,7 +140,7 @@ static void check_acknowledgements(struct host *host, struct world *world, struc
     host->held = host->uploaded = 0;
 }
 
-/* Find the result whose output a file of the reply is. */
+/* Return the result whose output is a file of the reply. */
 static struct given *result_of(struct host *host, struct slice file)
 {
     for (long place = 0; place < host->held; place++)
@@ -164,10 +164,10 @@ static void read_results(struct host *host, struct world *world, struct slice re
         given->file = between(&file, "<file_name>", "</file_name>");
         given->grant = (struct slice){NULL, 0};
         if (given->name.at == NULL || given->workunit.at == NULL || given->file.at == NULL) {
-            score_violation(&world->score, "A result came without name, workunit or output.");
+            score_violation(&world->score, "A result has no name, workunit or output.");
             host->held--;
         } else if (!set_add(&world->score.names, given->name))
-            score_violation(&world->score, "%.*s was given twice.", (int)given->name.length,
+            score_violation(&world->score, "%.*s was sent twice.", (int)given->name.length,
                             given->name.at);
     }
     world->score.given_ever += host->held;
@@ -191,20 +191,20 @@ static void read_grants(struct host *host, struct world *world, struct slice rep
     }
     for (long place = 0; place < host->held; place++)
         if (host->given[place].grant.at == NULL)
-            score_violation(&world->score, "%.*s came without leave to upload its output.",
+            score_violation(&world->score, "%.*s has no grant to upload its output.",
                             (int)host->given[place].name.length, host->given[place].name.at);
 }
 
-/* Nothing was given, and something wanted: why, and what now? */
+/* Handle a reply without work to a request for work. */
 static void take_nothing(struct host *host, struct world *world, struct slice reply)
 {
     struct score *score = &world->score;
     bool come_again = contains(reply, COME_AGAIN);
-    /* Near the end of a run, what is left may be for others; before that it may not. */
+    /* Near the end of a load, the remaining results may be for other hosts. */
     const char *expected = world->options.none == WAITS ? NO_TASKS : NO_WORK;
     if (!come_again && !contains(reply, expected)) {
         struct slice message = between(&reply, "<message", "</message>");
-        score_violation(score, "There was no work, and no reason: %.*s", (int)message.length,
+        score_violation(score, "No work was sent, without a reason: %.*s", (int)message.length,
                         message.at ? message.at : "");
     }
     if (score->counting) {
@@ -224,18 +224,18 @@ static void take_reply(struct host *host, struct world *world)
         check_acknowledgements(host, world, reply);
     struct slice rest = reply, id = between(&rest, "<hostid>", "</hostid>");
     if (id.at != NULL && !same(id, host->id))
-        score_violation(&world->score, "Host %.*s was made host %.*s.", (int)host->id.length,
+        score_violation(&world->score, "Host %.*s was replaced by host %.*s.", (int)host->id.length,
                         host->id.at, (int)id.length, id.at);
     if (contains(reply, "<result_abort"))
-        score_violation(&world->score, "A host was told to give results up.");
-    /* Names and grants are read where they stand, so the reply is kept. */
+        score_violation(&world->score, "A host was told to abort results.");
+    /* Names and grants are slices of the reply, so the reply is kept. */
     text_swap(&host->line.in, &host->kept);
     reply.at = host->kept.at + host->line.head;
     read_results(host, world, reply);
     if (world->options.uploads)
         read_grants(host, world, reply);
     if (host->held > 0 && host->wanted == 0)
-        score_violation(&world->score, "%ld results were given, and none wanted.", host->held);
+        score_violation(&world->score, "%ld results were sent, and none requested.", host->held);
     if (host->held == 0 && host->wanted > 0)
         take_nothing(host, world, reply);
     world->score.rpcs_ever++;

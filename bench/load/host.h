@@ -1,4 +1,4 @@
-/* A volunteer's computer: asks for results, uploads what they made, reports them. */
+/* A volunteer's computer: requests results, uploads their outputs, reports them. */
 #ifndef HOST_H
 #define HOST_H
 
@@ -6,7 +6,7 @@
 #include "options.h"
 #include "score.h"
 
-/* A result that the host was given and has not reported; slices are of `host.kept`. */
+/* A result that the host has and did not report yet; slices point into `host.kept`. */
 struct given {
     struct slice name, workunit, file, grant, max_nbytes;
 };
@@ -18,10 +18,10 @@ struct host {
     struct slice key, id;
     long sequence;
     enum doing doing;
-    struct text kept;     /* the reply that the results in hand came with */
+    struct text kept;     /* the reply that contained the current results */
     struct given *given;
     long held, uploaded, room;
-    long wanted;          /* in the RPC that is under way */
+    long wanted;          /* results requested in the current RPC */
     double began, rest_until;
 };
 
@@ -32,14 +32,14 @@ struct world {
     struct slice *outputs; /* contents */
     struct slice *digests; /* their MD5 */
     size_t variants;
-    struct slice files;    /* of uploads alone: what is left of them */
-    bool over;             /* nothing new is begun */
+    struct slice files;    /* load of uploads only: the files that are left */
+    bool over;             /* no new exchange is started */
 };
 
-/* Begin the host's next exchange; it may end or rest instead. */
+/* Start the host's next exchange; the host may end or pause instead. */
 void host_begin(struct host *host, struct world *world);
 
-/* Take the reply that its line has. */
+/* Process the reply on the host's line. */
 void host_take(struct host *host, struct world *world);
 
 #endif

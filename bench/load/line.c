@@ -18,7 +18,7 @@ void line_close(struct line *line)
 {
     if (line->fd < 0)
         return;
-    /* A reset instead of a farewell: thousands of connections a second would leave no port. */
+    /* Close by RST: thousands of connections a second in TIME_WAIT would use up all ports. */
     struct linger at_once = {1, 0};
     setsockopt(line->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     close(line->fd);
@@ -32,7 +32,7 @@ static enum progress broken(struct line *line, const char *fault)
     return BROKEN;
 }
 
-static bool dial(struct line *line, const struct exchange *how)
+static bool open_connection(struct line *line, const struct exchange *how)
 {
     line->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (line->fd < 0)
@@ -50,8 +50,8 @@ static bool dial(struct line *line, const struct exchange *how)
     return epoll_ctl(how->epoll, EPOLL_CTL_ADD, line->fd, &event) == 0;
 }
 
-/* Send what is left of the request; false if the line is broken. */
-static bool speak(struct line *line)
+/* Send the rest of the request; return false if the connection is broken. */
+static bool send_rest(struct line *line)
 {
     while (line->sent < line->out.length) {
         ssize_t done = send(line->fd, line->out.at + line->sent, line->out.length - line->sent,
@@ -63,7 +63,7 @@ static bool speak(struct line *line)
     return true;
 }
 
-/* Find the head's end and the body's length; false if the head is not one of ours. */
+/* Find the end of the head and the length of the body; return false for an invalid head. */
 static bool read_head(struct line *line)
 {
     char *end = memmem(line->in.at, line->in.length, "\r\n\r\n", 4);
@@ -71,12 +71,12 @@ static bool read_head(struct line *line)
         return true;
     *end = '\0';
     if (strncmp(line->in.at, "HTTP/1.1 200", 12) != 0) {
-        line->fault = "The server answered with another status than 200";
+        line->fault = "The status of a reply is not 200";
         return false;
     }
     const char *length = strcasestr(line->in.at, "\ncontent-length:");
     if (length == NULL) {
-        line->fault = "A reply came without Content-Length";
+        line->fault = "A reply has no Content-Length";
         return false;
     }
     line->length = strtoul(length + 16, NULL, 10);
@@ -96,14 +96,14 @@ enum progress line_ask(struct line *line, const struct exchange *how, const char
                "%sContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %zu\r\n\r\n",
                path, how->port, how->fresh ? "Connection: close\r\n" : "", body->length);
     text_add(&line->out, whole(body));
-    if (line->fd < 0 && !dial(line, how))
+    if (line->fd < 0 && !open_connection(line, how))
         return broken(line, "The server cannot be reached");
-    return speak(line) ? WAITING : broken(line, "A request could not be sent");
+    return send_rest(line) ? WAITING : broken(line, "A request could not be sent");
 }
 
 enum progress line_go_on(struct line *line)
 {
-    if (!speak(line))
+    if (!send_rest(line))
         return broken(line, "A request could not be sent");
     for (;;) {
         if (line->in.room < line->in.length + PIECE) {
@@ -118,7 +118,7 @@ enum progress line_go_on(struct line *line)
             return broken(line, "A connection broke");
         }
         if (more == 0)
-            return broken(line, "The server hung up in the midst of an exchange");
+            return broken(line, "The server closed the connection during an exchange");
         line->in.length += (size_t)more;
         if (line->head == 0 && !read_head(line))
             return broken(line, line->fault);

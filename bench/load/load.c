@@ -1,7 +1,7 @@
-/* The bench's load generator: many volunteers' computers in one thread.
+/* The bench's load generator: simulates many volunteers' computers in one thread.
 
-   `python -m bench` builds it, describes the load by words name=value (options.h) and reads lines
-   of JSON from it: {"event": "began"}, "at" now and then, "violation", "ended", at last "sum". */
+   `python -m bench` builds it, describes the load by options name=value (options.h) and reads lines
+   of JSON from it: {"event": "began"}, "at" periodically, "violation", "ended", finally "sum". */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -14,19 +14,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A reply that takes longer is a fault; seconds. */
-static const double PATIENCE = 30.0;
+/* A reply that takes longer is a violation. */
+static const double REPLY_TIMEOUT_SECONDS = 30.0;
 static const double TICK = 0.25;
 
-static volatile sig_atomic_t told_to_stop;
+static volatile sig_atomic_t stop_requested;
 
 static void on_signal(int number)
 {
     (void)number;
-    told_to_stop = 1;
+    stop_requested = 1;
 }
 
-/* Cut a text into lines of two words. */
+/* Split a text into lines of two words. */
 static size_t pairs(const struct text *text, struct slice **firsts, struct slice **seconds)
 {
     size_t count = 0;
@@ -47,7 +47,7 @@ static bool is_busy(const struct host *host)
     return host->doing == ASKS || host->doing == REPORTS || host->doing == UPLOADS;
 }
 
-/* Begin what can be begun; returns how many exchanges are under way. */
+/* Start all exchanges that can start; return the number of current exchanges. */
 static long begin_all(struct host *hosts, size_t count, struct world *world, long busy)
 {
     static size_t next;
@@ -63,23 +63,24 @@ static long begin_all(struct host *hosts, size_t count, struct world *world, lon
     return busy;
 }
 
-static void look(struct host *hosts, size_t count, struct world *world)
+static void check_hosts(struct host *hosts, size_t count, struct world *world)
 {
     double at = now();
     bool all_ended = true;
     for (size_t place = 0; place < count; place++) {
         all_ended &= hosts[place].doing == HAS_ENDED;
-        if (is_busy(&hosts[place]) && hosts[place].began + PATIENCE < at) {
-            score_violation(&world->score, "There was no reply within %.0f s.", PATIENCE);
+        if (is_busy(&hosts[place]) && hosts[place].began + REPLY_TIMEOUT_SECONDS < at) {
+            score_violation(&world->score, "No reply was received within %.0f s.",
+                            REPLY_TIMEOUT_SECONDS);
             hosts[place].doing = HAS_ENDED;
             line_close(&hosts[place].line);
             world->over = true;
         }
     }
-    world->over |= all_ended || told_to_stop;
+    world->over |= all_ended || stop_requested;
 }
 
-/* Count from the end of the warm-up to the end of the time, or of the work. */
+/* Measure from the end of the warm-up until the time is over or the work is done. */
 static void watch(struct world *world, double started)
 {
     struct score *score = &world->score;
@@ -90,18 +91,18 @@ static void watch(struct world *world, double started)
     if (options->seconds > 0 && at >= started + options->warm_up + options->seconds)
         world->over = true;
     if (at > started + options->most) {
-        score_violation(score, "It had no end within %.0f s.", options->most);
+        score_violation(score, "The load did not end within %.0f s.", options->most);
         world->over = true;
     }
     if (world->over && score->counting && (options->seconds > 0 || options->total == 0))
         score_end(score);
 }
 
-static void hear(struct host *host, struct world *world)
+static void handle_event(struct host *host, struct world *world)
 {
     char byte;
     if (!is_busy(host)) {
-        /* A server may hang up on a client that is silent. */
+        /* A server may close an idle connection. */
         if (host->line.fd >= 0 && recv(host->line.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
             line_close(&host->line);
         return;
@@ -120,26 +121,26 @@ static void hear(struct host *host, struct world *world)
     }
 }
 
-static void play(struct host *hosts, size_t count, struct world *world)
+static void run_load(struct host *hosts, size_t count, struct world *world)
 {
     enum { EVENTS = 64 };
     struct epoll_event events[EVENTS];
-    double started = now(), told = started;
+    double started = now(), ticked_at = started;
     for (long busy = 0;;) {
         watch(world, started);
         busy = begin_all(hosts, count, world, busy);
         if (busy == 0 && world->over)
             break;
-        int heard = epoll_wait(world->how.epoll, events, EVENTS, 5);
-        if (heard < 0 && errno != EINTR)
+        int ready = epoll_wait(world->how.epoll, events, EVENTS, 5);
+        if (ready < 0 && errno != EINTR)
             give_up("epoll_wait failed: %s.", strerror(errno));
-        for (int event = 0; event < heard; event++)
-            hear(&hosts[events[event].data.u32], world);
-        if (heard <= 0 || now() >= told + TICK) {
-            look(hosts, count, world);
-            if (now() >= told + TICK) {
+        for (int event = 0; event < ready; event++)
+            handle_event(&hosts[events[event].data.u32], world);
+        if (ready <= 0 || now() >= ticked_at + TICK) {
+            check_hosts(hosts, count, world);
+            if (now() >= ticked_at + TICK) {
                 score_tick(&world->score);
-                told = now();
+                ticked_at = now();
             }
         }
         busy = 0;
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
                                   options->fresh != 0};
     struct host *hosts = calloc(count + 1, sizeof *hosts);
     if (hosts == NULL)
-        give_up("There is no memory for %zu hosts.", count);
+        give_up("Out of memory: %zu hosts.", count);
     for (size_t place = 0; place < count; place++) {
         hosts[place].line.fd = -1;
         hosts[place].line.number = (int)place;
@@ -181,7 +182,7 @@ int main(int argc, char **argv)
             hosts[place].sequence = options->sequence;
         }
     }
-    play(hosts, count, &world);
-    score_tell(&world.score);
+    run_load(hosts, count, &world);
+    score_print(&world.score);
     return 0;
 }

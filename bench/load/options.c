@@ -34,7 +34,7 @@ static enum without_work without_work(const char *value)
         return COUNTS;
     if (strcmp(value, "waits") == 0)
         return WAITS;
-    give_up("none=%s is none of ends, counts, waits.", value);
+    give_up("none=%s: expected ends, counts or waits.", value);
 }
 
 static void set(struct options *options, const struct word *word, const char *value)
@@ -61,14 +61,14 @@ struct options options_of(int count, char **words)
     struct options options = {.again = 0.02, .most = 600, .seconds_each = 3600};
     for (int place = 1; place < count; place++) {
         const char *value = strchr(words[place], '=');
-        size_t known = 0;
-        while (value != NULL && known < sizeof WORDS / sizeof *WORDS &&
-               (strlen(WORDS[known].name) != (size_t)(value - words[place]) ||
-                strncmp(WORDS[known].name, words[place], (size_t)(value - words[place])) != 0))
-            known++;
-        if (value == NULL || known == sizeof WORDS / sizeof *WORDS)
-            give_up("%s is no option of the load generator.", words[place]);
-        set(&options, &WORDS[known], value + 1);
+        size_t index = 0;
+        while (value != NULL && index < sizeof WORDS / sizeof *WORDS &&
+               (strlen(WORDS[index].name) != (size_t)(value - words[place]) ||
+                strncmp(WORDS[index].name, words[place], (size_t)(value - words[place])) != 0))
+            index++;
+        if (value == NULL || index == sizeof WORDS / sizeof *WORDS)
+            give_up("Unknown option of the load generator: %s.", words[place]);
+        set(&options, &WORDS[index], value + 1);
     }
     return options;
 }

@@ -1,35 +1,35 @@
-/* What the bench asks of the load generator: words of the form name=value. */
+/* The options of the load generator: arguments of the form name=value. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
 #include "text.h"
 
-/* What a host does that is told that there is no work. */
+/* What a host does after a reply without work. */
 enum without_work { ENDS, COUNTS, WAITS };
 
 struct options {
     long port;
-    long results;         /* asked for in each RPC; 0: no RPCs, uploads alone */
-    long in_flight;       /* exchanges at once at most; 0: one for each host */
-    long total;           /* results to report; 0: until time is up */
-    double warm_up;       /* seconds that do not count */
-    double seconds;       /* that count; 0: until the total is reached */
-    double again;         /* seconds until a host asks again that got nothing */
-    double most;          /* seconds after which a run without end is a fault */
+    long results;         /* requested in each RPC; 0: no RPCs, only uploads */
+    long in_flight;       /* maximum of concurrent exchanges; 0: one for each host */
+    long total;           /* results to report; 0: until `seconds` are over */
+    double warm_up;       /* seconds before the measurement */
+    double seconds;       /* of the measurement; 0: until the total is reached */
+    double again;         /* seconds until the next request after a reply without work */
+    double most;          /* timeout of the load in seconds; a violation */
     long uploads;         /* outputs are uploaded before results are reported */
-    long apart;           /* reports have RPCs of their own */
+    long apart;           /* reports are sent in separate RPCs */
     long fresh;           /* a new connection for each exchange */
-    long players;         /* of uploads alone: connections */
-    long sequence;        /* of the last RPC that any of the hosts made before */
+    long players;         /* load of uploads only: number of connections */
+    long sequence;        /* the highest sequence number that a host used before */
     enum without_work none;
     struct text request;  /* gaps: 1 key, 2 host, 3 sequence number, 4 seconds, 5 reports */
     struct text report;   /* gap: 1 result's name */
-    struct text upload;   /* gaps: 1 file's name, 2 grant, 3 most bytes, 4 bytes, 5 MD5 */
+    struct text upload;   /* gaps: 1 file's name, 2 grant, 3 maximum of bytes, 4 bytes, 5 MD5 */
     struct text hosts;    /* lines: key, id */
     struct text outputs;  /* lines: MD5, content */
-    struct text files;    /* of uploads alone: name, NUL, grant, NUL ... */
-    double seconds_each;  /* what the server takes a result to last */
-    long max_nbytes;      /* of uploads alone: what the grants say */
+    struct text files;    /* load of uploads only: name, NUL, grant, NUL ... */
+    double seconds_each;  /* the server's estimate of a result's run time */
+    long max_nbytes;      /* load of uploads only: the maximum in the grants */
 };
 
 struct options options_of(int count, char **words);

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { SAID = 10 };
+enum { MAX_PRINTED = 10 };
 
 double now(void)
 {
@@ -57,17 +57,17 @@ void score_latency(struct score *score, enum kind_of_exchange kind, double secon
 
 void score_violation(struct score *score, const char *format, ...)
 {
-    if (score->violations++ >= SAID)
+    if (score->violations++ >= MAX_PRINTED)
         return;
-    char said[400];
+    char message[400];
     va_list words;
     va_start(words, format);
-    vsnprintf(said, sizeof said, format, words);
+    vsnprintf(message, sizeof message, format, words);
     va_end(words);
-    for (char *letter = said; *letter; letter++)
+    for (char *letter = message; *letter; letter++)
         if (*letter == '"' || *letter == '\\' || !isprint((unsigned char)*letter))
             *letter = '\'';
-    printf("{\"event\": \"violation\", \"what\": \"%s\"}\n", said);
+    printf("{\"event\": \"violation\", \"what\": \"%s\"}\n", message);
     fflush(stdout);
 }
 
@@ -79,9 +79,9 @@ void score_tick(const struct score *score)
     fflush(stdout);
 }
 
-static int shorter(const void *one, const void *other)
+static int compare_floats(const void *left_item, const void *right_item)
 {
-    float left = *(const float *)one, right = *(const float *)other;
+    float left = *(const float *)left_item, right = *(const float *)right_item;
     return (left > right) - (left < right);
 }
 
@@ -93,14 +93,14 @@ static double share_ms(const struct latencies *kept, double share)
     return 1000.0 * (double)kept->seconds[place < kept->count ? place : kept->count - 1];
 }
 
-static void tell_latencies(const char *name, struct latencies *kept, const char *after)
+static void print_latencies(const char *name, struct latencies *kept, const char *after)
 {
-    qsort(kept->seconds, kept->count, sizeof *kept->seconds, shorter);
+    qsort(kept->seconds, kept->count, sizeof *kept->seconds, compare_floats);
     printf("\"%s\": {\"count\": %zu, \"p50\": %.3f, \"p99\": %.3f, \"longest\": %.3f}%s", name,
            kept->count, share_ms(kept, 0.5), share_ms(kept, 0.99), share_ms(kept, 1.0), after);
 }
 
-void score_tell(struct score *score)
+void score_print(struct score *score)
 {
     printf("{\"event\": \"sum\", \"seconds\": %.6f, \"cpu\": %.6f, ", score->ended - score->began,
            score->cpu_ended - score->cpu_began);
@@ -115,7 +115,7 @@ void score_tell(struct score *score)
            score->reply_bytes / rpcs);
     printf("\"ran_out\": %s, \"violations\": %ld, \"latency_ms\": {",
            score->ran_out ? "true" : "false", score->violations);
-    tell_latencies("asked", &score->latencies[ASKED], ", ");
-    tell_latencies("reported", &score->latencies[REPORTED], ", ");
-    tell_latencies("uploaded", &score->latencies[UPLOADED], "}}\n");
+    print_latencies("asked", &score->latencies[ASKED], ", ");
+    print_latencies("reported", &score->latencies[REPORTED], ", ");
+    print_latencies("uploaded", &score->latencies[UPLOADED], "}}\n");
 }

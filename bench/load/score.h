@@ -1,4 +1,4 @@
-/* What a load did: counters, latencies, violations; said as lines of JSON. */
+/* The measurements of a load: counters, latencies, violations; printed as lines of JSON. */
 #ifndef SCORE_H
 #define SCORE_H
 
@@ -12,15 +12,15 @@ struct latencies {
 };
 
 struct score {
-    bool counting;        /* the warm-up is over, the end has not come */
-    double began, ended;  /* the stretch that counts, seconds of the monotonic clock */
+    bool counting;        /* during the measurement */
+    double began, ended;  /* of the measurement, seconds of the monotonic clock */
     double cpu_began, cpu_ended;
-    long acknowledged, given, rpcs, uploads, no_work, come_again; /* in that stretch */
+    long acknowledged, given, rpcs, uploads, no_work, come_again; /* in the measurement */
     long acknowledged_ever, given_ever, uploads_ever, rpcs_ever;
-    double request_bytes, reply_bytes; /* of RPCs in that stretch */
-    bool ran_out;         /* of work or of files */
+    double request_bytes, reply_bytes; /* of RPCs in the measurement */
+    bool ran_out;         /* no work or no files were left */
     struct latencies latencies[KINDS];
-    struct set names;     /* of all results ever given */
+    struct set names;     /* of all results ever sent */
     long violations;
 };
 
@@ -29,12 +29,12 @@ void score_begin(struct score *score);
 void score_end(struct score *score);
 void score_latency(struct score *score, enum kind_of_exchange kind, double seconds);
 
-/* Say what must not be; only the first ten are said in words. */
+/* Report a violation; only the first ten are printed. */
 void score_violation(struct score *score, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Tell how far it is. */
+/* Print the progress. */
 void score_tick(const struct score *score);
-void score_tell(struct score *score);
+void score_print(struct score *score);
 
 #endif

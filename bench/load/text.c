@@ -22,7 +22,7 @@ void *more_memory(void *old, size_t bytes)
 {
     void *memory = realloc(old, bytes);
     if (memory == NULL)
-        give_up("There is no memory for %zu bytes.", bytes);
+        give_up("Out of memory: %zu bytes.", bytes);
     return memory;
 }
 
@@ -36,9 +36,9 @@ struct slice literal(const char *words)
     return (struct slice){words, strlen(words)};
 }
 
-bool same(struct slice one, struct slice other)
+bool same(struct slice left, struct slice right)
 {
-    return one.length == other.length && memcmp(one.at, other.at, one.length) == 0;
+    return left.length == right.length && memcmp(left.at, right.at, left.length) == 0;
 }
 
 bool contains(struct slice text, const char *words)
@@ -93,11 +93,11 @@ void text_print(struct text *text, const char *format, ...)
     va_end(words);
 }
 
-void text_swap(struct text *one, struct text *other)
+void text_swap(struct text *left, struct text *right)
 {
-    struct text kept = *one;
-    *one = *other;
-    *other = kept;
+    struct text saved = *left;
+    *left = *right;
+    *right = saved;
 }
 
 void text_fill(struct text *text, const struct text *template, const struct slice *gaps)
@@ -125,7 +125,7 @@ struct text text_of_file(const char *path)
     while ((length = fread(piece, 1, sizeof piece, file)) > 0)
         text_add(&text, (struct slice){piece, length});
     fclose(file);
-    text_add(&text, (struct slice){"", 1}); /* an end for strcspn */
+    text_add(&text, (struct slice){"", 1}); /* a terminator for strcspn */
     text.length--;
     return text;
 }
@@ -154,7 +154,7 @@ bool set_add(struct set *set, struct slice name)
         struct set larger = {NULL, set->count, set->room ? 4 * set->room : 4096};
         larger.places = calloc(larger.room, sizeof *larger.places);
         if (larger.places == NULL)
-            give_up("There is no memory for %zu names.", larger.room);
+            give_up("Out of memory: %zu names.", larger.room);
         for (size_t place = 0; place < set->room; place++)
             if (set->places[place] != 0)
                 put(&larger, set->places[place]);

@@ -1,4 +1,4 @@
-/* Bytes that grow, slices of them, templates with gaps, and a set of names. */
+/* Growing buffers, slices of them, templates with gaps, and a set of names. */
 #ifndef TEXT_H
 #define TEXT_H
 
@@ -11,13 +11,13 @@ struct text {
     size_t length, room;
 };
 
-/* Bytes that belong to somebody else; `at` is NULL where nothing was found. */
+/* Bytes in another buffer; `at` is NULL if nothing was found. */
 struct slice {
     const char *at;
     size_t length;
 };
 
-/* Open addressing over 64-bit hashes: two names that share one are as rare as a broken disk. */
+/* Open addressing over 64-bit hashes; collisions of two names are negligible. */
 struct set {
     uint64_t *places;
     size_t count, room;
@@ -25,25 +25,25 @@ struct set {
 
 struct slice whole(const struct text *text);
 struct slice literal(const char *words);
-bool same(struct slice one, struct slice other);
+bool same(struct slice left, struct slice right);
 bool contains(struct slice text, const char *words);
 
-/* What stands between two words; `rest` then begins behind the second. */
+/* Returns the text between two words; `rest` then begins after the second. */
 struct slice between(struct slice *rest, const char *open, const char *close);
 
 void text_add(struct text *text, struct slice more);
 void text_print(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void text_swap(struct text *one, struct text *other);
+void text_swap(struct text *left, struct text *right);
 
-/* Add a template; each byte 1 to 7 in it stands for the gap of that number. */
+/* Append a template; each byte 1 to 7 in it is replaced by the gap of that number. */
 void text_fill(struct text *text, const struct text *template, const struct slice *gaps);
 
-/* Read a whole file; the program ends if there is none. */
+/* Read a whole file; exit if it cannot be read. */
 struct text text_of_file(const char *path);
 
 uint64_t hash_of(struct slice name);
 
-/* Add a name; false if it was there already. */
+/* Add a name; return false if the set has it already. */
 bool set_add(struct set *set, struct slice name);
 
 void *more_memory(void *old, size_t bytes);

@@ -1,4 +1,4 @@
-"""Work in, results out: a scientist's side of a Manyhands project.
+"""The scientist's SDK: submit work to a Manyhands project and fetch its results.
 
 >>> from scientist import Project, as_completed
 >>> project = Project("http://127.0.0.1:8000/", token)              # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""`python -m scientist` is `scientist`."""
+"""Runs the `scientist` command as `python -m scientist`."""
 
 from __future__ import annotations
 

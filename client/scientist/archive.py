@@ -1,4 +1,4 @@
-"""Reads a batch's outputs as they stream: files, then what they must be."""
+"""Reads the stream of a batch's outputs: the files, then their manifest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scientist.naming import member_name, parts_of, workunit_name
 from scientist.transport import Transport
 
 _MANIFEST = "MANIFEST.ndjson"
-_CHUNK = 1 << 18
-_LONGEST_LINE = 1 << 24
-_AGAIN = "do it again: what has arrived whole stays."
+_CHUNK_BYTES = 1 << 18
+_MAX_LINE_BYTES = 1 << 24
+_RETRY_HINT = "try again; workunits that arrived completely are kept."
 
 
 class Content:
@@ -29,16 +29,16 @@ class Content:
         self._file = file
 
     def read(self, nbytes: int = -1) -> bytes:
-        """Read so many bytes at most, or all."""
+        """Read up to `nbytes` bytes, or all."""
         try:
             return self._file.read(nbytes)
         except (tarfile.TarError, EOFError) as error:
-            raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
+            raise Unreachable(f"The stream of outputs broke off: {error}", _RETRY_HINT) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An output file; `content` must be read before the next one is asked for."""
+    """An output file; `content` must be read before the next item of the stream."""
 
     workunit: str
     path: str
@@ -48,13 +48,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Up to where the answer went: what `since` takes the next time."""
+    """The end of the stream; its `value` is the `since` of the next request."""
 
     value: str
 
 
 class _Pipe(io.RawIOBase):
-    """The bytes of an answer as a file."""
+    """A readable file over the chunks of an HTTP answer."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, memoryview(b"")
@@ -68,8 +68,10 @@ class _Pipe(io.RawIOBase):
             try:
                 chunk = next(self._chunks, None)
             except httpx.TransportError as error:
-                # Whoever reads a file is no longer within the `with` that opened the stream.
-                raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
+                # The caller reads outside the `with` of Transport.stream, which converts errors.
+                raise Unreachable(
+                    f"The stream of outputs broke off: {error}", _RETRY_HINT
+                ) from error
             if chunk is None:
                 return 0
             self._rest = memoryview(chunk)
@@ -79,50 +81,49 @@ class _Pipe(io.RawIOBase):
         return taken
 
 
-#: What a stream of outputs is made of.
+#: An item of a stream of outputs.
 Piece = Member | models.ManifestEntry | Cursor
 
 
 def outputs(
     transport: Transport, batch: int, since: str | None, workunit: str | None = None
 ) -> Iterator[Piece]:
-    """Stream what a batch has brought since a cursor: files, then the manifest, then a cursor.
+    """Stream a batch's outputs since a cursor: files, then the manifest, then a cursor.
 
-    With `workunit`, of that one alone.
-
-    Raises Unreachable if the stream breaks off, Damaged if it makes no sense.
+    With `workunit`, only the outputs of the workunit with this name.  Raises Unreachable if the
+    stream breaks off, Damaged if a member is not a regular file or has an unsafe name.
     """
     params = {"format": "tar", "since": since, "workunit": workunit}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
-        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK)
-        whole = False
+        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK_BYTES)
+        has_manifest = False
         try:
             with tarfile.open(fileobj=pipe, mode="r|") as archive:
                 for member in archive:
                     if member.name == _MANIFEST:
                         yield from _manifest(_content(archive, member))
-                        whole = True
+                        has_manifest = True
                     else:
                         yield _member(archive, member)
         except (tarfile.TarError, EOFError) as error:
-            raise Unreachable(f"The stream of outputs broke off: {error}", _AGAIN) from error
-        if not whole:
-            raise Unreachable("The stream of outputs broke off before its manifest.", _AGAIN)
+            raise Unreachable(f"The stream of outputs broke off: {error}", _RETRY_HINT) from error
+        if not has_manifest:
+            raise Unreachable("The stream of outputs broke off before its manifest.", _RETRY_HINT)
 
 
 def manifest(transport: Transport, batch: int, since: str | None) -> Iterator[Piece]:
-    """Stream the manifest alone."""
+    """Stream only the manifest and a cursor.  Raises Unreachable if the stream breaks off."""
     params = {"format": "ndjson", "since": since}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
-        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK)
+        pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK_BYTES)
         yield from _manifest(pipe)
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = archive.extractfile(member) if member.isreg() else None
     if content is None:
-        hint = "ask the project what this is; nothing was written there."
-        raise Damaged(f"The archive has {member.name[:120]!r}, which is no plain file.", hint)
+        hint = "ask the project's staff about this file; it was not written."
+        raise Damaged(f"The archive has {member.name[:120]!r}, which is not a regular file.", hint)
     return content
 
 
@@ -134,33 +135,38 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Member:
 
 
 def path_of(output: models.Output) -> str:
-    """Where in its workunit's folder an output is: an archive cannot take every open_name."""
+    """Return the path of an output in its workunit's folder.
+
+    It is the archive's member name, as an archive cannot have every open_name.
+    """
     return output.member.partition("/")[2] or member_name(output.open_name)
 
 
 def _manifest(file: IO[bytes]) -> Iterator[Piece]:
     cursor = ""
-    while line := file.readline(_LONGEST_LINE):
+    while line := file.readline(_MAX_LINE_BYTES):
         if not line.strip():
             continue
         try:
-            said = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
-            raise Unreachable("The manifest broke off in the middle of a line.", _AGAIN) from None
-        if isinstance(said, dict) and "name" in said:
-            yield models.read(models.ManifestEntry, said)
-        elif isinstance(said, dict):
-            cursor = str(said.get("cursor") or cursor)
+            raise Unreachable(
+                "The manifest broke off in the middle of a line.", _RETRY_HINT
+            ) from None
+        if isinstance(entry, dict) and "name" in entry:
+            yield models.read(models.ManifestEntry, entry)
+        elif isinstance(entry, dict):
+            cursor = str(entry.get("cursor") or cursor)
     if not cursor:
-        raise Unreachable("The manifest broke off before its last line.", _AGAIN)
+        raise Unreachable("The manifest broke off before its last line.", _RETRY_HINT)
     yield Cursor(cursor)
 
 
 def stderr_of(transport: Transport, workunit: int) -> str:
-    """What the programs of a workunit's results wrote to stderr, the newest last."""
+    """Return the stderr of a workunit's results, each below its name, the newest last."""
     parts = []
-    for one in transport.pages("results", {"workunit": workunit}):
-        whole = transport.get(f"results/{one['id']}")
-        if text := whole.get("stderr"):
-            parts.append(f"--- {whole.get('name', one['id'])}\n{text.rstrip()}\n")
+    for row in transport.pages("results", {"workunit": workunit}):
+        result = transport.get(f"results/{row['id']}")
+        if text := result.get("stderr"):
+            parts.append(f"--- {result.get('name', row['id'])}\n{text.rstrip()}\n")
     return "".join(reversed(parts))

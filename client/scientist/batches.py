@@ -1,4 +1,4 @@
-"""A batch in a scientist's hands: watch it, fetch from it, mend it, end it."""
+"""A batch: its progress, outputs, retry, cancellation and retirement."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from scientist.errors import (
     ServerFault,
     Unreachable,
 )
-from scientist.fetching import Fetched, fetch
+from scientist.fetching import FetchSummary, fetch
 from scientist.inputs import fields_of
 from scientist.placing import Layout
 from scientist.transport import Transport
 from scientist.words import count
 
-#: Seconds between two looks at a batch in which something happens; up to five times as many else.
+#: Seconds between two polls of a batch that changes; without changes, up to five times as many.
 INTERVAL = 2.0
-_SLOWEST = 5
-#: Seconds between two questions for what went wrong, while nothing changes.
-_TROUBLES_EVERY = 30.0
+_MAX_INTERVAL_FACTOR = 5
+#: Seconds between two requests for the troubles of a batch that does not change.
+_TROUBLES_INTERVAL_SECONDS = 30.0
 
 
 class Batch:
-    """A batch of the project's; what is read of it is asked for when it is read."""
+    """A batch of the project.  `info` is a copy; the methods send requests to the project."""
 
     def __init__(self, transport: Transport, info: models.BatchInfo) -> None:
         self._transport = transport
@@ -42,12 +42,12 @@ class Batch:
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """The id of the batch."""
         return self.info.id
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the batch."""
         return self.info.name
 
     @property
@@ -55,81 +55,91 @@ class Batch:
         return f"batches/{self.info.id}"
 
     def refresh(self) -> models.BatchInfo:
-        """Ask for everything that the project says of it."""
+        """Fetch the batch from the project; return it and keep it as `info`."""
         self.info = models.read(models.BatchInfo, self._transport.get(self._path))
         return self.info
 
     def progress(self) -> models.Progress:
-        """Ask how far it is."""
+        """Fetch the progress of the batch."""
         return read_progress(self._transport.get(f"{self._path}/progress"))
 
     def troubles(self) -> models.Troubles:
-        """Ask what went wrong in it (the last error, parked science), and what it waits for."""
+        """Fetch its errors (last error, parked science) and the reasons why its work waits.
+
+        Returns empty Troubles if the project is older and has no such address.
+        """
         try:
             return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
-        except NotFoundError:  # a project that is older than this program
+        except NotFoundError:
             return models.Troubles()
 
     def watch(
         self, interval: float = INTERVAL, *, sleep: Callable[[float], None] = time.sleep
     ) -> Iterator[models.Progress]:
-        """Give its progress now and at each change, until it is complete.
+        """Yield its progress now and at each change, until it is complete.
 
-        Looks less often while nothing changes, up to a fifth.
+        `interval` is in seconds; it grows to five times as much while nothing changes.
         """
-        for look in self.looks(interval, sleep=sleep, asks_troubles=False):
-            if look.is_news and look.silent_since is None:
-                yield look.progress
+        for snapshot in self.snapshots(interval, sleep=sleep, with_troubles=False):
+            if snapshot.has_changed and snapshot.unreachable_since is None:
+                yield snapshot.progress
 
-    def looks(
+    def snapshots(
         self,
         interval: float = INTERVAL,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        asks_troubles: bool = True,
-    ) -> Iterator[models.Look]:
-        """Give each look at it until it is complete, also those that find no change.
+        with_troubles: bool = True,
+    ) -> Iterator[models.Snapshot]:
+        """Yield a snapshot at each poll until the batch is complete, also without a change.
 
-        While the project does not answer, a look gives what was known last.  Raises Unreachable
-        if there was no answer at all yet, or none for as long as the transport is patient.
+        While the project does not answer, a snapshot has the last progress.  Raises Unreachable if
+        there was no answer at all, or none for the transport's `patience`.
         """
         etag, pause = "", interval
-        look: models.Look | None = None
-        asked_at = 0.0
+        snapshot: models.Snapshot | None = None
+        troubles_at = 0.0
         while True:
             try:
-                said, etag = self._transport.get_if_changed(
-                    f"{self._path}/progress", etag, patience=None if look is None else 0.0
+                answer, etag = self._transport.get_if_changed(
+                    f"{self._path}/progress", etag, patience=None if snapshot is None else 0.0
                 )
-                before = look
-                look = self._look(before, said)
-                is_due = time.monotonic() - asked_at >= _TROUBLES_EVERY
-                if asks_troubles and (is_due or (before and look.is_news) or _is_over(look)):
-                    asked_at = time.monotonic()
-                    look = replace(look, troubles=self.troubles())
+                previous = snapshot
+                snapshot = self._snapshot(previous, answer)
+                is_due = time.monotonic() - troubles_at >= _TROUBLES_INTERVAL_SECONDS
+                has_changed = previous is not None and snapshot.has_changed
+                if with_troubles and (is_due or has_changed or snapshot.progress.is_complete):
+                    troubles_at = time.monotonic()
+                    snapshot = replace(snapshot, troubles=self.troubles())
             except (Unreachable, ServerFault) as error:
-                if look is None:
+                if snapshot is None:
                     raise
-                look = _silent(look, error, self._transport.patience)
-            yield look
-            if look.silent_since is None and look.progress.is_complete:
+                snapshot = _unreachable(snapshot, error, self._transport.patience)
+            yield snapshot
+            if snapshot.unreachable_since is None and snapshot.progress.is_complete:
                 return
-            pause = interval if look.is_news else min(pause * 1.3, interval * _SLOWEST)
+            pause = (
+                interval
+                if snapshot.has_changed
+                else min(pause * 1.3, interval * _MAX_INTERVAL_FACTOR)
+            )
             sleep(pause)
 
-    def _look(self, before: models.Look | None, said: Any) -> models.Look:  # noqa: ANN401  any JSON
-        if before is None:
-            return models.Look(
-                progress=read_progress(said), troubles=models.Troubles(), is_news=True
+    def _snapshot(self, previous: models.Snapshot | None, answer: Any) -> models.Snapshot:  # noqa: ANN401  any JSON
+        if previous is None:
+            return models.Snapshot(
+                progress=read_progress(answer), troubles=models.Troubles(), has_changed=True
             )
-        progress = before.progress if said is None else read_progress(said)
-        is_news = progress.counts != before.progress.counts or before.silent_since is not None
-        return replace(before, progress=progress, is_news=is_news, silent_since=None)
+        progress = previous.progress if answer is None else read_progress(answer)
+        has_changed = (
+            progress.counts != previous.progress.counts or previous.unreachable_since is not None
+        )
+        return replace(previous, progress=progress, has_changed=has_changed, unreachable_since=None)
 
     def wait(self, timeout: float | None = None, interval: float = INTERVAL) -> models.Progress:
-        """Wait until it is complete.  Raises TimeoutError, after `timeout` seconds.
+        """Wait until it is complete; return its progress.
 
-        Raises BatchFailed if workunits of it failed.
+        Raises TimeoutError after `timeout` seconds, BatchFailed if workunits failed.
         """
         began = time.monotonic()
 
@@ -141,44 +151,48 @@ class Batch:
 
         *_, last = self.watch(interval, sleep=sleep)
         if last.failed:
-            hint = f"look at them (scientist list workunits {self.id} --status failed)."
+            hint = f"scientist list workunits {self.id} --status failed shows them."
             raise BatchFailed(f"{count(last.failed, 'workunit')} of {self.name} failed.", hint)
         return last
 
     def workunits(self, *, status: str | None = None) -> Iterator[models.WorkunitInfo]:
-        """Walk through its workunits, those of a status alone if one is said."""
-        found = self._transport.pages("workunits", {"batch": self.id, "status": status})
-        return (models.read(models.WorkunitInfo, one) for one in found)
+        """Yield its workunits; with `status`, only those of this status."""
+        rows = self._transport.pages("workunits", {"batch": self.id, "status": status})
+        return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, state: str | None = None) -> Iterator[models.ResultInfo]:
-        """Walk through the results of its workunits."""
-        found = self._transport.pages("results", {"batch": self.id, "state": state})
-        return (models.read(models.ResultInfo, one) for one in found)
+        """Yield the results of its workunits."""
+        rows = self._transport.pages("results", {"batch": self.id, "state": state})
+        return (models.read(models.ResultInfo, row) for row in rows)
 
     def fetch(
         self, folder: Path | str, *, flat: bool = False, follow: bool = False, failed: bool = False
-    ) -> Fetched:
-        """Bring what is done into a folder: ``folder/<workunit>/<open_name>``.
+    ) -> FetchSummary:
+        """Download the outputs of done workunits as ``folder/<workunit>/<open_name>``.
 
-        What is there already is not fetched again; each workunit appears whole, with the digests
-        that the project promised.  `follow` goes on until the batch is complete; `failed` brings
-        what the programs of failed workunits wrote to stderr.  Raises Damaged, ProblemError.
+        Workunits that an earlier fetch placed are skipped.  A workunit is placed when all its files
+        have the digests that the project declared.  `flat` writes ``folder/<workunit>.<ext>``,
+        `follow` continues until the batch is complete, `failed` adds the stderr of failed
+        workunits.  Raises Damaged, PlaceTaken, ProblemError.
         """
         layout = Layout(Path(folder), flat=flat, failed=failed)
         return fetch(self._transport, self.info, layout, follow=follow)
 
-    def retry_failed(self, names: Sequence[str] | None = None) -> models.Retried:
-        """Submit its failed workunits again, or some of them; those cancelled only by name."""
+    def retry_failed(self, names: Sequence[str] | None = None) -> models.RetrySummary:
+        """Submit its failed workunits again, or those in `names`.
+
+        Cancelled workunits are only submitted again if they are named.
+        """
         body: dict[str, Any] = {} if names is None else {"workunits": list(names)}
-        return models.read(models.Retried, self._transport.post(f"{self._path}/retry", body))
+        return models.read(models.RetrySummary, self._transport.post(f"{self._path}/retry", body))
 
     def abort(self, reason: str = "") -> dict[str, Any]:
-        """Cancel what is not over; gives the project's counts."""
+        """Cancel its unfinished workunits; return the counts that the project answers."""
         body = {"reason": reason} if reason else {}
         return dict(self._transport.post(f"{self._path}/abort", body) or {})
 
     def retire(self) -> dict[str, Any]:
-        """Let the project delete its outputs and rows: you have what you want of it."""
+        """Allow the project to delete the outputs and rows of the batch."""
         return dict(self._transport.post(f"{self._path}/retire") or {})
 
     def update(
@@ -189,28 +203,30 @@ class Batch:
         accelerate: bool | None = None,
         accelerate_tail: bool | None = None,
     ) -> models.BatchInfo:
-        """Change what may change of it; None leaves things as they are."""
-        said: dict[str, Any] = {"expire_at": expire_at, "meta": meta}
-        said |= {"accelerate": accelerate, "accelerate_tail": accelerate_tail}
-        answer = self._transport.patch(self._path, fields_of(said))
+        """Change attributes of the batch; None leaves an attribute unchanged."""
+        changes: dict[str, Any] = {"expire_at": expire_at, "meta": meta}
+        changes |= {"accelerate": accelerate, "accelerate_tail": accelerate_tail}
+        answer = self._transport.patch(self._path, fields_of(changes))
         self.info = models.read(models.BatchInfo, answer)
         return self.info
 
 
-def _is_over(look: models.Look) -> bool:
-    return look.progress.is_complete
-
-
-def _silent(look: models.Look, error: ScientistError, patience: float) -> models.Look:
-    """The same look, without an answer; raises `error` once patience is at its end."""
+def _unreachable(
+    snapshot: models.Snapshot, error: ScientistError, patience: float
+) -> models.Snapshot:
+    """Return the snapshot marked unreachable; raise `error` if that lasts `patience` seconds."""
     now = datetime.now(UTC)  # noqa: TID251  the edge reads the clock
-    since = look.silent_since or now
+    since = snapshot.unreachable_since or now
     if (now - since).total_seconds() > patience:
         raise error
-    return replace(look, silent_since=since, is_news=look.silent_since is None)
+    return replace(
+        snapshot, unreachable_since=since, has_changed=snapshot.unreachable_since is None
+    )
 
 
-def read_progress(said: Any) -> models.Progress:  # noqa: ANN401  any JSON
-    """Read a progress, which may stand beside its rate or around it."""
-    inner = said.get("progress") if isinstance(said, dict) else None
-    return models.read(models.Progress, {**said, **inner} if isinstance(inner, dict) else said)
+def read_progress(answer: Any) -> models.Progress:  # noqa: ANN401  any JSON
+    """Read a progress, whose counts may be in a nested `progress` object beside the rate."""
+    counts = answer.get("progress") if isinstance(answer, dict) else None
+    return models.read(
+        models.Progress, {**answer, **counts} if isinstance(counts, dict) else answer
+    )

@@ -1,4 +1,4 @@
-"""The scientist's command line: a sentence and a hint if something is wrong."""
+"""The `scientist` command: parses the command line and reports errors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from scientist.errors import ScientistError
 
 FAILED = 1
 _EPILOG = """\
-exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the
-project, 4 refused by the project, 5 no such thing, 6 workunits failed, 7 not
+exit codes: 0 success, 1 local error, 2 wrong usage, 3 no answer from the
+project, 4 refused by the project, 5 not found, 6 workunits failed, 7 not
 logged in
 """
 
 
-#: `-5d` is a value, so that the option that takes it can say what is wrong with it.
+#: `-5d` is parsed as a value, so that the option that takes it reports the error.
 _NEGATIVE = re.compile(r"-\.?\d")
 
 
@@ -38,16 +38,16 @@ class _Parser(argparse.ArgumentParser):
         self._negative_number_matcher = _NEGATIVE
 
     def options(self) -> Iterator[str]:
-        """Yield the names of all options, those of commands below too."""
+        """Yield the names of all options, also those of subcommands."""
         for action in self._actions:
             yield from action.option_strings
             if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  no public way to them
-                for below in action.choices.values():
-                    yield from below.options()
+                for subcommand in action.choices.values():
+                    yield from subcommand.options()
 
     def error(self, message: str) -> NoReturn:
-        """Write one line and exit."""
-        hint = "" if "Hint:" in message else f". Hint: `{self.prog} --help` shows what is possible."
+        """Print one line to stderr and exit with code 2."""
+        hint = "" if "Hint:" in message else f". Hint: `{self.prog} --help` shows all options."
         wrong = [word for word in message.split() if word.startswith("--")]
         if message.startswith("unrecognized") and wrong:
             for near in get_close_matches(wrong[0], set(self.options()), n=1):
@@ -56,17 +56,17 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe all commands and options."""
+    """Return the parser with all commands and options."""
     top = _Parser(
         prog="scientist",
-        description="Submit work to a Manyhands project, watch it, bring the answers home.",
+        description="Submit work to a Manyhands project, watch it and fetch its results.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _describe_common(top, None, is_json=False)
     top.add_argument("--version", action="version", version=f"scientist {__version__}")
     common = argparse.ArgumentParser(add_help=False)
-    # Without defaults of its own, so that they may stand before the command as well as after it.
+    # Without defaults, which would override the values of options before the command.
     _describe_common(common, argparse.SUPPRESS, is_json=argparse.SUPPRESS)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (access, apps, submitting, watching, listing, changing, figures):
@@ -89,18 +89,18 @@ def _describe_common(
     )  # fmt: skip
     tokens.add_argument(
         "--token", metavar="T", default=default,
-        help="the same; other users of this computer see it in ps",
+        help="the token; other users of this computer see it in ps",
     )  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", default=is_json,
-        help="answer in JSON, for programs",
+        help="print the answer as JSON",
     )  # fmt: skip
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read a command line; options may stand before, between and behind what a command takes.
+    """Parse a command line; options may be before, between and after the positional arguments.
 
-    argparse by itself ends a list of names at the first option.
+    By itself, argparse ends a list of names at the first option.
     """
     top = parser()
     if not (sys.argv[1:] if arguments is None else arguments):
@@ -109,34 +109,34 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options, rest = top.parse_known_args(arguments)
     ends = rest.index("--") if "--" in rest else len(rest)
     names = rest[:ends] + rest[ends + 1 :]
-    goal = getattr(options, "names_go_to", None)
-    if names and (goal is None or any(one.startswith("-") for one in rest[:ends])):
+    target = getattr(options, "extra_names_target", None)
+    if names and (target is None or any(word.startswith("-") for word in rest[:ends])):
         top.error(f"unrecognized arguments: {' '.join(names)}")
-    if names and goal:
-        setattr(options, goal, [*(getattr(options, goal) or ()), *names])
+    if names and target:
+        setattr(options, target, [*(getattr(options, target) or ()), *names])
     return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; give its exit code."""
+    """Run one command; return its exit code."""
     options = parse(arguments)
     command: Callable[[Context], int] = options.command
     try:
         with ExitStack() as stack:
             return command(Context(options, stack))
     except ScientistError as error:
-        return _complain(error, as_json=options.json)
+        return _print_error(error, as_json=options.json)
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain of it at its end either.
+        # The reader of stdout has exited; with /dev/null, Python's flush at exit does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        return _complain(ScientistError(str(error)), as_json=options.json)
+        return _print_error(ScientistError(str(error)), as_json=options.json)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
-def _complain(error: ScientistError, *, as_json: bool) -> int:
-    said = json.dumps(error.as_json(), ensure_ascii=False) if as_json else f"scientist: {error}"
-    print(said, file=sys.stderr)
+def _print_error(error: ScientistError, *, as_json: bool) -> int:
+    text = json.dumps(error.as_json(), ensure_ascii=False) if as_json else f"scientist: {error}"
+    print(text, file=sys.stderr)
     return error.exit_code

@@ -1,4 +1,4 @@
-"""What people see: bars, tables and timelines; plain lines elsewhere."""
+"""Terminal output: progress bars and tables, and plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from scientist.models import BatchInfo, Look, Wait
-from scientist.models import Progress as Figures
+from scientist.models import BatchInfo, Snapshot, Wait
+from scientist.models import Progress as BatchProgress
 from scientist.words import count, local, nbytes, rate, span
 
-#: How each status is painted, in the order in which workunits go through them.
+#: The style of each status, in the order of display.
 STYLES = {
     "done": "green",
     "validating": "cyan",
@@ -36,26 +36,26 @@ STYLES = {
     "waiting": "magenta",
     "failed": "red",
 }
-#: What nobody computes yet is drawn as a line, not as a bar.
+#: Statuses of workunits that no host has; they are drawn as a line instead of a bar.
 _FAINT = {"unsent", "waiting"}
 _WIDTH = 44
-#: The cause of work that hosts have.
+#: The cause of waits for results that hosts are computing.
 _COMPUTING = "computing"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def words(status: str) -> str:
-    """A status as people say it."""
+def status_text(status: str) -> str:
+    """Return a status as words: `in_progress` is "in progress"."""
     return status.replace("_", " ")
 
 
-def painted(status: str) -> Text:
-    """A status in its colour."""
-    return Text(words(status), style=STYLES.get(status, ""))
+def styled_status(status: str) -> Text:
+    """Return a status in its color."""
+    return Text(status_text(status), style=STYLES.get(status, ""))
 
 
-def pairs(rows: Mapping[str, RenderableType | None]) -> Table:
-    """Names and values, one pair a line; those without a value are left out."""
+def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
+    """Return a table with one name and value per line, without empty values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -68,12 +68,12 @@ def pairs(rows: Mapping[str, RenderableType | None]) -> Table:
 # Batches
 
 
-def strip(figures: Figures, width: int = _WIDTH) -> Text:
-    """All workunits of a batch as one bar; whatever there is of a kind takes at least a cell."""
+def stacked_bar(figures: BatchProgress, width: int = _WIDTH) -> Text:
+    """Return all workunits of a batch as one bar; each status that occurs has at least a cell."""
     parts = {name: getattr(figures, name) for name in STYLES if getattr(figures, name)}
     total = max(figures.total, 1)
     cells = {name: max(1, round(number * width / total)) for name, number in parts.items()}
-    # Rounding must neither lengthen nor shorten it: the longest part makes up for it.
+    # The longest part absorbs the rounding errors, so that the bar has the full width.
     if cells:
         longest = max(cells, key=lambda name: cells[name])
         cells[longest] = max(1, cells[longest] + width - sum(cells.values()))
@@ -92,13 +92,15 @@ def _share(number: int, total: int, style: str, *, faint: bool, width: int = 24)
     return Text("█" * whole + (_EIGHTHS[rest] if rest else ""), style=style)
 
 
-def picture(batch: BatchInfo, figures: Figures, now: datetime, waits: Sequence[Wait] = ()) -> Group:
-    """A batch as it stands: a bar of all, a bar of each kind, rate and time left, or the reason."""
+def batch_panel(
+    batch: BatchInfo, figures: BatchProgress, now: datetime, waits: Sequence[Wait] = ()
+) -> Group:
+    """Return a batch with a bar of all workunits, a bar per status, rate, time left and waits."""
     head = Text.assemble(
         (batch.name, "bold"), ("  ·  ", "dim"), batch.app, ("  ·  ", "dim"), f"batch {batch.id}"
     )
     percent = Text.assemble(
-        strip(figures), "  ", (f"{_percent(figures)} %", "bold"), (" of ", "dim"),
+        stacked_bar(figures), "  ", (f"{_percent(figures)} %", "bold"), (" of ", "dim"),
         (count(figures.total, "workunit"), "dim"),
     )  # fmt: skip
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -111,21 +113,21 @@ def picture(batch: BatchInfo, figures: Figures, now: datetime, waits: Sequence[W
             continue
         faint = "" if number else "dim "
         table.add_row(
-            Text(words(name), style=f"{faint}{style if number else ''}".strip()),
+            Text(status_text(name), style=f"{faint}{style if number else ''}".strip()),
             Text(count(number), style="bold" if number else "dim"),
             _share(number, figures.total, style, faint=name in _FAINT),
         )
     return Group(Text(), head, percent, Text(), table, Text(), _outlook(figures, now, waits))
 
 
-def _percent(figures: Figures) -> int:
-    """How much is over, in percent; 100 only if all is."""
+def _percent(figures: BatchProgress) -> int:
+    """Return the percentage of finished workunits; 100 only if all are finished."""
     if figures.is_complete:
         return 100
-    return min(99, int(100 * figures.over / max(figures.total, 1)))
+    return min(99, int(100 * figures.finished / max(figures.total, 1)))
 
 
-def _outlook(figures: Figures, now: datetime, waits: Sequence[Wait]) -> Text:
+def _outlook(figures: BatchProgress, now: datetime, waits: Sequence[Wait]) -> Text:
     if figures.is_complete:
         done, failed = count(figures.done), count(figures.failed)
         if figures.failed:
@@ -134,32 +136,32 @@ def _outlook(figures: Figures, now: datetime, waits: Sequence[Wait]) -> Text:
             )
         return Text.assemble(("complete", "bold green"), f": all {done} done")
     parts = [Text(rate(figures.rate_per_second or 0.0), style="bold")]
-    shown = reasons(figures, waits)
+    sentences = wait_sentences(figures, waits)
     if figures.seconds_left is not None and figures.rate_per_second:
         until = now + timedelta(seconds=figures.seconds_left)
         clock = f"{until:%H:%M}" if figures.seconds_left < 86400 else f"{until:%d %b %H:%M}"  # noqa: PLR2004
         parts.append(Text.assemble((span(figures.seconds_left), "bold"), f" left, about {clock}"))
-    elif not shown:
-        parts.append(Text("nobody can say yet how long it takes", style="dim"))
+    elif not sentences:
+        parts.append(Text("the time left is not known yet", style="dim"))
     outlook = Text("  ·  ", style="dim").join(parts)
-    for sentence_of_wait in shown:
-        outlook.append(f"\n{sentence_of_wait}", "yellow")
+    for sentence in sentences:
+        outlook.append(f"\n{sentence}", "yellow")
     return outlook
 
 
-def reasons(figures: Figures, waits: Sequence[Wait]) -> list[str]:
-    """Why open work does not move; what is being computed is a reason while nothing else moves."""
+def wait_sentences(figures: BatchProgress, waits: Sequence[Wait]) -> list[str]:
+    """Return why unfinished work waits; `computing` only while no workunit finishes."""
     if figures.is_complete:
         return []
     is_moving = bool(figures.rate_per_second)
-    return [one.sentence for one in waits if one.cause != _COMPUTING or not is_moving]
+    return [wait.sentence for wait in waits if wait.cause != _COMPUTING or not is_moving]
 
 
-def sentence(batch: BatchInfo, figures: Figures, now: datetime) -> str:
-    """The same as one line of a log."""
-    kinds = [name for name in STYLES if getattr(figures, name) or name in {"done", "failed"}]
+def progress_line(batch: BatchInfo, figures: BatchProgress, now: datetime) -> str:
+    """Return the progress of a batch as one line, with the time of day."""
+    shown = [name for name in STYLES if getattr(figures, name) or name in {"done", "failed"}]
     parts = [f"{_percent(figures)} %"]
-    parts += [f"{count(getattr(figures, name))} {words(name)}" for name in kinds]
+    parts += [f"{count(getattr(figures, name))} {status_text(name)}" for name in shown]
     if not figures.is_complete:
         parts.append(rate(figures.rate_per_second or 0.0))
         if figures.seconds_left is not None and figures.rate_per_second:
@@ -167,8 +169,8 @@ def sentence(batch: BatchInfo, figures: Figures, now: datetime) -> str:
     return f"{now:%H:%M:%S} {batch.name}: {' · '.join(parts)}"
 
 
-class Watching:
-    """A batch drawn again at each look; without a terminal a line at each change."""
+class BatchDisplay:
+    """Shows a batch: on a terminal redrawn at each snapshot, else a line for each change."""
 
     def __init__(self, console: Console, batch: BatchInfo, *, live: bool) -> None:
         self._console, self._batch = console, batch
@@ -192,48 +194,48 @@ class Watching:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, look: Look, now: datetime) -> None:
-        """Draw it."""
-        silence = _silence(look)
+    def show(self, snapshot: Snapshot, now: datetime) -> None:
+        """Draw a snapshot, or print lines for its changes."""
+        outage = _outage(snapshot)
         if self._live is not None:
-            waits = look.troubles.waits
-            parts: list[RenderableType] = [picture(self._batch, look.progress, now, waits)]
-            parts += [Text(one, style="red") for one in look.troubles.sentences]
-            parts += [Text(silence, style="yellow")] if silence else []
+            waits = snapshot.troubles.waits
+            parts: list[RenderableType] = [batch_panel(self._batch, snapshot.progress, now, waits)]
+            parts += [Text(error, style="red") for error in snapshot.troubles.sentences]
+            parts += [Text(outage, style="yellow")] if outage else []
             self._live.update(Group(*parts), refresh=True)
             return
-        said = []
-        if look.is_news:
-            line = f"{now:%H:%M:%S} {self._batch.name}: {silence}"
-            said.append(line if silence else sentence(self._batch, look.progress, now))
-        news = [one for one in look.troubles.sentences if one not in self._troubles]
-        news += self._new_waits(look)
-        said += [f"{now:%H:%M:%S} {self._batch.name}: {one}" for one in news]
-        self._troubles = look.troubles.sentences
-        if said:
-            print("\n".join(said), flush=True)
+        lines = []
+        if snapshot.has_changed:
+            line = f"{now:%H:%M:%S} {self._batch.name}: {outage}"
+            lines.append(line if outage else progress_line(self._batch, snapshot.progress, now))
+        news = [error for error in snapshot.troubles.sentences if error not in self._troubles]
+        news += self._new_waits(snapshot)
+        lines += [f"{now:%H:%M:%S} {self._batch.name}: {sentence}" for sentence in news]
+        self._troubles = snapshot.troubles.sentences
+        if lines:
+            print("\n".join(lines), flush=True)
 
-    def _new_waits(self, look: Look) -> list[str]:
-        """The sentences of causes that the look before did not have: numbers alone are no news."""
-        waits = () if look.progress.is_complete else look.troubles.waits
-        # The progress counts what is being computed.
-        waits = tuple(one for one in waits if one.cause != _COMPUTING)
-        news = [one.sentence for one in waits if one.cause not in self._causes]
-        self._causes = {one.cause for one in waits}
+    def _new_waits(self, snapshot: Snapshot) -> list[str]:
+        """Return the sentences of waits whose cause the previous snapshot did not have."""
+        waits = () if snapshot.progress.is_complete else snapshot.troubles.waits
+        # The progress has the number of workunits that are being computed.
+        waits = tuple(wait for wait in waits if wait.cause != _COMPUTING)
+        news = [wait.sentence for wait in waits if wait.cause not in self._causes]
+        self._causes = {wait.cause for wait in waits}
         return news
 
 
-def _silence(look: Look) -> str:
-    if look.silent_since is None:
+def _outage(snapshot: Snapshot) -> str:
+    if snapshot.unreachable_since is None:
         return ""
-    return f"no answer from the project since {local(look.silent_since)[11:]}; asking again"
+    return f"no answer from the project since {local(snapshot.unreachable_since)[11:]}; retrying"
 
 
-# Transfers
+# TransferBars
 
 
-class Transfers:
-    """Bars for what takes a while: reading, hashing, uploading, sending; nothing if not live."""
+class TransferBars:
+    """Progress bars for reading, hashing, uploading and sending; draws nothing if not `live`."""
 
     def __init__(self, console: Console, *, live: bool) -> None:
         self._progress = Progress(
@@ -247,7 +249,7 @@ class Transfers:
         )
         self._live = live
         self._tasks: dict[str, TaskID] = {}
-        self._told: dict[str, float] = {}
+        self._drawn_at: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         if self._live:
@@ -263,24 +265,25 @@ class Transfers:
         if self._live:
             self._progress.stop()
 
-    def tell(self, what: str, done: int, total: int | None) -> None:
-        """Draw how far something is; some times a second at most."""
+    def update(self, activity: str, done: int, total: int | None) -> None:
+        """Update the bar of an activity, at most 20 times a second."""
         if not self._live:
             return
-        at = time.monotonic()
-        if what in self._tasks and done != total and at - self._told[what] < 0.05:  # noqa: PLR2004
+        now = time.monotonic()
+        is_known = activity in self._tasks
+        if is_known and done != total and now - self._drawn_at[activity] < 0.05:  # noqa: PLR2004
             return
-        self._told[what] = at
-        if what not in self._tasks:
-            self._tasks[what] = self._progress.add_task(what, total=total)
-        self._progress.update(self._tasks[what], completed=done, total=total)
+        self._drawn_at[activity] = now
+        if not is_known:
+            self._tasks[activity] = self._progress.add_task(activity, total=total)
+        self._progress.update(self._tasks[activity], completed=done, total=total)
 
 
 class _Amount(DownloadColumn):
-    """Bytes, but workunits where workunits are counted."""
+    """A column with bytes, or with workunits for the activities that count workunits."""
 
     def render(self, task: object) -> Text:
-        """Write how many of how many."""
+        """Return the amount done and the total."""
         if getattr(task, "total", None) is None:
             return Text(nbytes(getattr(task, "completed", 0.0)), style="progress.download")
         described = getattr(task, "description", "")

@@ -1,4 +1,4 @@
-"""A batch that is being written: a `with` block, at whose end it is sent."""
+"""A batch that is built in a `with` block and submitted at its end."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from scientist.batches import Batch
 from scientist.errors import ScientistError, UsageError
 from scientist.futures import Futures, WorkunitFuture
 from scientist.inputs import Input, Work, fields_of, work_of
-from scientist.submission import Order, Submission
+from scientist.submission import Submission, SubmissionSpec
 from scientist.transport import Transport
-from scientist.uploads import Tell
+from scientist.uploads import OnProgress
 
 
 class DraftBatch:
-    """A batch that is being written.
+    """A batch that is being built.
 
-    At the end of the `with` block it is sent; if the block raises, what was sent of it already
-    (of a very large one) is aborted, unless the batch has workunits of other submissions.
+    It is submitted at the end of the `with` block.  If the block raises, nothing more is sent; the
+    parts of a very large batch that were sent before are aborted, unless the batch has workunits
+    of other submissions.
     """
 
     def __init__(
         self,
         transport: Transport,
-        order: Order,
+        spec: SubmissionSpec,
         open_name: str,
         into: Path | None,
-        tell: Tell,
-        made: Callable[[Futures], None],
+        on_progress: OnProgress,
+        on_created: Callable[[Futures], None],
     ) -> None:
-        self._transport, self._open_name, self._order = transport, open_name, order
-        self._submission = Submission(transport, order, tell)
+        self._transport, self._open_name, self._spec = transport, open_name, spec
+        self._submission = Submission(transport, spec, on_progress)
         self.futures = Futures(transport, into)
-        self.submitted: models.Submitted | None = None
-        #: Of a batch that was not finished: what was sent of it, and whether that was aborted.
-        self.abandoned: models.Submitted | None = None
-        self.is_withdrawn = False
+        self.submitted: models.SubmissionSummary | None = None
+        #: The first sent part of an unfinished batch, and whether the batch was aborted.
+        self.abandoned: models.SubmissionSummary | None = None
+        self.is_aborted = False
         #: Whether that batch has workunits of other submissions, so that it was not aborted.
         self.is_shared = False
-        made(self.futures)
+        on_created(self.futures)
 
     def __enter__(self) -> Self:
         return self
@@ -65,59 +66,59 @@ class DraftBatch:
                 self._abandon(error)
             self._submission.close()
 
-    def submit(self, one: Input, **fields: Any) -> WorkunitFuture:
-        """Add a workunit, with fields of its own; gives its future."""
-        return self.futures[self._add(one, fields)]
+    def submit(self, item: Input, **fields: Any) -> WorkunitFuture:
+        """Add a workunit, with `fields` of its own; return its future."""
+        return self.futures[self._add(item, fields)]
 
     def submit_all(self, inputs: Iterable[Input]) -> None:
         """Add a workunit per input; their futures are in `futures`."""
-        for one in inputs:
-            self._add(one, {})
+        for item in inputs:
+            self._add(item, {})
 
     def add(self, work: Work) -> None:
-        """Add a workunit that has its shape already."""
+        """Add a workunit in the form that `work_of` returns."""
         self.futures.add(self._submission.add(work))
 
-    def _add(self, one: Input, fields: Mapping[str, Any]) -> int:
-        work = work_of(one, self._open_name)
+    def _add(self, item: Input, fields: Mapping[str, Any]) -> int:
+        work = work_of(item, self._open_name)
         if fields:
-            said = fields_of(fields)
-            if isinstance(said.get("meta"), Mapping) and "meta" in work.fields:
-                said["meta"] = {**work.fields["meta"], **said["meta"]}
-            work = Work(work.files, {**work.fields, **said}, work.label, work.name)
+            own = fields_of(fields)
+            if isinstance(own.get("meta"), Mapping) and "meta" in work.fields:
+                own["meta"] = {**work.fields["meta"], **own["meta"]}
+            work = Work(work.files, {**work.fields, **own}, work.label, work.name)
         return self.futures.add(self._submission.add(work))
 
-    def send(self) -> models.Submitted:
-        """Send it now; the end of the `with` block does."""
+    def send(self) -> models.SubmissionSummary:
+        """Submit the batch now, once; the end of the `with` block calls it."""
         if self.submitted is None:
             self.submitted = self._submission.finish()
             info = models.BatchInfo(
-                id=self.submitted.batch_id, name=self.submitted.batch_name, app=self._order.app
+                id=self.submitted.batch_id, name=self.submitted.batch_name, app=self._spec.app
             )
             self.futures.begin(info)
         return self.submitted
 
     @property
     def batch(self) -> Batch:
-        """The batch, once it is sent.  Raises UsageError before."""
+        """The submitted batch.  Raises UsageError before it is submitted."""
         if self.futures.batch is None:
-            raise UsageError("The batch is not sent yet.", "leave the with block first.")
+            raise UsageError("The batch is not submitted yet.", "leave the with block first.")
         return Batch(self._transport, self.futures.batch)
 
     def _abandon(self, error: BaseException) -> None:
-        if self._submission.made:
-            self._abort(self._submission.made[0])
+        if self._submission.summaries:
+            self._abort(self._submission.summaries[0])
         if isinstance(error, ScientistError):
             self.futures.fail(error)
         else:
             self.futures.fail(ScientistError("The batch was not submitted."))
 
-    def _abort(self, first: models.Submitted) -> None:
+    def _abort(self, first: models.SubmissionSummary) -> None:
         self.abandoned = first
-        self.is_shared = isinstance(self._order.batch, int) or first.workunits_before > 0
+        self.is_shared = isinstance(self._spec.batch, int) or first.workunits_before > 0
         if self.is_shared:
             return
         with suppress(ScientistError):
             reason = {"reason": "the submission was not finished"}
             self._transport.post(f"batches/{first.batch_id}/abort", reason)
-            self.is_withdrawn = True
+            self.is_aborted = True

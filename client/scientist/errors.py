@@ -1,18 +1,18 @@
-"""What can go wrong between a scientist and a project, one exception each."""
+"""Exceptions of the scientist's SDK and commands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-#: How many faults of a refused submission a message shows; `ProblemError.errors` has them all.
-_SHOWN = 10
+#: How many faults of a refused submission a message shows; `ProblemError.errors` has all of them.
+_MAX_SHOWN_ERRORS = 10
 
 
 class ScientistError(Exception):
-    """Something went wrong: `sentence` says what, `hint` says what to do."""
+    """Base class: `sentence` describes the error, `hint` what to do about it."""
 
-    #: What the command line exits with.
+    #: Exit code of the command line.
     exit_code: ClassVar[int] = 1
 
     def __init__(self, sentence: str, hint: str = "") -> None:
@@ -20,45 +20,45 @@ class ScientistError(Exception):
         super().__init__(f"{sentence}\nHint: {hint}" if hint else sentence)
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
-        said: dict[str, Any] = {"error": type(self).__name__, "detail": self.sentence}
-        return said | ({"hint": self.hint} if self.hint else {})
+        """Return the error as a JSON object."""
+        error: dict[str, Any] = {"error": type(self).__name__, "detail": self.sentence}
+        return error | ({"hint": self.hint} if self.hint else {})
 
 
 class UsageError(ScientistError):
-    """What was asked for makes no sense; nothing was done."""
+    """The arguments are invalid; nothing was done."""
 
     exit_code = 2
 
 
 class Unreachable(ScientistError):
-    """No answer came: no connection, a broken one, or one that is no project's."""
+    """No connection, a broken connection, or an answer that is not from a Manyhands project."""
 
     exit_code = 3
 
 
 class Interrupted(ScientistError):
-    """Ctrl-C in the middle of something that a project may still carry out."""
+    """Ctrl-C during an operation that the project may still carry out."""
 
     exit_code = 130
 
 
 class NotLoggedIn(ScientistError):
-    """There is no token, or the project knows it no longer."""
+    """There is no token, or the project no longer accepts it."""
 
     exit_code = 7
 
 
 class Damaged(ScientistError):
-    """What arrived is not what the project said it would be; nothing of it was kept."""
+    """A download differs from what the project declared; nothing of it was kept."""
 
 
 class UnsafeName(Damaged):
-    """A name in an archive points out of its folder; nothing was written there."""
+    """A name in an archive points outside its folder; nothing was written there."""
 
 
 class PlaceTaken(ScientistError):
-    """Something else is where an output would go; it was left as it is."""
+    """Another file is in the place of an output; it was not changed."""
 
 
 class BatchFailed(ScientistError):
@@ -70,22 +70,22 @@ class BatchFailed(ScientistError):
 class WorkunitFailed(ScientistError):
     """A workunit ended without an answer.
 
-    `errors` has the reasons in the words of the law (``CANCELLED``, ...); `stderr` is what the
-    program wrote last, as far as a result of it arrived.
+    `errors` has the names of the server's error flags (``CANCELLED``, ...).  `stderr` has the
+    stderr of the workunit's results, the newest last; it may be empty.
     """
 
     exit_code = 6
 
     def __init__(self, name: str, errors: Sequence[str], stderr: str = "") -> None:
         self.name, self.errors, self.stderr = name, tuple(errors), stderr
-        reasons = ", ".join(errors) or "no reason is known"
-        last = stderr.strip().splitlines()[-1:]
-        said = f" Its program said: {last[0][:200]}" if last else ""
-        super().__init__(f"Workunit {name} failed: {reasons}.{said}")
+        reasons = ", ".join(errors) or "reason unknown"
+        last_line = stderr.strip().splitlines()[-1:]
+        ending = f" Its stderr ends: {last_line[0][:200]}" if last_line else ""
+        super().__init__(f"Workunit {name} failed: {reasons}.{ending}")
 
 
 class ProblemError(ScientistError):
-    """The project refused.  `errors` are its single faults, as the project sent them."""
+    """The project refused the request.  `errors` are the individual faults as the API sent them."""
 
     exit_code = 4
 
@@ -93,31 +93,31 @@ class ProblemError(ScientistError):
         self.status = status
         self.code = str(body.get("code") or status)
         self.errors: tuple[Mapping[str, Any], ...] = tuple(
-            one for one in body.get("errors") or () if isinstance(one, Mapping)
+            fault for fault in body.get("errors") or () if isinstance(fault, Mapping)
         )
         detail = str(body.get("detail") or body.get("title") or f"HTTP status {status}")
-        detail, _, said = detail.partition(" Hint: ")
-        hint = str(body.get("hint") or said)
-        lines = [f"  {_fault(one)}" for one in self.errors[:_SHOWN]]
-        if len(self.errors) > _SHOWN:
-            lines.append(f"  ... and {len(self.errors) - _SHOWN} more.")
+        detail, _, hint_in_detail = detail.partition(" Hint: ")
+        hint = str(body.get("hint") or hint_in_detail)
+        lines = [f"  {_fault_line(fault)}" for fault in self.errors[:_MAX_SHOWN_ERRORS]]
+        if len(self.errors) > _MAX_SHOWN_ERRORS:
+            lines.append(f"  ... and {len(self.errors) - _MAX_SHOWN_ERRORS} more.")
         sentence = "\n".join([detail, *lines])
-        # A fault's own hint is not repeated below all of them.
+        # If a fault already shows this hint, it is not repeated at the end.
         super().__init__(sentence, "" if hint and f"Hint: {hint}" in sentence else hint)
         self.detail, self.hint = detail, hint
 
     def as_json(self) -> dict[str, Any]:
-        """The problem as the project put it."""
-        said = {"error": type(self).__name__, "status": self.status, "code": self.code}
-        said |= {"detail": self.detail, "hint": self.hint}
-        return said | ({"errors": [dict(one) for one in self.errors]} if self.errors else {})
+        """Return the API's problem document with the name of the exception."""
+        error = {"error": type(self).__name__, "status": self.status, "code": self.code}
+        error |= {"detail": self.detail, "hint": self.hint}
+        return error | ({"errors": [dict(fault) for fault in self.errors]} if self.errors else {})
 
 
-def _fault(one: Mapping[str, Any]) -> str:
-    where = f"line {one['line']}" if one.get("line") is not None else ""
-    where = ", ".join(part for part in (where, str(one.get("pointer") or "")) if part)
-    hint = f" Hint: {one['hint']}" if one.get("hint") else ""
-    return f"{where}: {one.get('detail', '')}{hint}" if where else f"{one.get('detail', '')}{hint}"
+def _fault_line(fault: Mapping[str, Any]) -> str:
+    where = f"line {fault['line']}" if fault.get("line") is not None else ""
+    where = ", ".join(part for part in (where, str(fault.get("pointer") or "")) if part)
+    hint = f" Hint: {fault['hint']}" if fault.get("hint") else ""
+    return f"{where}{': ' if where else ''}{fault.get('detail', '')}{hint}"
 
 
 class TokenRefused(ProblemError, NotLoggedIn):
@@ -131,25 +131,25 @@ class NotAllowed(ProblemError):
 
 
 class NotFoundError(ProblemError):
-    """There is no such thing, or it is another's (404, 410)."""
+    """The object does not exist or belongs to another account (404, 410)."""
 
     exit_code = 5
 
 
 class Conflict(ProblemError):
-    """It stands against what is there already (409, 412)."""
+    """The request conflicts with the current state (409, 412)."""
 
 
 class Invalid(ProblemError):
-    """The request makes no sense to the project; `errors` says where (400, 413, 415, 422)."""
+    """The request is invalid; `errors` lists the faults (400, 413, 415, 422)."""
 
 
 class QuotaError(ProblemError):
-    """More than this account may have unfinished, keep or ask (a quota, 429)."""
+    """A quota (unfinished work, kept files) or the request rate is exceeded (429)."""
 
 
 class ServerFault(ProblemError):
-    """The project could not answer, through no fault of yours (5xx)."""
+    """The server failed (5xx)."""
 
     exit_code = 3
 
@@ -167,16 +167,16 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
     422: Invalid,
     429: QuotaError,
 }
-_FIRST_OF_SERVER = 500
+_FIRST_SERVER_ERROR = 500
 
 
 def problem(status: int, body: Mapping[str, Any]) -> ProblemError:
-    """The exception for an answer that is none.
+    """Return the exception for an error response with this status and problem document.
 
     >>> problem(404, {"detail": "There is no such batch."}).exit_code
     5
     """
     if "quota" in str(body.get("code", "")):
         return QuotaError(status, body)
-    usual = ServerFault if status >= _FIRST_OF_SERVER else ProblemError
-    return _BY_STATUS.get(status, usual)(status, body)
+    fallback = ServerFault if status >= _FIRST_SERVER_ERROR else ProblemError
+    return _BY_STATUS.get(status, fallback)(status, body)

@@ -1,4 +1,4 @@
-"""Answers to come: futures, and the one thread that asks for a whole batch."""
+"""Futures of workunits, and the thread that polls a batch for its outputs."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from scientist.transport import Transport
 
 log = logging.getLogger("scientist")
 
-#: What a workunit brings: the bytes of its output, or of each output by its name; paths, if the
-#: outputs go to a folder.
+#: The outputs of a workunit: the bytes of a single output, or the bytes of each output by its name;
+#: paths in place of bytes if the outputs are written to a folder.
 Answer = bytes | Path | Mapping[str, bytes | Path]
-#: Seconds between two looks at the outputs: the first while something comes, the other at most.
-_SHORTEST, _LONGEST = 0.5, 10.0
-_CHUNK = 1 << 18
+#: Seconds between two polls: the first value while outputs arrive, then growing to the second.
+_MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 10.0
+_CHUNK_BYTES = 1 << 18
 
 __all__ = ["Answer", "Futures", "WorkunitFuture", "as_completed", "wait"]
 
 
 class WorkunitFuture(Future[Answer]):
-    """The answer of one workunit; a `concurrent.futures.Future` in every respect.
+    """A `concurrent.futures.Future` for the outputs of one workunit.
 
-    `name` is the workunit's.  `result` gives the bytes of a single output or a mapping
-    {open_name: bytes}; raises WorkunitFailed, or CancelledError.
+    `name` is the workunit's name.  `result` returns the bytes of a single output or a mapping
+    {open_name: bytes}; it raises WorkunitFailed or CancelledError.
     """
 
     def __init__(self, name: str, cancel: Callable[[str], bool]) -> None:
@@ -51,7 +51,7 @@ class WorkunitFuture(Future[Answer]):
         self._cancel_there = cancel
 
     def cancel(self) -> bool:
-        """Cancel the workunit on the project; False if it is over already."""
+        """Cancel the workunit on the project; return False if it already ended."""
         if self.done():
             return self.cancelled()
         return self._cancel_there(self.name) and super().cancel()
@@ -62,26 +62,26 @@ class WorkunitFuture(Future[Answer]):
 
 
 class Futures(Sequence[WorkunitFuture]):
-    """The futures of a submission, in the order of its inputs; each is made when it is asked for.
+    """The futures of a submission, in the order of its inputs.
 
-    A hundred thousand of them that nobody looks at cost their names.
+    A future is created on first access, so that a batch of 100 000 costs only its names.
     """
 
     def __init__(self, transport: Transport, into: Path | None = None) -> None:
         self._transport, self._into = transport, into
         self._names: list[str] = []
         self._index: dict[str, int] = {}
-        self._made: dict[int, WorkunitFuture] = {}
+        self._futures: dict[int, WorkunitFuture] = {}
         self._answers: dict[int, Answer | BaseException] = {}
         self._order: list[int] = []
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
-        self._broken: ScientistError | None = None
+        self._failure: ScientistError | None = None
         self.batch: models.BatchInfo | None = None
 
     def __len__(self) -> int:
-        """How many workunits they are."""
+        """Return the number of workunits."""
         return len(self._names)
 
     @overload
@@ -89,23 +89,23 @@ class Futures(Sequence[WorkunitFuture]):
     @overload
     def __getitem__(self, index: slice) -> list[WorkunitFuture]: ...
     def __getitem__(self, index: int | slice) -> WorkunitFuture | list[WorkunitFuture]:
-        """The future of an input."""
+        """Return the future of the input at `index`."""
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[position] for position in range(*index.indices(len(self)))]
         position = index + len(self) if index < 0 else index
         if not 0 <= position < len(self):
             raise IndexError(index)
-        with self._news:
-            future = self._made.get(position)
+        with self._changed:
+            future = self._futures.get(position)
             if future is None:
                 future = WorkunitFuture(self._names[position], self._cancel)
-                self._made[position] = future
-                _settle(future, self._answers.get(position, self._broken))
+                self._futures[position] = future
+                _settle(future, self._answers.get(position, self._failure))
         self.start()
         return future
 
     def __repr__(self) -> str:
-        return f"<Futures of {len(self)} workunits, {len(self._order)} over>"
+        return f"<Futures of {len(self)} workunits, {len(self._order)} done>"
 
     @property
     def names(self) -> Sequence[str]:
@@ -113,132 +113,142 @@ class Futures(Sequence[WorkunitFuture]):
         return tuple(self._names)
 
     def add(self, name: str) -> int:
-        """Know one more workunit; gives its place."""
+        """Add a workunit; return its index."""
         self._index[name] = len(self._names)
         self._names.append(name)
         return len(self._names) - 1
 
     def begin(self, batch: models.BatchInfo) -> None:
-        """From now on there is something to ask for."""
+        """Set the batch once it is submitted; start polling if a future is in use."""
         self.batch = batch
-        if self._made:
+        if self._futures:
             self.start()
 
     def start(self) -> None:
-        """Have the thread run that asks; it ends when all is over or `close` is called."""
-        with self._news:
-            if self.batch is None or self._thread is not None or self._is_over():
+        """Start the polling thread, once; it ends when all futures are done or after `close`."""
+        with self._changed:
+            if self.batch is None or self._thread is not None or self._is_finished():
                 return
             self._thread = threading.Thread(
-                target=self._ask, name=f"scientist-{self.batch.id}", daemon=True
+                target=self._poll, name=f"scientist-{self.batch.id}", daemon=True
             )
         self._thread.start()
 
     def close(self) -> None:
-        """Ask no more; what is not over stays so."""
+        """Stop polling; pending futures stay pending."""
         self._closing.set()
 
     def completed(self, timeout: float | None = None) -> Iterator[WorkunitFuture]:
-        """Give each as it is over, in that order.  Raises TimeoutError."""
+        """Yield the futures as they are done.  Raises TimeoutError after `timeout` seconds."""
         self.start()
         until = None if timeout is None else time.monotonic() + timeout
         for number in range(len(self)):
-            with self._news:
+            with self._changed:
                 left = None if until is None else until - time.monotonic()
-                there = self._news.wait_for(
+                is_done = self._changed.wait_for(
                     lambda n=number: len(self._order) > n,  # type: ignore[misc]
                     None if left is None else max(left, 0.0),
                 )
-                if not there:
-                    of = f"{len(self) - number} of {len(self)} futures"
-                    raise TimeoutError(f"{of} are not over after {timeout:g} s.")
+                if not is_done:
+                    pending = f"{len(self) - number} of {len(self)} futures"
+                    raise TimeoutError(f"{pending} are not done after {timeout:g} s.")
                 position = self._order[number]
             yield self[position]
 
     def fail(self, error: ScientistError) -> None:
-        """Nothing more will come: the submission did not succeed, or the project refuses."""
-        with self._news:
-            self._broken = error
+        """Fail all pending futures with `error`: the submission failed or the project refuses."""
+        with self._changed:
+            self._failure = error
             for position in range(len(self)):
                 if position not in self._answers:
-                    self._keep(position, error)
+                    self._record(position, error)
 
-    def _is_over(self) -> bool:
+    def _is_finished(self) -> bool:
         return len(self._order) >= len(self)
 
     def _cancel(self, name: str) -> bool:
         if self.batch is None:
             return False
-        said = self._transport.post("workunits/cancel", {"names": [name]}) or {}
-        with self._news:
-            return _cancelled(said) and self._keep(self._index[name], None)
+        counts = self._transport.post("workunits/cancel", {"names": [name]}) or {}
+        with self._changed:
+            return _is_cancelled(counts) and self._record(self._index[name], None)
 
-    def _keep(self, position: int, answer: Answer | BaseException | None) -> bool:
-        """Hold an answer and tell who waits for it; None is a cancellation.  Under the lock."""
+    def _record(self, position: int, answer: Answer | BaseException | None) -> bool:
+        """Store an answer and wake waiting threads; None is a cancellation.
+
+        The caller holds the lock.  Returns False if there was an answer before.
+        """
         if position in self._answers:
             return False
         self._answers[position] = concurrent.futures.CancelledError() if answer is None else answer
         self._order.append(position)
-        if answer is not None and (future := self._made.get(position)) is not None:
+        if answer is not None and (future := self._futures.get(position)) is not None:
             _settle(future, answer)
-        self._news.notify_all()
+        self._changed.notify_all()
         return True
 
-    def _ask(self) -> None:
-        """Ask for outputs until all is over: one request at a time, rarer while nothing comes."""
+    def _poll(self) -> None:
+        """Request outputs, one request at a time, until all futures are done.
+
+        The pause grows by half while nothing arrives.
+        """
         assert self.batch is not None
-        cursor, pause = "", _SHORTEST
+        cursor, pause = "", _MIN_POLL_SECONDS
         while not self._closing.is_set():
             before = len(self._order)
             try:
                 cursor = self._collect(cursor) or cursor
             except (Unreachable, ServerFault) as error:
-                log.warning("no outputs yet of batch %s: %s", self.batch.id, error.sentence)
+                log.warning("outputs_unavailable batch=%s error=%s", self.batch.id, error.sentence)
             except Damaged as error:
-                log.warning("outputs of batch %s are asked for again: %s", self.batch.id, error)
+                log.warning("outputs_damaged batch=%s error=%s", self.batch.id, error)
             except (ProblemError, OSError) as error:
-                broken = error if isinstance(error, ScientistError) else ScientistError(str(error))
-                self.fail(broken)
-            if self._is_over():
+                failure = error if isinstance(error, ScientistError) else ScientistError(str(error))
+                self.fail(failure)
+            if self._is_finished():
                 return
-            pause = _SHORTEST if len(self._order) > before else min(pause * 1.5, _LONGEST)
+            pause = (
+                _MIN_POLL_SECONDS
+                if len(self._order) > before
+                else min(pause * 1.5, _MAX_POLL_SECONDS)
+            )
             self._closing.wait(pause)
 
     def _collect(self, since: str) -> str:
-        """Take what came since; gives the new cursor."""
+        """Receive the outputs since a cursor; return the new cursor.  Raises Damaged."""
         assert self.batch is not None
-        got: dict[str, dict[str, tuple[bytes | Path, str]]] = {}
+        received: dict[str, dict[str, tuple[bytes | Path, str]]] = {}
         cursor, damaged = "", 0
-        for one in archive.outputs(self._transport, self.batch.id, since or None):
-            match one:
-                case archive.Member() if one.workunit in self._index:
-                    got.setdefault(one.workunit, {})[one.path] = self._take(one)
-                case models.ManifestEntry() if one.name in self._index:
-                    damaged += not self._answer(one, got.pop(one.name, {}))
+        for item in archive.outputs(self._transport, self.batch.id, since or None):
+            match item:
+                case archive.Member() if item.workunit in self._index:
+                    received.setdefault(item.workunit, {})[item.path] = self._receive(item)
+                case models.ManifestEntry() if item.name in self._index:
+                    damaged += not self._finish(item, received.pop(item.name, {}))
                 case archive.Cursor():
-                    cursor = one.value
+                    cursor = item.value
         if damaged:
-            raise Damaged(f"{damaged} workunits did not arrive as promised.")
+            raise Damaged(f"The outputs of {damaged} workunits differ from their digests.")
         return cursor
 
-    def _take(self, member: archive.Member) -> tuple[bytes | Path, str]:
+    def _receive(self, member: archive.Member) -> tuple[bytes | Path, str]:
         if self._into is None:
             content = member.content.read()
             return content, hashlib.sha256(content).hexdigest()
-        goal = self._into.joinpath(workunit_name(member.workunit), *parts_of(member.path))
-        goal.parent.mkdir(parents=True, exist_ok=True)
+        target = self._into.joinpath(workunit_name(member.workunit), *parts_of(member.path))
+        target.parent.mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256()
-        with tempfile.NamedTemporaryFile(dir=goal.parent, prefix=".part-", delete=False) as file:
-            while chunk := member.content.read(_CHUNK):
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as file:
+            while chunk := member.content.read(_CHUNK_BYTES):
                 digest.update(chunk)
                 file.write(chunk)
-        Path(file.name).replace(goal)
-        return goal, digest.hexdigest()
+        Path(file.name).replace(target)
+        return target, digest.hexdigest()
 
-    def _answer(
-        self, entry: models.ManifestEntry, got: dict[str, tuple[bytes | Path, str]]
+    def _finish(
+        self, entry: models.ManifestEntry, received: dict[str, tuple[bytes | Path, str]]
     ) -> bool:
-        """Settle a workunit that is over; False if what arrived is not what was promised."""
+        """Record the answer of a finished workunit; return False if a digest differs."""
         position = self._index[entry.name]
         if position in self._answers or entry.status not in {"done", "failed"}:
             return True
@@ -246,29 +256,29 @@ class Futures(Sequence[WorkunitFuture]):
             stderr = ""
             with suppress(ScientistError):
                 stderr = archive.stderr_of(self._transport, entry.id)
-            with self._news:
-                self._keep(position, WorkunitFailed(entry.name, entry.errors, stderr))
+            with self._changed:
+                self._record(position, WorkunitFailed(entry.name, entry.errors, stderr))
             return True
-        paths = {one.open_name: archive.path_of(one) for one in entry.outputs}
-        for one in entry.outputs:
-            _, digest = got.get(paths[one.open_name], (b"", ""))
-            if one.missing or one.damaged:
-                gone = Damaged(f"Output {one.open_name} of {entry.name} is lost on the project.")
-                with self._news:
-                    self._keep(position, gone)
+        paths = {output.open_name: archive.path_of(output) for output in entry.outputs}
+        for output in entry.outputs:
+            _, digest = received.get(paths[output.open_name], (b"", ""))
+            if output.missing or output.damaged:
+                reason = f"The project has lost the output {output.open_name} of {entry.name}."
+                with self._changed:
+                    self._record(position, Damaged(reason))
                 return True
-            if not digest or one.sha256 not in {None, digest}:
+            if not digest or output.sha256 not in {None, digest}:
                 return False
-        contents = {name: got[path][0] for name, path in paths.items()}
-        with self._news:
+        contents = {name: received[path][0] for name, path in paths.items()}
+        with self._changed:
             single = next(iter(contents.values())) if len(contents) == 1 else contents
-            self._keep(position, single)
+            self._record(position, single)
         return True
 
 
-def _cancelled(said: Mapping[str, object]) -> bool:
-    """Whether an answer to a cancellation says that something was cancelled."""
-    numbers = [value for value in said.values() if isinstance(value, int)]
+def _is_cancelled(counts: Mapping[str, object]) -> bool:
+    """Whether the answer to a cancellation counts a cancelled workunit, or has no counts."""
+    numbers = [value for value in counts.values() if isinstance(value, int)]
     return any(numbers) or not numbers
 
 
@@ -285,11 +295,11 @@ def _settle(future: WorkunitFuture, answer: Answer | BaseException | None) -> No
 def as_completed(
     futures: Iterable[WorkunitFuture], timeout: float | None = None
 ) -> Iterator[WorkunitFuture]:
-    """Give futures as they are over, whichever comes first.  Raises TimeoutError."""
+    """Yield futures as they are done.  Raises TimeoutError after `timeout` seconds."""
     if isinstance(futures, Futures):
         return futures.completed(timeout)
-    found = concurrent.futures.as_completed(futures, timeout)
-    return (one for one in found if isinstance(one, WorkunitFuture))
+    completed = concurrent.futures.as_completed(futures, timeout)
+    return (future for future in completed if isinstance(future, WorkunitFuture))
 
 
 def wait(
@@ -297,7 +307,8 @@ def wait(
     timeout: float | None = None,
     return_when: str = concurrent.futures.ALL_COMPLETED,
 ) -> tuple[set[WorkunitFuture], set[WorkunitFuture]]:
-    """Wait as `concurrent.futures.wait` does; gives those that are over and the others."""
-    given = list(futures)
-    done, _ = concurrent.futures.wait(given, timeout, return_when)
-    return {one for one in given if one in done}, {one for one in given if one not in done}
+    """Wait as `concurrent.futures.wait` does; return the done and the pending futures."""
+    all_futures = list(futures)
+    done, _ = concurrent.futures.wait(all_futures, timeout, return_when)
+    pending = {future for future in all_futures if future not in done}
+    return {future for future in all_futures if future in done}, pending

@@ -1,4 +1,4 @@
-"""What a scientist hands in, in any of several shapes, as workunits to be."""
+"""Converts the inputs of a submission, in several shapes, to workunits of the API."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from scientist.errors import UsageError
 from scientist.words import duration
 
-#: The name under which a program opens its input, and the name of its output, unless one is said.
+#: The default names under which a program opens its input and its output.
 OPEN_NAME, OUTPUT_NAME = "in", "out"
 
-#: Names that people say for the fields of the API.
-_SAID = {
+#: Short names for fields of the API.
+_FIELD_ALIASES = {
     "quorum": "min_quorum",
     "target": "target_nresults",
     "max_errors": "max_error_results",
@@ -27,9 +27,9 @@ _SAID = {
 #: Fields of a workunit whose values are durations.
 _DURATIONS = {"deadline": "delay_bound_seconds"}
 
-#: How many operations a usual computer does in a second, and what clients let a program have at
-#: least before they stop it.
-_USUAL_SPEED, _LEAST_BOUND = 1e9, 8.64e13
+#: Floating-point operations per second of a typical computer, and the smallest `rsc_fpops_bound`
+#: of a workunit (a day on such a computer): clients stop a program that exceeds its bound.
+_TYPICAL_FLOPS, _MIN_FPOPS_BOUND = 1e9, 8.64e13
 
 Content = bytes | str | Path
 #: Anything that can become a workunit; see `work_of`.
@@ -38,18 +38,21 @@ Input = Path | bytes | str | Mapping[str, Any] | tuple[str, bytes | str | Path]
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file: its bytes, where they are read from, or what the project knows them as."""
+    """An input file: its bytes, its path, or None if the project has it already.
+
+    `reference` has the other fields of its API entry, such as the `sha256` of such a file.
+    """
 
     open_name: str
     source: bytes | Path | None = None
-    known: Mapping[str, Any] = field(default_factory=dict)
+    reference: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A workunit to be.
+    """A workunit to submit.
 
-    `name` is the workunit's own name, `label` a part of one that is made; `fields` are the API's.
+    `name` is its complete name, `label` a part of a generated name; `fields` are the API's fields.
     """
 
     files: tuple[InputFile, ...] = ()
@@ -58,36 +61,36 @@ class Work:
     name: str | None = None
 
 
-def work_of(one: Input | object, open_name: str = OPEN_NAME) -> Work:
-    """Read one input.  Raises UsageError.
+def work_of(item: Input | object, open_name: str = OPEN_NAME) -> Work:
+    """Convert one input to a workunit.  Raises UsageError for another type.
 
-    A path or bytes: the input file.  A str: the command line.  A pair: a label, and the content
-    of the input file (bytes, text, or the path of it).  A mapping: the fields of the API, with
-    `input_files` as {open_name: content} or a list of entries, and what `fields_of` takes.
+    A path or bytes are the input file, a str is the command line.  A pair is a label and the
+    content of the input file (bytes, text or its path).  A mapping has the fields of the API and
+    the short names of `fields_of`; its `input_files` are {open_name: content} or API entries.
     """
-    match one:
+    match item:
         case Path():
-            return Work(
-                (InputFile(open_name, one),), {"meta": {"input": original(one)}}, label=one.stem
-            )
+            meta = {"input": original_name(item)}
+            return Work((InputFile(open_name, item),), {"meta": meta}, label=item.stem)
         case bytes() | bytearray() | memoryview():
-            return Work((InputFile(open_name, bytes(one)),))
+            return Work((InputFile(open_name, bytes(item)),))
         case str():
-            return Work(fields={"command_line": one})
+            return Work(fields={"command_line": item})
         case (str() as label, (bytes() | str() | Path()) as content):
             files = (InputFile(open_name, _bytes_of(content)),)
             return Work(files, {"meta": {"input": label}}, label=label)
         case Mapping():
-            return _of_mapping(one)
+            return _of_mapping(item)
         case _:
             hint = "give a path, bytes, a command line, a pair (name, content) or a dict."
-            raise UsageError(f"A {type(one).__name__} is no input of a workunit.", hint)
+            raise UsageError(f"A {type(item).__name__} cannot be the input of a workunit.", hint)
 
 
-def original(path: Path) -> str:
-    """The name of an input as it was given, for its workunit's `meta`.
+def original_name(path: Path) -> str:
+    """Return the path of an input as text for the workunit's `meta`.
 
-    Names of workunits are ASCII.  Bytes that are no UTF-8 cannot be sent as JSON.
+    The workunit's name does not have it, as it is ASCII.  Bytes that are not UTF-8 are replaced,
+    because JSON cannot contain them.
     """
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -96,37 +99,38 @@ def _bytes_of(content: Content) -> bytes | Path:
     return content.encode() if isinstance(content, str) else content
 
 
-def _of_mapping(said: Mapping[str, Any]) -> Work:
-    rest = dict(said)
+def _of_mapping(item: Mapping[str, Any]) -> Work:
+    rest = dict(item)
     name, label = rest.pop("name", None), rest.pop("label", None)
     files = files_of(rest.pop("input_files", ()))
     fields = fields_of(rest)
     meta = fields.get("meta", {})
-    if (names := _originals(files)) and isinstance(meta, Mapping):
+    if (names := _original_names(files)) and isinstance(meta, Mapping):
         fields["meta"] = {"input": names, **meta}
     return Work(files, fields, label, name)
 
 
-def _originals(files: Iterable[InputFile]) -> str | dict[str, str]:
-    """The name of the one file that has a path, or of each by what the program opens."""
-    names = {one.open_name: original(one.source) for one in files if isinstance(one.source, Path)}
+def _original_names(files: Iterable[InputFile]) -> str | dict[str, str]:
+    """Return the path of the only file that has one, or a dict of paths by open_name."""
+    names = {f.open_name: original_name(f.source) for f in files if isinstance(f.source, Path)}
     return next(iter(names.values())) if len(names) == 1 else names
 
 
 def files_of(
-    said: Mapping[str, Content] | Iterable[Mapping[str, Any] | InputFile],
+    items: Mapping[str, Content] | Iterable[Mapping[str, Any] | InputFile],
 ) -> tuple[InputFile, ...]:
-    """Read input files: {open_name: content}, or entries as of the API, also with a `path`."""
-    if isinstance(said, Mapping):
-        return tuple(InputFile(name, _bytes_of(content)) for name, content in said.items())
-    return tuple(one if isinstance(one, InputFile) else _file_of(one) for one in said)
+    """Convert input files: {open_name: content}, or API entries, which may have a `path`."""
+    if isinstance(items, Mapping):
+        return tuple(InputFile(name, _bytes_of(content)) for name, content in items.items())
+    return tuple(item if isinstance(item, InputFile) else _file_of(item) for item in items)
 
 
 def _file_of(entry: Mapping[str, Any]) -> InputFile:
     rest = dict(entry)
     name = rest.pop("open_name", None)
     if not isinstance(name, str):
-        raise UsageError(f"An input file has no open_name: {entry!r}", "say what the app opens.")
+        hint = "open_name is the name under which the program opens it."
+        raise UsageError(f"An input file has no open_name: {entry!r}", hint)
     source: bytes | Path | None = None
     if "path" in rest:
         source = Path(rest.pop("path"))
@@ -137,37 +141,37 @@ def _file_of(entry: Mapping[str, Any]) -> InputFile:
     return InputFile(name, source, rest)
 
 
-def fields_of(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The API's fields of a workunit, from those and people's names; None says nothing.
+def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workunit's API fields from fields and their short names; None values are skipped.
 
     >>> fields_of({"quorum": 2, "deadline": "3d", "outputs": "out", "priority": None})
     {'min_quorum': 2, 'delay_bound_seconds': 259200.0, 'outputs': ['out']}
     >>> fields_of({"takes": "1s"})
     {'rsc_fpops_est': 1000000000.0, 'rsc_fpops_bound': 86400000000000.0}
     """
-    found: dict[str, Any] = {}
-    for name, value in said.items():
+    fields: dict[str, Any] = {}
+    for name, value in values.items():
         if value is None:
             continue
         if name in _DURATIONS:
-            found[_DURATIONS[name]] = seconds(value)
+            fields[_DURATIONS[name]] = seconds(value)
         elif name == "outputs":
-            found[name] = outputs_of(value)
+            fields[name] = outputs_of(value)
         elif name == "takes":
-            found["rsc_fpops_est"] = seconds(value) * _USUAL_SPEED
+            fields["rsc_fpops_est"] = seconds(value) * _TYPICAL_FLOPS
         else:
-            found[_SAID.get(name, name)] = _plain(value)
-    if "rsc_fpops_est" in found:
-        # An estimate is one: what takes ten times as long is stopped, and not before.
-        bound = max(_LEAST_BOUND, 10 * found["rsc_fpops_est"])
-        found.setdefault("rsc_fpops_bound", bound)
-    return found
+            fields[_FIELD_ALIASES.get(name, name)] = _plain(value)
+    if "rsc_fpops_est" in fields:
+        # Estimates are inexact: a program is stopped only after ten times the estimate.
+        bound = max(_MIN_FPOPS_BOUND, 10 * fields["rsc_fpops_est"])
+        fields.setdefault("rsc_fpops_bound", bound)
+    return fields
 
 
-def outputs_of(said: str | Sequence[str | Mapping[str, Any]]) -> list[str | dict[str, Any]]:
-    """Output files: names, ``name:max_nbytes``, or entries as the API takes them."""
-    given = [said] if isinstance(said, str) else list(said)
-    return [_output(one) if isinstance(one, str) else dict(one) for one in given]
+def outputs_of(items: str | Sequence[str | Mapping[str, Any]]) -> list[str | dict[str, Any]]:
+    """Convert output files, given as names, ``name:max_nbytes`` or API entries."""
+    entries = [items] if isinstance(items, str) else list(items)
+    return [_output(entry) if isinstance(entry, str) else dict(entry) for entry in entries]
 
 
 def _output(text: str) -> str | dict[str, Any]:
@@ -178,13 +182,13 @@ def _output(text: str) -> str | dict[str, Any]:
 
 
 def seconds(value: timedelta | float | str) -> float:
-    """A duration in seconds, said as a timedelta, a number or a text such as ``3d``."""
+    """Convert a timedelta, a number of seconds or a text such as ``3d`` to seconds."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     return duration(value).total_seconds() if isinstance(value, str) else float(value)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401  anything JSON can say
+def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, timedelta):

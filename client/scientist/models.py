@@ -1,4 +1,4 @@
-"""The project's answers as values with names and types [pure]."""
+"""Typed dataclasses for the API's JSON answers [pure]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a batch is; numbers of workunits, each in one of six states."""
+    """The progress of a batch: numbers of workunits in each of six states.
+
+    `rate_per_second` and `seconds_left` are None when they are unknown.
+    """
 
     total: int = 0
     waiting: int = 0
@@ -30,25 +33,25 @@ class Progress:
     seconds_left: float | None = None
 
     @property
-    def over(self) -> int:
-        """How many workunits have an answer or a reason why not."""
+    def finished(self) -> int:
+        """The number of workunits that are done or failed."""
         return self.done + self.failed
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of workunits alone, without the rate, which changes at every look."""
-        kinds = (self.waiting, self.unsent, self.in_progress, self.validating)
-        return (self.total, *kinds, self.done, self.failed)
+        """The numbers of workunits, without the rate, which differs in every answer."""
+        open_counts = (self.waiting, self.unsent, self.in_progress, self.validating)
+        return (self.total, *open_counts, self.done, self.failed)
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.over >= self.total
+        """Whether all workunits are done or failed."""
+        return self.finished >= self.total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastError:
-    """The result of a batch that failed last."""
+    """The most recent failed result of a batch."""
 
     result: str = ""
     exit_status: int = 0
@@ -59,7 +62,7 @@ class LastError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """A cause why open work does not move, and how many workunits it concerns."""
+    """A reason why unfinished work makes no progress, and how many workunits it affects."""
 
     cause: str = ""
     workunits: int = 0
@@ -68,7 +71,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """The errors of a batch, as `sentences`, and what its open work waits for."""
+    """The errors of a batch, as `sentences`, and the reasons why its unfinished work waits."""
 
     last_error: LastError | None = None
     parked: int = 0
@@ -77,22 +80,23 @@ class Troubles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at a batch.  `silent_since` is when the project stopped answering, if it did.
+class Snapshot:
+    """The state of a batch at one poll.
 
-    `is_news` tells that workunits changed their state since the look before, or that the project
-    fell silent or answers again.
+    `unreachable_since` is the time at which the project stopped answering, or None.
+    `has_changed` is set if workunits changed state since the previous snapshot, or if the project
+    became unreachable or reachable again.
     """
 
     progress: Progress
     troubles: Troubles
-    silent_since: datetime | None = None
-    is_news: bool = False
+    unreachable_since: datetime | None = None
+    has_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a batch or a stretch of time has cost the volunteers."""
+    """The processor time, elapsed time and credit of a batch's results."""
 
     cpu_seconds: float = 0.0
     elapsed_seconds: float = 0.0
@@ -102,7 +106,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchInfo:
-    """A batch as the project describes it."""
+    """A batch."""
 
     id: int = 0
     name: str = ""
@@ -122,7 +126,7 @@ class BatchInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """An output file of a result or of a workunit's answer."""
+    """An output file of a result or of a finished workunit."""
 
     open_name: str = ""
     nbytes: int = 0
@@ -154,7 +158,7 @@ class WorkunitInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultInfo:
-    """One computation of a workunit by one host."""
+    """A result: one computation of a workunit by one host."""
 
     id: int = 0
     name: str = ""
@@ -176,7 +180,7 @@ class ResultInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppInfo:
-    """An app: what is computed, and the rules for it."""
+    """An app and its rules."""
 
     name: str = ""
     user_friendly_name: str = ""
@@ -191,7 +195,7 @@ class AppInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppVersionInfo:
-    """A published program of an app for a platform."""
+    """A published version of an app for one platform."""
 
     id: int = 0
     app: str = ""
@@ -205,7 +209,7 @@ class AppVersionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """What a workunit came to: a line of ``MANIFEST.ndjson``."""
+    """A finished workunit and its outputs: a line of ``MANIFEST.ndjson``."""
 
     id: int = 0
     name: str = ""
@@ -216,8 +220,8 @@ class ManifestEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retried:
-    """How many failed workunits were submitted again, and why others were not."""
+class RetrySummary:
+    """How many failed workunits were submitted again, and how many were not, by reason."""
 
     count: int = 0
     cancelled: int = 0
@@ -226,8 +230,8 @@ class Retried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """What a submission made."""
+class SubmissionSummary:
+    """The batch and the workunits that a submission created."""
 
     batch_id: int
     batch_name: str
@@ -235,24 +239,24 @@ class Submitted:
     first_name: str = ""
     last_name: str = ""
     warnings: tuple[str, ...] = ()
-    #: How many workunits the batch had before, if it was named.
+    #: How many workunits the batch had before, if an existing batch was named.
     workunits_before: int = 0
 
 
 def read(kind: type[Kind], data: object) -> Kind:
-    """Make a value of one of these classes; what is missing or null takes its default.
+    """Return an instance of one of these classes; a missing or null value takes its default.
 
     >>> read(Progress, {"total": 3, "done": 3, "news": 1}).is_complete
     True
     """
-    found = data if isinstance(data, Mapping) else {}
+    source = data if isinstance(data, Mapping) else {}
     hints = _hints(kind)  # type: ignore[arg-type]  # every class can be hashed
     values: dict[str, Any] = {}
-    for one in fields(kind):  # type: ignore[arg-type]  # always a dataclass
-        value = found.get(one.name)
-        if value is None and (one.default is not MISSING or one.default_factory is not MISSING):
+    for item in fields(kind):  # type: ignore[arg-type]  # always a dataclass
+        value = source.get(item.name)
+        if value is None and (item.default is not MISSING or item.default_factory is not MISSING):
             continue
-        values[one.name] = _convert(hints[one.name], value)
+        values[item.name] = _convert(hints[item.name], value)
     return kind(**values)
 
 
@@ -263,14 +267,14 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _convert(hint: Any, value: Any) -> Any:  # noqa: ANN401  any JSON
     if isinstance(hint, types.UnionType):
-        hint = next(one for one in typing.get_args(hint) if one is not type(None))
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
     if hint is datetime:
         return datetime.fromisoformat(value)
     if is_dataclass(hint) and isinstance(hint, type):
         return read(hint, value)
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)[0]
-        return tuple(_convert(inner, one) for one in value)
+        return tuple(_convert(inner, item) for item in value)
     if hint is str and isinstance(value, Mapping):
         return str(value.get("name", value))
     if hint is int and isinstance(value, Mapping):

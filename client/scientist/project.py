@@ -1,4 +1,4 @@
-"""A project in a scientist's hands."""
+"""The Project class: submissions, batches, apps and accounting of one project."""
 
 from __future__ import annotations
 
@@ -22,39 +22,41 @@ from scientist.inputs import (
     outputs_of,
     seconds,
 )
-from scientist.submission import Order, batch_name, submission_key, tag
+from scientist.submission import SubmissionSpec, batch_name, submission_key, tag
 from scientist.transport import Transport, project_url
-from scientist.uploads import Tell, nobody
+from scientist.uploads import OnProgress, ignore_progress
 
 
-def found_login(url: str | None, token: str | None) -> tuple[str, str | None]:
-    """Whose project and by which token: said, from the environment, or from `scientist login`.
+def resolve_login(url: str | None, token: str | None) -> tuple[str, str | None]:
+    """Return the address of the project and the token, which may be None.
 
-    Raises NotLoggedIn if there is no address.
+    Each is the argument, else MANYHANDS_URL or MANYHANDS_TOKEN, else the one that `scientist login`
+    stored.  Raises NotLoggedIn if there is no address.
     """
     logins = store.load()
     address = url or os.environ.get("MANYHANDS_URL") or logins.default
     if not address:
         hint = "scientist login URL --email E, or set MANYHANDS_URL and MANYHANDS_TOKEN."
-        raise NotLoggedIn("Which project?", hint)
+        raise NotLoggedIn("No project was given.", hint)
     address = project_url(address)
-    kept = logins.projects.get(address)
-    return address, token or os.environ.get("MANYHANDS_TOKEN") or (kept.token if kept else None)
+    login = logins.projects.get(address)
+    return address, token or os.environ.get("MANYHANDS_TOKEN") or (login.token if login else None)
 
 
 class Project:
-    """A project.  May be shared among threads; close it, or use it as a context manager.
+    """A project.  Thread-safe; close it, or use it as a context manager.
 
-    Without `url` and `token`, those of MANYHANDS_URL and MANYHANDS_TOKEN are taken, else those of
-    the last `scientist login`.  `patience` is for how many seconds a project that is away is asked
-    again.  Every method may raise `Unreachable`, and a `ProblemError` if the project refuses.
+    `url` and `token` default to MANYHANDS_URL and MANYHANDS_TOKEN, else to those of the last
+    `scientist login`.  `patience` is the number of seconds for which requests are retried while the
+    project does not answer.  Every method may raise `Unreachable`, and a `ProblemError` if the
+    project refuses.
     """
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience: float = 120.0
     ) -> None:
-        self.url, found = found_login(url, token)
-        self.transport = Transport(self.url, found, patience=patience)
+        self.url, resolved_token = resolve_login(url, token)
+        self.transport = Transport(self.url, resolved_token, patience=patience)
         self._futures: list[Futures] = []
 
     def __enter__(self) -> Self:
@@ -64,19 +66,19 @@ class Project:
         self.close()
 
     def close(self) -> None:
-        """Let go of connections; futures that are not over stay so."""
-        for one in self._futures:
-            one.close()
+        """Close the connections; pending futures stay pending."""
+        for futures in self._futures:
+            futures.close()
         self.transport.close()
 
-    # Who and what
+    # Account and status
 
     def me(self) -> dict[str, Any]:
-        """Whose token this is, what it may do, and what is left of quotas."""
+        """Return the account of the token, its permissions, its quotas and their use."""
         return dict(self.transport.get("me"))
 
     def status(self) -> dict[str, Any]:
-        """What the project's status page says."""
+        """Return the content of the project's status page."""
         return dict(self.transport.get("status"))
 
     def usage(
@@ -86,72 +88,78 @@ class Project:
         until: date | None = None,
         by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """What your work has cost, by ``day``, ``app`` or ``batch``; days are those of UTC."""
+        """Return the cost of your work by ``day``, ``app`` or ``batch``; days are in UTC."""
         params = {"since": since and f"{since:%Y-%m-%d}", "until": until and f"{until:%Y-%m-%d}"}
-        said = self.transport.get("usage", {**params, "by": by})
-        return [dict(row) for row in said["usage"]]
+        answer = self.transport.get("usage", {**params, "by": by})
+        return [dict(row) for row in answer["usage"]]
 
     # Apps
 
     def apps(self) -> Iterator[models.AppInfo]:
-        """Walk through the apps."""
-        return (models.read(models.AppInfo, one) for one in self.transport.pages("apps"))
+        """Yield the apps."""
+        return (models.read(models.AppInfo, row) for row in self.transport.pages("apps"))
 
     def app(self, name: str) -> models.AppInfo:
-        """An app.  Raises NotFoundError."""
+        """Return an app.  Raises NotFoundError."""
         try:
             return models.read(models.AppInfo, self.transport.get(f"apps/{_segment(name)}"))
         except NotFoundError as error:
             raise _no_app(error, name) from None
 
     def create_app(self, name: str, **fields: Any) -> models.AppInfo:
-        """Create an app; `fields` are the API's: kind, success_rule, workunit_defaults, ..."""
+        """Create an app; `fields` are the API's, such as kind and workunit_defaults."""
         body = {"name": name, **{key: value for key, value in fields.items() if value is not None}}
         return models.read(models.AppInfo, self.transport.post("apps", body))
 
     def versions(self, app: str) -> Iterator[models.AppVersionInfo]:
-        """Walk through what is published of an app."""
+        """Yield the published versions of an app.  Raises NotFoundError."""
         try:
-            for one in self.transport.pages(f"apps/{_segment(app)}/versions"):
-                yield models.read(models.AppVersionInfo, one)
+            for row in self.transport.pages(f"apps/{_segment(app)}/versions"):
+                yield models.read(models.AppVersionInfo, row)
         except NotFoundError as error:
             raise _no_app(error, app) from None
 
     def publish(
-        self, app: str, source: Path | str | Sequence[Path | str] = (), **said: Any
+        self, app: str, source: Path | str | Sequence[Path | str] = (), **options: Any
     ) -> list[models.AppVersionInfo]:  # fmt: skip
-        """Publish a program: a file, files, or a folder; `said` are fields of `Publication`."""
-        one = publishing.publication(source, said)
+        """Publish a program: a file, files, a folder, or the URL of an archive.
+
+        `options` are fields of `Publication`.  Returns one version per platform.
+        """
+        publication = publishing.publication(source, options)
         try:
-            return publishing.publish(self.transport, _segment(app), one)
+            return publishing.publish(self.transport, _segment(app), publication)
         except NotFoundError as error:
             raise _no_app(error, app) from None
 
-    # Batches and what is in them
+    # Batches, workunits and results
 
     def batches(
         self, *, app: str | None = None, state: str | None = None, name: str | None = None
     ) -> Iterator[Batch]:
-        """Walk through your batches, the newest first."""
-        found = self.transport.pages("batches", {"app": app, "state": state, "name": name})
-        return (Batch(self.transport, models.read(models.BatchInfo, one)) for one in found)
+        """Yield your batches, the newest first."""
+        rows = self.transport.pages("batches", {"app": app, "state": state, "name": name})
+        return (Batch(self.transport, models.read(models.BatchInfo, row)) for row in rows)
 
     def find_batch(self, which: str | int) -> Batch:
-        """A batch by its id or its name; of one name, the newest.  Raises NotFoundError."""
+        """Return a batch by its id or name; the newest of several.  Raises NotFoundError.
+
+        A text of digits is an id first, and a name if there is no batch with this id.
+        """
         if isinstance(which, int) or which.isdecimal():
             try:
-                said = self.transport.get(f"batches/{int(which)}")
+                row = self.transport.get(f"batches/{int(which)}")
             except NotFoundError:
                 if isinstance(which, int):
                     raise
             else:
-                return Batch(self.transport, models.read(models.BatchInfo, said))
-        found = next(self.batches(name=str(which)), None)
-        if found is None:
+                return Batch(self.transport, models.read(models.BatchInfo, row))
+        batch = next(self.batches(name=str(which)), None)
+        if batch is None:
             hint = "scientist list shows yours."
             detail = f"You have no batch {which!r}."
             raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
-        return found
+        return batch
 
     def workunits(
         self,
@@ -161,44 +169,44 @@ class Project:
         app: str | None = None,
         name: str | None = None,
     ) -> Iterator[models.WorkunitInfo]:
-        """Walk through your workunits."""
+        """Yield your workunits; each argument filters them."""
         params = {"batch": batch, "status": status, "app": app, "name": name}
-        found = self.transport.pages("workunits", params)
-        return (models.read(models.WorkunitInfo, one) for one in found)
+        rows = self.transport.pages("workunits", params)
+        return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, workunit: int | None = None) -> Iterator[models.ResultInfo]:
-        """Walk through the results of your workunits."""
-        found = self.transport.pages("results", {"workunit": workunit})
-        return (models.read(models.ResultInfo, one) for one in found)
+        """Yield the results of your workunits, or of the one with this id."""
+        rows = self.transport.pages("results", {"workunit": workunit})
+        return (models.read(models.ResultInfo, row) for row in rows)
 
     def cancel(self, names: Sequence[str], reason: str = "") -> dict[str, Any]:
-        """Cancel workunits by their names; gives the project's counts."""
+        """Cancel workunits by name; return the counts that the project answers."""
         body = {"names": list(names)} | ({"reason": reason} if reason else {})
         return dict(self.transport.post("workunits/cancel", body) or {})
 
-    # Work in
+    # Submission
 
     def map(
-        self, app: str, inputs: Iterable[Input], *, into: Path | str | None = None, **said: Any
+        self, app: str, inputs: Iterable[Input], *, into: Path | str | None = None, **options: Any
     ) -> Futures:
-        """Submit a workunit per input; gives their futures, in the same order.
+        """Submit a workunit per input; return their futures, in the same order.
 
         An input is a path or bytes (the input file), a str (the command line), a pair of a name
-        and a content, or a dict of the API's fields.  `said` is what `batch` takes.  Outputs are
-        given as bytes, or with `into` as paths in that folder.  Inputs may be generated: only
-        their names are held.
+        and a content, or a dict of the API's fields.  `options` are those of `batch`.  The futures
+        return outputs as bytes, or with `into` as paths in that folder.  `inputs` may be a
+        generator: memory holds only the names of the workunits.
         """
-        with self.batch(app=app, into=into, **said) as draft:
+        with self.batch(app=app, into=into, **options) as draft:
             draft.submit_all(inputs)
         return draft.futures
 
-    def submit(self, app: str, inputs: Iterable[Input], **said: Any) -> Batch:
-        """Submit a workunit per input; gives the batch.  `said` is what `batch` takes."""
-        with self.batch(app=app, **said) as draft:
+    def submit(self, app: str, inputs: Iterable[Input], **options: Any) -> Batch:
+        """Submit a workunit per input; return the batch.  `options` are those of `batch`."""
+        with self.batch(app=app, **options) as draft:
             draft.submit_all(inputs)
         return draft.batch
 
-    def batch(  # noqa: PLR0913  everything that a submission may say
+    def batch(  # noqa: PLR0913  all options of a submission
         self,
         name: str | None = None,
         *,
@@ -219,42 +227,42 @@ class Project:
         into: Path | str | None = None,
         key: str | None = None,
         total: int | None = None,
-        tell: Tell = nobody,
+        on_progress: OnProgress = ignore_progress,
         **numbers: Any,
     ) -> DraftBatch:
-        """A batch to be: submit to it in a `with` block, at whose end it is sent.
+        """Return a draft; add workunits to it in a `with` block, at whose end it is submitted.
 
         `quorum` results must agree, each within `deadline`.  `command_line`, `outputs`,
-        `input_files` (shared by all, sent once) and `numbers` (the API's fields) hold for every
-        workunit that says nothing else; `meta` is the batch's.  `after` names a batch that must
-        have its answers first; at `expire_at`, or when `expires` has gone by, what is left of it
-        is given up.  The same `key` with the same workunits makes them once.
+        `input_files` (shared by all, uploaded once) and `numbers` (the API's fields) are defaults
+        of the workunits; `meta` belongs to the batch.  `after` names a batch whose workunits must
+        be done first, or with `after_any` done or failed.  At `expire_at`, or after `expires`, an
+        unfinished batch is aborted.  The same `key` with the same workunits creates them once.
         """
         key = key or submission_key()
         fields = {"quorum": quorum, "deadline": deadline, "command_line": command_line}
         defaults = fields_of({**fields, **numbers})
-        said = outputs_of(outputs) if outputs else self._usual_outputs(app)
-        defaults |= {"outputs": said} if said else {}
+        entries = outputs_of(outputs) if outputs else self._default_outputs(app)
+        defaults |= {"outputs": entries} if entries else {}
         if shared := files_of(input_files):
             defaults["input_files"] = shared
-        about: dict[str, Any] = {"meta": dict(meta) if meta else None, "priority": priority}
-        about |= {"after": self._id_of(after), "after_any": after_any, "expire_at": expire_at}
-        about |= {"accelerate_tail": accelerate_tail}
-        about |= {"expires_in_seconds": None if expires is None else seconds(expires)}
-        about = fields_of(about)
-        made = name or batch_name(app, key)
-        batch = {"name": made, **about}
-        prefix = f"{made}-{tag(key)}" if name else made
-        order = Order(app, batch, prefix, key, defaults, total)
+        attributes: dict[str, Any] = {"meta": dict(meta) if meta else None, "priority": priority}
+        attributes |= {"after": self._id_of(after), "after_any": after_any, "expire_at": expire_at}
+        attributes |= {"accelerate_tail": accelerate_tail}
+        attributes |= {"expires_in_seconds": None if expires is None else seconds(expires)}
+        full_name = name or batch_name(app, key)
+        batch = {"name": full_name, **fields_of(attributes)}
+        prefix = f"{full_name}-{tag(key)}" if name else full_name
+        spec = SubmissionSpec(app, batch, prefix, key, defaults, total)
         folder = Path(into) if into is not None else None
-        return DraftBatch(self.transport, order, open_name, folder, tell, self._futures.append)
-
-    def _usual_outputs(self, app: str) -> list[Any]:
-        """What workunits bring if nobody says: as the app has it, else the file ``out``."""
-        about = self.app(app)
-        return (
-            [] if about.workunit_defaults.get("outputs") or about.output_template else [OUTPUT_NAME]
+        return DraftBatch(
+            self.transport, spec, open_name, folder, on_progress, self._futures.append
         )
+
+    def _default_outputs(self, app: str) -> list[Any]:
+        """Return the single output ``out``, or nothing if the app defines its outputs."""
+        info = self.app(app)
+        has_outputs = info.workunit_defaults.get("outputs") or info.output_template
+        return [] if has_outputs else [OUTPUT_NAME]
 
     def _id_of(self, batch: Batch | int | str | None) -> int | None:
         if batch is None or isinstance(batch, int):
@@ -264,11 +272,11 @@ class Project:
 
 def _segment(name: str) -> str:
     if not name or "/" in name or name in {".", ".."}:
-        raise UsageError(f"{name!r} is no name of an app.", "scientist app list shows them.")
+        raise UsageError(f"{name!r} is not the name of an app.", "scientist app list shows them.")
     return name
 
 
 def _no_app(error: NotFoundError, name: str) -> NotFoundError:
-    hint = "scientist app list shows them; publish --create makes one."
-    said = {"code": error.code, "detail": f"There is no app {name!r}.", "hint": hint}
-    return NotFoundError(error.status, said)
+    hint = "scientist app list shows the apps; scientist app publish --create creates one."
+    body = {"code": error.code, "detail": f"There is no app {name!r}.", "hint": hint}
+    return NotFoundError(error.status, body)

@@ -1,4 +1,4 @@
-"""Programs on their way: a file, an archive, a folder, a source or an image."""
+"""Publishes app versions from files, an archive, a folder, a URL or an image."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from scientist.uploads import checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A version to be: files, or a `source_url` that the project fetches, or a container `image`.
+    """A version to publish: files, a `source_url` that the project fetches, or an `image`.
 
-    `signatures` is a folder with `.sig` files, or one such file, for a project that does not sign
-    by itself.  Without `platforms`, those that the app's kind runs on are taken.
+    `signatures` is a `.sig` file or a folder of them, for a project that does not sign itself.
+    `platforms` defaults to those of the app's kind.
     """
 
     files: tuple[Path, ...] = ()
@@ -37,40 +37,45 @@ class Publication:
     signatures: Path | str | None = None
 
 
-def publication(source: Path | str | Sequence[Path | str], said: Mapping[str, Any]) -> Publication:
-    """Put together what is to be published.  Raises UsageError."""
-    known = {one.name for one in fields_of(Publication)} - {"files"}
-    if strange := sorted(set(said) - known):
-        hint = f"there are {', '.join(sorted(known))}."
-        raise UsageError(f"A publication has no {', '.join(strange)}.", hint)
-    given = {name: value for name, value in said.items() if value is not None}
-    if "platforms" in given:
-        platforms = given["platforms"]
-        given["platforms"] = (platforms,) if isinstance(platforms, str) else tuple(platforms)
-    found = Publication(**given)
+def publication(
+    source: Path | str | Sequence[Path | str], options: Mapping[str, Any]
+) -> Publication:
+    """Return the publication of a source with these options.  Raises UsageError.
+
+    A single source that is a URL becomes the `source_url`; options that are None are skipped.
+    """
+    names = {field.name for field in fields_of(Publication)} - {"files"}
+    if unknown := sorted(set(options) - names):
+        hint = f"the options are {', '.join(sorted(names))}."
+        raise UsageError(f"publish has no option {', '.join(unknown)}.", hint)
+    values = {name: value for name, value in options.items() if value is not None}
+    if "platforms" in values:
+        platforms = values["platforms"]
+        values["platforms"] = (platforms,) if isinstance(platforms, str) else tuple(platforms)
+    result = Publication(**values)
     sources = [source] if isinstance(source, str | Path) else list(source)
     if len(sources) == 1 and str(sources[0]).startswith(("http://", "https://", "rsync:")):
-        return replace(found, source_url=str(sources[0]))
-    return replace(found, files=tuple(map(Path, sources)))
+        return replace(result, source_url=str(sources[0]))
+    return replace(result, files=tuple(map(Path, sources)))
 
 
 def publish(
-    transport: Transport, app: str, one: Publication
+    transport: Transport, app: str, spec: Publication
 ) -> list[models.AppVersionInfo]:  # fmt: skip
-    """Send a program; gives its versions, one a platform.  A folder is packed first."""
-    sources = [bool(one.files), one.source_url is not None, one.image is not None]
-    # None at all will do for an app of commands: the project says whether it does.
+    """Upload a program; return its versions, one per platform.  A folder is packed first."""
+    sources = [bool(spec.files), spec.source_url is not None, spec.image is not None]
+    # An app of kind `command` needs no source; the project checks that.
     if sum(sources) > 1:
         hint = "name files or a folder, or --source-url URL, or --image IMAGE."
-        raise UsageError("A program comes from one place.", hint)
-    fields = [("version", one.version), *(("platforms", name) for name in one.platforms)]
+        raise UsageError("A program has more than one source.", hint)
+    fields = [("version", spec.version), *(("platforms", name) for name in spec.platforms)]
     for name in ("plan_class", "main_program", "cmdline", "source_url", "image"):
-        value = getattr(one, name)
+        value = getattr(spec, name)
         fields += [(name, value)] if value else []
-    if one.signatures is not None:
-        fields += [("signatures", text) for text in _signatures(Path(one.signatures))]
+    if spec.signatures is not None:
+        fields += [("signatures", text) for text in _signatures(Path(spec.signatures))]
     with ExitStack() as stack:
-        files = [_opened(path, stack) for path in one.files]
+        files = [_opened(path, stack) for path in spec.files]
         answer = transport.send_form(f"apps/{app}/versions", fields, files)
     rows = answer.get("results", answer) if isinstance(answer, dict) else answer
     rows = [rows] if isinstance(rows, dict) else rows
@@ -86,7 +91,7 @@ def _signatures(path: Path) -> list[str]:
             f"{error.filename} cannot be read: {error.strerror}.", "check the path."
         ) from None
     if not texts:
-        hint = "`python3 sign.py sign FOLDER` makes them from the files of --prepare."
+        hint = "`python3 sign.py sign FOLDER` creates them from the files of --prepare."
         raise UsageError(f"There are no .sig files in {path}.", hint)
     return texts
 
@@ -99,7 +104,7 @@ def _opened(path: Path, stack: ExitStack) -> tuple[str, IO[bytes]]:
 
 
 def packed(folder: Path) -> IO[bytes]:
-    """A folder as an archive: the same bytes for the same files, whoever packs them and when."""
+    """Return a folder as a tar.gz archive; the same files always give the same bytes."""
     file: IO[bytes] = tempfile.TemporaryFile(prefix="scientist-")  # noqa: SIM115  the caller's
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -109,16 +114,16 @@ def packed(folder: Path) -> IO[bytes]:
         member.mode = 0o755 if member.mode & 0o100 or member.isdir() else 0o644
         return member
 
-    names = sorted(one for one in folder.rglob("*") if one.is_file() and not one.is_symlink())
-    if not names:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if not paths:
         file.close()
         raise UsageError(f"There are no files in {folder}.", "put the program and run.sh into it.")
 
     with (
-        gzip.GzipFile("", "wb", 6, file, mtime=0) as pressed,
-        tarfile.open(fileobj=pressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for path in names:
+        for path in paths:
             archive.add(path, path.relative_to(folder).as_posix(), filter=plain)
     file.seek(0)
     return file

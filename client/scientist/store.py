@@ -1,4 +1,4 @@
-"""What is kept of logins: one file of tokens that only its owner can read."""
+"""Stores logins: one file with tokens that only its owner can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scientist.errors import ScientistError
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A token for a project, and whose it is."""
+    """A token for a project, with its account and scopes."""
 
     token: str
     email: str = ""
@@ -23,20 +23,20 @@ class Login:
 
 @dataclass(slots=True)
 class Logins:
-    """All logins, by address; `default` is the last one made."""
+    """All logins by address; `default` is the address of the last login."""
 
     default: str = ""
     projects: dict[str, Login] = field(default_factory=dict)
 
 
 class UnreadableLogins(ScientistError):
-    """The file of logins is damaged or another's."""
+    """The file of logins is damaged or not readable."""
 
 
 def folder() -> Path:
-    """Where logins are kept: $MANYHANDS_CONFIG or ~/.config/manyhands."""
-    chosen = os.environ.get("MANYHANDS_CONFIG")
-    return Path(chosen).expanduser() if chosen else Path.home() / ".config" / "manyhands"
+    """Return the folder of the logins: $MANYHANDS_CONFIG or ~/.config/manyhands."""
+    configured = os.environ.get("MANYHANDS_CONFIG")
+    return Path(configured).expanduser() if configured else Path.home() / ".config" / "manyhands"
 
 
 def _path() -> Path:
@@ -44,19 +44,19 @@ def _path() -> Path:
 
 
 def load() -> Logins:
-    """Read the logins; none if there is no file.  Raises UnreadableLogins."""
+    """Read the logins; without a file, return empty Logins.  Raises UnreadableLogins."""
     try:
-        said = json.loads(_path().read_text(encoding="utf-8"))
+        content = json.loads(_path().read_text(encoding="utf-8"))
         projects = {
             str(url): Login(
-                str(one["token"]),
-                str(one.get("email", "")),
-                one.get("token_id"),
-                tuple(one.get("scopes", ())),
+                str(login["token"]),
+                str(login.get("email", "")),
+                login.get("token_id"),
+                tuple(login.get("scopes", ())),
             )
-            for url, one in said["projects"].items()
+            for url, login in content["projects"].items()
         }
-        return Logins(str(said.get("default", "")), projects)
+        return Logins(str(content.get("default", "")), projects)
     except FileNotFoundError:
         return Logins()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -65,18 +65,18 @@ def load() -> Logins:
 
 
 def save(logins: Logins) -> Path:
-    """Replace the file by rename, mode 0600; gives its path."""
-    here = folder()
-    here.mkdir(mode=0o700, parents=True, exist_ok=True)
-    said = {
+    """Replace the file by a rename, with mode 0600; return its path."""
+    parent = folder()
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    content = {
         "default": logins.default,
-        "projects": {url: asdict(one) for url, one in sorted(logins.projects.items())},
+        "projects": {url: asdict(login) for url, login in sorted(logins.projects.items())},
     }
-    # mkstemp makes it readable by its owner alone, before anything is in it.
-    descriptor, name = tempfile.mkstemp(dir=here, prefix=".logins-")
+    # mkstemp creates the file with mode 0600, before the tokens are written.
+    descriptor, name = tempfile.mkstemp(dir=parent, prefix=".logins-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(said, file, indent=2)
+            json.dump(content, file, indent=2)
             file.write("\n")
         Path(name).replace(_path())
     except BaseException:

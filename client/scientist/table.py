@@ -1,4 +1,4 @@
-"""A folder's table: a row for each workunit, with parameters, names and outputs."""
+"""The CSV table of a fetched folder: one row per workunit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = ("workunit", "status", "errors")
 Lines = Callable[[], Iterable[dict[str, Any]]]
 
 
-def is_ours(path: Path) -> bool:
+def is_manifest_table(path: Path) -> bool:
     """Return whether a fetch wrote the file, or the file does not exist."""
     try:
         with path.open("rb") as file:
@@ -29,10 +29,10 @@ def is_ours(path: Path) -> bool:
 def write(
     file: IO[str], lines: Lines, paths_of: Callable[[models.ManifestEntry], Sequence[str]]
 ) -> None:
-    """Write a row for each workunit of the manifest's lines, the last line of each.
+    """Write a row for each workunit, from the last of its lines in the manifest.
 
-    Columns: name, status and errors, then each key of `meta`, then the path of each output. A key
-    that another column has is written as `meta.KEY`, an output as `output.NAME`.  The lines are
+    Columns: name, status and errors, then each key of `meta`, then the path of each output.  A key
+    that is already the name of a column becomes `meta.KEY`, an output `output.NAME`.  The lines are
     read twice, so that memory holds only the names.
     """
     last: dict[str, int] = {}
@@ -41,7 +41,8 @@ def write(
     for number, line in enumerate(lines()):
         last[str(line.get("name"))] = number
         keys |= dict.fromkeys(line.get("meta") or {})
-        outputs |= dict.fromkeys(one.get("open_name", "") for one in line.get("outputs") or ())
+        entries = line.get("outputs") or ()
+        outputs |= dict.fromkeys(output.get("open_name", "") for output in entries)
     taken = set(_HEAD)
     key_columns = _columns(keys, "meta", taken)
     output_columns = _columns(outputs, "output", taken)
@@ -51,20 +52,20 @@ def write(
         if last[str(line.get("name"))] != number:
             continue
         entry = models.read(models.ManifestEntry, line)
-        named = zip(entry.outputs, paths_of(entry), strict=True)
-        paths = {one.open_name: path for one, path in named}
+        outputs_with_paths = zip(entry.outputs, paths_of(entry), strict=True)
+        paths = {output.open_name: path for output, path in outputs_with_paths}
         row = [entry.name, entry.status, " ".join(entry.errors)]
         row += [_text(entry.meta.get(key)) for key in key_columns]
         rows.writerow([*row, *(paths.get(name, "") for name in output_columns)])
 
 
 def _columns(names: Iterable[str], kind: str, taken: set[str]) -> dict[str, str]:
-    """Return the heading of each name; the headings join those that are taken."""
-    found = {}
+    """Return the heading of each name, and add the headings to `taken`."""
+    headings = {}
     for name in names:
-        found[name] = f"{kind}.{name}" if name in taken else name
-        taken.add(found[name])
-    return found
+        headings[name] = f"{kind}.{name}" if name in taken else name
+        taken.add(headings[name])
+    return headings
 
 
 def _text(value: object) -> str:

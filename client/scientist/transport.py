@@ -1,4 +1,4 @@
-"""HTTP to a project: patience for what may be repeated, and no more."""
+"""HTTP requests to a project, with retries where a repeat is safe."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ import httpx
 
 from scientist.errors import ScientistError, Unreachable, UsageError, problem
 
-#: Seconds without an answer until the connection is given up; a submission may take its time.
+#: Seconds; the read timeout is long because the project answers a large submission late.
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, read=300.0)
-#: How long a project that has never answered is asked again: a wrong address is no outage.
-_FIRST_PATIENCE = 2.0
-_PATIENCE = 120.0
-_LONGEST_WAIT = 15.0
-#: Nothing was sent, so that anything may be sent again.
+#: Seconds of retries for a project that has never answered: its address may be wrong.
+_FIRST_CONTACT_SECONDS = 2.0
+_RETRY_SECONDS = 120.0
+_MAX_PAUSE_SECONDS = 15.0
+#: Errors before anything was sent: every request may be repeated after them.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_PASSING = {429, 502, 503, 504}
-_CONFLICT, _NOT_MODIFIED, _GOOD, _REDIRECT, _REFUSED = 409, 304, 200, 300, 400
-_USUAL_AGENT = "manyhands-scientist"
+_RETRYABLE_STATUSES = {429, 502, 503, 504}
+_CONFLICT, _NOT_MODIFIED, _OK, _REDIRECT, _CLIENT_ERROR = 409, 304, 200, 300, 400
+_DEFAULT_AGENT = "manyhands-scientist"
 
 Params = Mapping[str, Any]
 Body = Callable[[], Iterator[bytes]]
 
 
 def project_url(text: str) -> str:
-    """The address of a project in one form: a scheme, no query, one slash at the end.
+    """Normalize the address of a project: with a scheme and a final slash, without a query.
+
+    Without a scheme, it is http for this computer and https otherwise.  Raises UsageError.
 
     >>> project_url("127.0.0.1:8000"), project_url("https://lab.example/api/v1")
     ('http://127.0.0.1:8000/', 'https://lab.example/')
     """
     text = text.strip()
     if "://" not in text:
-        near = text.partition("/")[0].partition(":")[0] in {"localhost", "127.0.0.1", "[::1]"}
-        text = f"http{'' if near else 's'}://{text}"
+        is_local = text.partition("/")[0].partition(":")[0] in {"localhost", "127.0.0.1", "[::1]"}
+        text = f"http{'' if is_local else 's'}://{text}"
     parts = urlsplit(text)
     try:
         port = f":{parts.port}" if parts.port else ""
@@ -49,78 +51,83 @@ def project_url(text: str) -> str:
         port = None
     if parts.scheme not in {"http", "https"} or not parts.hostname or port is None:
         hint = "write it as http://127.0.0.1:8000/ or https://project.example/."
-        raise UsageError(f"{text!r} is no address of a project.", hint)
+        raise UsageError(f"{text!r} is not the address of a project.", hint)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/").removesuffix("/api/v1").rstrip("/")
     return f"{parts.scheme}://{host}{port}{path}/"
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else makes."""
+    """Return a new random idempotency key."""
     return secrets.token_hex(16)
 
 
 class Transport:
-    """Requests to one project's API.  May be shared among threads.
+    """Requests to one project's API.  Thread-safe.
 
-    GET, PUT and DELETE, and POST with an idempotency key, are repeated while the project is away,
-    up to `patience` seconds; a refusal never is.
+    GET, PUT and DELETE, and POST with an idempotency key, are retried for up to `patience` seconds
+    while the project does not answer; a refused request is not.
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, patience: float = _PATIENCE, agent: str = ""
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        patience: float = _RETRY_SECONDS,
+        agent: str = "",
     ) -> None:
         self.url = project_url(url)
         self._patience = patience
-        self._met = False
+        self._has_answered = False
         self._closing = threading.Event()
-        headers = {"User-Agent": agent or _USUAL_AGENT, "Accept": "application/json, */*;q=0.5"}
+        headers = {"User-Agent": agent or _DEFAULT_AGENT, "Accept": "application/json, */*;q=0.5"}
         if token:
             if not token.isascii() or not token.isprintable() or " " in token:
-                raise UsageError("The token has characters that no token has.", "copy it again.")
+                raise UsageError("The token has invalid characters.", "copy it again.")
             headers["Authorization"] = f"Bearer {token}"
         self._client = httpx.Client(
             base_url=f"{self.url}api/v1/", timeout=_TIMEOUT, headers=headers, follow_redirects=False
         )
 
     def close(self) -> None:
-        """Let go of the connections; whoever waits for the project stops waiting."""
+        """Close the connections; threads that pause before a retry raise Unreachable."""
         self._closing.set()
         self._client.close()
 
     def get(self, path: str, params: Params | None = None) -> Any:  # noqa: ANN401  any JSON
         """Fetch JSON.  Raises Unreachable, ProblemError."""
         return self._json(
-            lambda: self._client.get(path, params=_said(params)), path, repeatable=True
+            lambda: self._client.get(path, params=_without_none(params)), path, repeatable=True
         )
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
-        """Walk a list to its end, page by page."""
-        asked = _said(params)
+        """Yield all items of a list, page by page."""
+        query = _without_none(params)
         while True:
-            page = self.get(path, asked)
+            page = self.get(path, query)
             yield from page["results"]
             cursor = parse_qs(urlsplit(page.get("next") or "").query).get("cursor")
             if not cursor:
                 return
-            # The address that the project knows itself by may not be the one that leads to it.
-            asked["cursor"] = cursor[0]
+            # Only the cursor is taken from `next`: behind a proxy, its host may not be reachable.
+            query["cursor"] = cursor[0]
 
     @property
     def patience(self) -> float:
-        """How long it goes on asking a project that does not answer, in seconds."""
+        """Seconds for which requests are retried while the project does not answer."""
         return self._patience
 
     def get_if_changed(
         self, path: str, etag: str, *, patience: float | None = None
     ) -> tuple[Any, str]:
-        """Fetch JSON, or None if it still is what the tag says; gives the new tag too.
+        """Fetch JSON, or None if the ETag is still current; return it with the current ETag.
 
-        `patience` in seconds replaces the transport's own.
+        `patience`, in seconds, replaces the transport's own.
         """
         headers = {"If-None-Match": etag} if etag else {}
-        answer = self._patiently(
-            lambda: self._client.get(path, headers=headers), repeatable=True, most=patience
+        answer = self._with_retries(
+            lambda: self._client.get(path, headers=headers), repeatable=True, patience=patience
         )
         if answer.status_code == _NOT_MODIFIED:
             return None, etag
@@ -134,9 +141,9 @@ class Transport:
         key: str | None = None,
         repeatable: bool = True,
     ) -> Any:  # noqa: ANN401  any JSON
-        """Send JSON under an idempotency key, made here unless given.
+        """Send JSON with an idempotency key, by default a new one; return the JSON answer.
 
-        Without being `repeatable`, it is sent without a key, and once.
+        If `repeatable` is false, it is sent without a key and not retried.
         """
         headers = {"Idempotency-Key": key or new_key()} if repeatable else {}
         return self._json(
@@ -146,11 +153,11 @@ class Transport:
         )
 
     def patch(self, path: str, body: Any) -> Any:  # noqa: ANN401  any JSON
-        """Change something; the same change twice is one."""
+        """Send a PATCH request; return the JSON answer.  It is retried: changes are idempotent."""
         return self._json(lambda: self._client.patch(path, json=body), path, repeatable=True)
 
     def delete(self, path: str) -> None:
-        """Remove something."""
+        """Send a DELETE request."""
         self._json(lambda: self._client.delete(path), path, repeatable=True)
 
     def send(
@@ -162,11 +169,11 @@ class Transport:
         headers: Mapping[str, str],
         params: Params | None = None,
     ) -> Any:  # noqa: ANN401  any JSON
-        """Send a long body, made anew at each try; gives the JSON that is answered."""
-        said = {**headers, "Content-Length": str(nbytes)}
+        """Send a long body; return the JSON answer.  `body` is called for each attempt."""
+        all_headers = {**headers, "Content-Length": str(nbytes)}
         return self._json(
             lambda: self._client.request(
-                method, path, content=body(), headers=said, params=_said(params)
+                method, path, content=body(), headers=all_headers, params=_without_none(params)
             ),
             path,
             repeatable=True,
@@ -175,9 +182,12 @@ class Transport:
     def send_form(
         self, path: str, fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, IO[bytes]]]
     ) -> Any:  # noqa: ANN401  any JSON
-        """Send a form of fields and files (name, content), under an idempotency key."""
+        """Send a form of fields and files (name, content) with an idempotency key.
+
+        Returns the JSON answer.
+        """
         headers = {"Idempotency-Key": new_key()}
-        # A field is a part without a file's name, so that the form is multipart in any case.
+        # Fields are sent as parts without a file name, so that a form without files is multipart.
         parts: list[tuple[str, Any]] = [(name, (None, value.encode())) for name, value in fields]
         parts += [("file", (name, file, "application/octet-stream")) for name, file in files]
 
@@ -190,15 +200,15 @@ class Transport:
 
     @contextmanager
     def stream(self, path: str, params: Params | None = None) -> Iterator[httpx.Response]:
-        """Open a long answer.  Raises Unreachable also if it breaks off while it is read."""
+        """Open a streamed answer.  Raises Unreachable also if it breaks off while it is read."""
         opened: list[httpx.Response] = []
 
         def attempt() -> httpx.Response:
-            request = self._client.build_request("GET", path, params=_said(params))
+            request = self._client.build_request("GET", path, params=_without_none(params))
             return self._client.send(request, stream=True)
 
         try:
-            answer = self._patiently(attempt, repeatable=True)
+            answer = self._with_retries(attempt, repeatable=True)
             opened.append(answer)
             if answer.status_code >= _REDIRECT:
                 answer.read()
@@ -206,23 +216,31 @@ class Transport:
         except httpx.TransportError as error:
             raise _unreachable(self.url, error) from error
         finally:
-            for one in opened:
-                one.close()
+            for response in opened:
+                response.close()
 
     def _json(self, attempt: Callable[[], httpx.Response], path: str, *, repeatable: bool) -> Any:  # noqa: ANN401  any JSON
-        answer = _checked(self._patiently(attempt, repeatable=repeatable), self.url)
+        answer = _checked(self._with_retries(attempt, repeatable=repeatable), self.url)
         if not answer.content:
             return None
         try:
             return answer.json()
         except ValueError:
-            raise _no_project(self.url, path) from None
+            raise _not_a_project(self.url, path) from None
 
-    def _patiently(
-        self, attempt: Callable[[], httpx.Response], *, repeatable: bool, most: float | None = None
+    def _with_retries(
+        self,
+        attempt: Callable[[], httpx.Response],
+        *,
+        repeatable: bool,
+        patience: float | None = None,
     ) -> httpx.Response:
-        """Try until there is an answer that is more than a pause; the last one counts."""
+        """Repeat a request, with back-off, until its answer does not ask for a retry.
+
+        When the time is up, returns the last answer, or raises Unreachable.
+        """
         began, wait = time.monotonic(), 0.25
+        max_seconds = self._patience if patience is None else patience
         while True:
             answer, error = None, None
             try:
@@ -230,19 +248,19 @@ class Transport:
             except httpx.TransportError as caught:
                 error = caught
             except (httpx.InvalidURL, UnicodeError) as caught:
-                raise UsageError(f"{self.url} is no address: {caught}") from caught
-            asked = None
+                raise UsageError(f"{self.url} is not a valid address: {caught}") from caught
+            requested_pause = None
             if answer is not None:
-                self._met = True
-                asked = _pause(answer)
-                if asked is None:
+                self._has_answered = True
+                requested_pause = _retry_pause(answer)
+                if requested_pause is None:
                     return answer
-            wait = min(wait * 2, _LONGEST_WAIT)
-            pause = max(asked or 0.0, wait * random.uniform(0.7, 1.0))  # noqa: S311  no secret
-            patience = self._patience if most is None else most
-            patience = patience if self._met else min(_FIRST_PATIENCE, patience)
+            wait = min(wait * 2, _MAX_PAUSE_SECONDS)
+            jittered = wait * random.uniform(0.7, 1.0)  # noqa: S311  no secret
+            pause = max(requested_pause or 0.0, jittered)
+            limit = max_seconds if self._has_answered else min(_FIRST_CONTACT_SECONDS, max_seconds)
             may_repeat = repeatable or isinstance(error, _UNSENT)
-            if not may_repeat or time.monotonic() - began + pause > patience:
+            if not may_repeat or time.monotonic() - began + pause > limit:
                 if answer is not None:
                     return answer
                 assert error is not None
@@ -253,16 +271,16 @@ class Transport:
                 raise Unreachable("The connection was closed.")
 
 
-def _said(params: Params | None) -> dict[str, Any]:
+def _without_none(params: Params | None) -> dict[str, Any]:
     return {name: value for name, value in (params or {}).items() if value is not None}
 
 
-def _pause(answer: httpx.Response) -> float | None:
-    """How long the project wants to be left alone; None if this is its answer."""
+def _retry_pause(answer: httpx.Response) -> float | None:
+    """Return the seconds to wait before a retry, 0 without a Retry-After; None for no retry."""
     if answer.status_code == _CONFLICT and b"still_under_way" in answer.read():
-        # The same request, sent on a connection that broke, is still being worked on.
+        # An earlier attempt, whose connection broke, is still being processed.
         return _retry_after(answer)
-    if answer.status_code not in _PASSING:
+    if answer.status_code not in _RETRYABLE_STATUSES:
         return None
     if answer.status_code == 429 and not answer.headers.get("Retry-After"):  # noqa: PLR2004
         return None
@@ -270,18 +288,18 @@ def _pause(answer: httpx.Response) -> float | None:
 
 
 def _retry_after(answer: httpx.Response) -> float:
-    said = answer.headers.get("Retry-After", "").strip()
-    return float(said) if said.isdecimal() else 0.0
+    value = answer.headers.get("Retry-After", "").strip()
+    return float(value) if value.isdecimal() else 0.0
 
 
 def _checked(answer: httpx.Response, url: str) -> httpx.Response:
-    """Let a good answer through.  Raises ProblemError, Unreachable."""
+    """Return a successful answer.  Raises ProblemError, Unreachable."""
     status = answer.status_code
-    if _GOOD <= status < _REDIRECT:
+    if _OK <= status < _REDIRECT:
         return answer
-    if status < _REFUSED:
-        where = answer.headers.get("Location", "elsewhere")
-        raise Unreachable(f"{url} sends requests on to {where}.", "use that address (--url).")
+    if status < _CLIENT_ERROR:
+        target = answer.headers.get("Location", "another address")
+        raise Unreachable(f"{url} redirects to {target}.", "use that address (--url).")
     try:
         body = answer.json()
     except ValueError:
@@ -289,16 +307,16 @@ def _checked(answer: httpx.Response, url: str) -> httpx.Response:
     if not isinstance(body, Mapping) or not ({"code", "detail"} & body.keys()):
         if status >= 500:  # noqa: PLR2004  HTTP's
             raise problem(status, {"detail": f"{url} could not answer (HTTP status {status})."})
-        raise _no_project(url, f"status {status}")
+        raise _not_a_project(url, f"status {status}")
     raise problem(status, body)
 
 
-def _no_project(url: str, what: str) -> Unreachable:
+def _not_a_project(url: str, reason: str) -> Unreachable:
     hint = "check the address; it is the one that volunteers attach to."
-    return Unreachable(f"{url} answers, but not as a Manyhands project does ({what}).", hint)
+    return Unreachable(f"{url} answers, but not as a Manyhands project does ({reason}).", hint)
 
 
 def _unreachable(url: str, error: Exception) -> ScientistError:
     reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
-    hint = "check the address and that the project is up, then try again."
+    hint = "check the address and that the project is running, then try again."
     return Unreachable(f"No answer from {url}: {reason.rstrip('.')}.", hint)

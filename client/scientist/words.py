@@ -1,4 +1,4 @@
-"""Durations, sizes, numbers and moments, read and written as people do [pure]."""
+"""Parses and formats durations, sizes, numbers and times [pure]."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from scientist.errors import UsageError
 _DURATIONS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _SIZES |= {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
-_LONGEST_LABEL = 120
+_MAX_LABEL_LENGTH = 120
 
 
 def duration(text: str) -> timedelta:
-    """Read a duration.
+    """Parse a duration.  Raises UsageError.
 
     >>> duration("3d"), duration("90min"), duration("1.5h")
     (datetime.timedelta(days=3), datetime.timedelta(seconds=5400), datetime.timedelta(seconds=5400))
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\s*", text)
-    if found is None:
-        raise UsageError(f"{text!r} is no duration.", "write 90s, 30min, 12h, 3d or 1w.")
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a duration.", "write 90s, 30min, 12h, 3d or 1w.")
     try:
-        return timedelta(seconds=float(found[1]) * _DURATIONS[found[2]])
+        return timedelta(seconds=float(match[1]) * _DURATIONS[match[2]])
     except OverflowError:
         raise UsageError(f"{text!r} is too long.", "write 90s, 30min, 12h, 3d or 1w.") from None
 
 
 def size(text: str) -> int:
-    """Read a number of bytes.
+    """Parse a number of bytes.  Raises UsageError.
 
     >>> size("1500"), size("10k"), size("2 MiB"), size("1.5GB")
     (1500, 10000, 2097152, 1500000000)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
-    if found is None:
-        raise UsageError(f"{text!r} is no size.", "write 1500, 10k, 5MB or 2GiB.")
-    return round(float(found[1]) * _SIZES[found[2] or ""])
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", text.lower())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size.", "write 1500, 10k, 5MB or 2GiB.")
+    return round(float(match[1]) * _SIZES[match[2] or ""])
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, UTC unless it names its zone.
+    """Parse a time in ISO 8601, UTC unless it has an offset.  Raises UsageError.
 
     >>> moment("2027-01-31T12:00").isoformat()
     '2027-01-31T12:00:00+00:00'
     """
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         hint = "write 2027-01-31 or 2027-01-31T12:00 (UTC)."
-        raise UsageError(f"{text!r} is no moment.", hint) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        raise UsageError(f"{text!r} is not a date or time.", hint) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def count(number: float, noun: str = "") -> str:
-    """Write a number, with what it counts.
+    """Format a number, with a noun in singular or plural.
 
     >>> count(1, "workunit"), count(100000, "workunit"), count(1000)
     ('1 workunit', '100 000 workunits', '1 000')
@@ -66,7 +66,7 @@ def count(number: float, noun: str = "") -> str:
 
 
 def nbytes(number: float) -> str:
-    """Write a number of bytes.
+    """Format a number of bytes with SI prefixes.
 
     >>> nbytes(999), nbytes(1536000), nbytes(2e10)
     ('999 B', '1.5 MB', '20.0 GB')
@@ -79,7 +79,7 @@ def nbytes(number: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Write a duration, to two units.
+    """Format a duration in its two largest units.
 
     >>> span(0.4), span(38), span(754), span(7384), span(200000)
     ('0 s', '38 s', '12 min 34 s', '2 h 3 min', '2 d 7 h')
@@ -94,7 +94,7 @@ def span(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Write a rate in the unit in which it is a number that people can read.
+    """Format a rate per second, minute, hour or day, in the first unit where it is at least 1.
 
     >>> rate(12.34), rate(0.2), rate(0.001), rate(0)
     ('12.3/s', '12.0/min', '3.6/h', '0/s')
@@ -108,7 +108,7 @@ def rate(per_second: float) -> str:
 
 
 def local(at: datetime | None) -> str:
-    """Write a moment in the reader's time, to the second.
+    """Format a time in the local time zone, to the second; None is a dash.
 
     >>> local(None)
     '-'
@@ -117,18 +117,18 @@ def local(at: datetime | None) -> str:
 
 
 def label(text: str) -> str:
-    """Make a part of a workunit's name of any text: ASCII letters, digits, ``_ . + = -``.
+    """Convert a text to a part of a workunit's name: ASCII letters, digits, ``_ . + = -``.
 
     >>> label("Prot\u00e9ine n\u00b0 7.pdb"), label("../x"), label("\u7532")
     ('Proteine_n_7.pdb', 'x', 'u7532')
     """
     plain = unicodedata.normalize("NFKD", text)
-    plain = "".join(one for one in plain if not unicodedata.combining(one))
-    plain = "".join(one if one.isascii() else _spelt(one) for one in plain)
+    plain = "".join(char for char in plain if not unicodedata.combining(char))
+    plain = "".join(char if char.isascii() else _ascii(char) for char in plain)
     plain = re.sub(r"[^A-Za-z0-9_.+=-]+", "_", plain)
     plain = re.sub(r"\.{2,}", ".", plain).strip("_.")
-    return plain[:_LONGEST_LABEL].lstrip(".+=-") or "x"
+    return plain[:_MAX_LABEL_LENGTH].lstrip(".+=-") or "x"
 
 
-def _spelt(one: str) -> str:
-    return f"u{ord(one):x}" if one.isalnum() else " "
+def _ascii(char: str) -> str:
+    return f"u{ord(char):x}" if char.isalnum() else " "

@@ -1,4 +1,4 @@
-"""Lets `python -m volunteer` run."""
+"""Runs the volunteer client: `python -m volunteer`."""
 
 from __future__ import annotations
 

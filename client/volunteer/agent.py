@@ -1,4 +1,4 @@
-"""The one loop: turns what happens into events and carries out what is decided."""
+"""The main loop: collects events and executes the commands of the state machine."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from volunteer import events, mailbox, slot
-from volunteer.channels import News
-from volunteer.compose import Surroundings, compose_request
+from volunteer.channels import ProgramReport
+from volunteer.compose import RequestContext, compose_request
 from volunteer.config import Rules
 from volunteer.errands import Errands, chance, failure
-from volunteer.files import Wanted
+from volunteer.files import FileDownload
 from volunteer.host import folder_size, on_batteries, with_disk
 from volunteer.journal import Journal, load_state
 from volunteer.preferences import preferences_for, preferences_in_force
 from volunteer.records import HeldResult, Phase, State
-from volunteer.runner import Ended, Key, Runner, kill_orphan, kill_strays
+from volunteer.runner import EndedProcess, Key, Runner, kill_orphan, kill_strays
 from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
 from volunteer.transport import Transport
-from volunteer.uploads import Finished
+from volunteer.uploads import FileUpload
 from volunteer.wire.messages import SchedulerRequest, TrickleReport
 from volunteer.wire.requests import encode_request, encode_trickle_request
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 _PAUSE_BUSY, _PAUSE_IDLE = 0.2, 0.5
 _MEASURE_SECONDS = 5.0
-_LAST_SECONDS = 3.0
+_SHUTDOWN_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the agent works with; tests give it others."""
+    """The dependencies of the agent; tests replace them."""
 
     home: Home
     host: HostFacts
@@ -55,7 +55,7 @@ class Tools:
 
 
 class Agent:
-    """One client in one folder. Between turns, what is on disk is what is in `state`."""
+    """One client in one folder. Between turns, the state file has the content of `state`."""
 
     def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
         self.home, self.rules = tools.home, tools.rules
@@ -66,58 +66,61 @@ class Agent:
         self.started_at = now()
         self.journal = Journal(tools.home.path)
         self.runner = Runner(tools.sandbox or Sandbox(Confinement.OFF))
-        self.happened: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self.event_queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._measure_at = 0.0
         self._on_batteries = False
-        self._wishes: list[Path] = []
+        self._applied_requests: list[Path] = []
         self._falsified = bool(state.falsified)
 
     def begin(self) -> None:
-        """Put the folder in order after a former run and ask the projects for news."""
+        """Clean up after an earlier run and schedule a contact with every project."""
         for url, project in self.state.projects.items():
-            for held in project.in_phase(Phase.RUNNING):
-                kill_orphan(held.pid, held.pid_started)
-                if trickle := self._trickle(url, held.offer.name):
-                    self.happened.put(trickle)
-                self.happened.put(self._aftermath(url, held))
-            self.happened.put(events.RunBegan(self.now(), project=url))
+            for held_result in project.in_phase(Phase.RUNNING):
+                kill_orphan(held_result.pid, held_result.pid_started)
+                if trickle := self._trickle(url, held_result.offer.name):
+                    self.event_queue.put(trickle)
+                self.event_queue.put(self._recovery_event(url, held_result))
+            self.event_queue.put(events.RunBegan(self.now(), project=url))
             slot.sweep(self.home, project)
         kill_strays(self.home.slots)
         used = {
-            str(held.slot)
+            str(held_result.slot)
             for project in self.state.projects.values()
-            for held in project.results.values()
+            for held_result in project.results.values()
         }
         for left in self.home.slots.glob("*"):
             if left.name not in used:
                 slot.clear(left)
 
-    def _aftermath(self, url: str, held: HeldResult) -> Event:
-        """Tell what became of a result that ran when the client was killed."""
-        code = slot.finish_code(self.home.slot(held.slot))
-        if code is None or held.verdict is not None:
-            return events.ProcessInterrupted(self.now(), project=url, result=held.offer.name)
-        return self._exited(Ended((url, held.offer.name), code, 0, 0.0, 0))
+    def _recovery_event(self, url: str, held_result: HeldResult) -> Event:
+        """Return the event for a result whose program ran when the client was killed."""
+        code = slot.finish_code(self.home.slot(held_result.slot))
+        if code is None or held_result.verdict is not None:
+            return events.ProcessInterrupted(self.now(), project=url, result=held_result.offer.name)
+        return self._exited(EndedProcess((url, held_result.offer.name), code, 0, 0.0, 0))
 
     def turn(self, pause: float) -> None:
-        """Take what has happened, decide, save, act."""
-        happened = self._gather(pause)
-        self._watch()
+        """Collect events, advance the state, save it, execute the commands.
+
+        `pause` is the maximum wait for the first event, in seconds.
+        """
+        new_events = self._gather(pause)
+        self._poll()
         commands: list[Command] = []
         before = _durable(self.state)
-        for event in [*happened, *self._gather(0.0)]:
+        for event in [*new_events, *self._gather(0.0)]:
             self.state, more = advance(self.state, event, self.rules)
             commands += more
         self.state, more = advance(self.state, self._tick(), self.rules)
         commands += more
-        # Saved before anything is done: what is begun and then lost is begun again.
+        # Saved before the commands are executed, so that a command lost by a kill is repeated.
         if before != _durable(self.state):
             self.journal.save(self.state)
             self.host = replace(self.host, host_cpid=self.state.host_cpid)
-        while self._wishes:
-            self._wishes.pop().unlink(missing_ok=True)
+        while self._applied_requests:
+            self._applied_requests.pop().unlink(missing_ok=True)
         for command in commands:
-            self._carry_out(command)
+            self._execute(command)
         self.display.show(self.state, self.now())
 
     def _tick(self) -> events.Tick:
@@ -128,23 +131,23 @@ class Agent:
         return events.Tick(now, chance(), (local.tm_wday + 1) % 7, hour, self._on_batteries)
 
     def wake(self) -> None:
-        """Have the next turn begin at once; signal handlers may call it."""
-        self.happened.put(None)
+        """End the wait of the current turn; safe in signal handlers."""
+        self.event_queue.put(None)
 
     @property
     def pause(self) -> float:
-        """Say how long the next turn may wait for something to happen."""
+        """The maximum wait of the next turn for an event, in seconds."""
         return _PAUSE_BUSY if self.state.busy or self.runner.slots() else _PAUSE_IDLE
 
     def end(self) -> None:
-        """Stop all programs so that they go on next time, and let go of everything."""
+        """Stop all programs so that the next run can resume them; save and close everything."""
         for url, result in self.runner.stop_all():
             if trickle := self._trickle(url, result):
                 self.state, _ = advance(self.state, trickle, self.rules)
             stopped = events.ProcessInterrupted(self.now(), project=url, result=result)
             self.state, _ = advance(self.state, stopped, self.rules)
-        # What a transfer achieved in its last seconds is worth knowing, but not worth a long wait.
-        until = time.monotonic() + _LAST_SECONDS
+        # Record transfers that end within the next seconds, without a long wait.
+        until = time.monotonic() + _SHUTDOWN_SECONDS
         while self.state.busy and time.monotonic() < until:
             for event in self._gather(0.1):
                 self.state, _ = advance(self.state, event, self.rules)
@@ -153,89 +156,93 @@ class Agent:
         self.display.close()
 
     def _gather(self, pause: float) -> list[Event]:
-        found: list[Event | None] = []
+        gathered: list[Event | None] = []
         try:
-            found.append(self.happened.get(timeout=pause) if pause else self.happened.get_nowait())
+            gathered.append(
+                self.event_queue.get(timeout=pause) if pause else self.event_queue.get_nowait()
+            )
             while True:
-                found.append(self.happened.get_nowait())
+                gathered.append(self.event_queue.get_nowait())
         except queue.Empty:
-            return [event for event in found if event is not None]
+            return [event for event in gathered if event is not None]
 
-    def _watch(self) -> None:
-        """Look at processes, slots and the volunteer's wishes."""
-        for key, news in self.runner.exchange().items():
-            self._hear(key, news)
+    def _poll(self) -> None:
+        """Put events of processes, slots and the volunteer's requests into the queue."""
+        for key, report in self.runner.exchange().items():
+            self._take_report(key, report)
         for ended in self.runner.collect():
-            # What it wrote last is sent, though its message may not have been read.
-            self._hear(ended.key, News(has_trickle=True, has_upload=True))
-            self.happened.put(self._exited(ended))
-        for path, wish in mailbox.waiting(self.home.path):
-            self._wishes.append(path)
-            self.happened.put(wish.event(self.now()))
+            # Its last trickle or upload request may not have been read from the channel.
+            self._take_report(ended.key, ProgramReport(has_trickle=True, has_upload=True))
+            self.event_queue.put(self._exited(ended))
+        for path, request in mailbox.waiting(self.home.path):
+            self._applied_requests.append(path)
+            self.event_queue.put(request.event(self.now()))
         if self.now() >= self._measure_at:
             self._measure_at = self.now() + _MEASURE_SECONDS
             self._on_batteries = on_batteries()
-            for (url, result), where in self.runner.slots().items():
-                size = folder_size(where)
-                self.happened.put(
+            for (url, result), slot_folder in self.runner.slots().items():
+                size = folder_size(slot_folder)
+                self.event_queue.put(
                     events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
                 )
 
-    def _hear(self, key: Key, news: News) -> None:
-        """Turn what a program reported into events."""
+    def _take_report(self, key: Key, report: ProgramReport) -> None:
+        """Put the events of a program's report into the queue."""
         url, name = key
         project = self.state.projects.get(url)
-        held = project.results.get(name) if project else None
-        if project is None or held is None:
+        held_result = project.results.get(name) if project else None
+        if project is None or held_result is None:
             return
-        if news.fraction_done is not None or news.cpu_time is not None:
-            self.happened.put(
+        if report.fraction_done is not None or report.cpu_time is not None:
+            self.event_queue.put(
                 events.ProgressReported(
                     self.now(),
                     project=url,
                     result=name,
-                    fraction_done=news.fraction_done,
-                    cpu_time=news.cpu_time,
+                    fraction_done=report.fraction_done,
+                    cpu_time=report.cpu_time,
                 )
             )
-        if news.has_trickle and (trickle := self._trickle(url, name)):
-            self.happened.put(trickle)
-        if news.has_upload and (outputs := slot.take_upload_requests(self.home, project, held)):
-            self.happened.put(
+        if report.has_trickle and (trickle := self._trickle(url, name)):
+            self.event_queue.put(trickle)
+        if report.has_upload and (
+            outputs := slot.take_upload_requests(self.home, project, held_result)
+        ):
+            self.event_queue.put(
                 events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
             )
 
     def _trickle(self, url: str, name: str) -> Event | None:
-        """Take the message that a program left for its project, if there is one."""
+        """Return the event of a trickle that a program wrote, or None. Deletes its file."""
         project = self.state.projects.get(url)
-        held = project.results.get(name) if project else None
-        if held is None or held.slot < 0:
+        held_result = project.results.get(name) if project else None
+        if held_result is None or held_result.slot < 0:
             return None
         try:
-            text = slot.take_trickle(self.home.slot(held.slot))
+            text = slot.take_trickle(self.home.slot(held_result.slot))
         except slot.SlotError as error:
             return events.TrickleWritten(self.now(), project=url, result=name, fault=str(error))
         if not text:
             return None
         return events.TrickleWritten(self.now(), project=url, result=name, text=text)
 
-    def _exited(self, ended: Ended) -> Event:
-        """Gather what a program left behind."""
+    def _exited(self, ended: EndedProcess) -> Event:
+        """Return the event of an ended program, with its outputs and resource usage."""
         url, name = ended.key
         project = self.state.projects.get(url)
-        held = project.results.get(name) if project else None
-        if project is None or held is None:
+        held_result = project.results.get(name) if project else None
+        if project is None or held_result is None:
             return events.ProcessExited(self.now(), project=url, result=name)
-        where = self.home.slot(held.slot)
-        outputs = slot.take_outputs(self.home, project, held)
+        slot_folder = self.home.slot(held_result.slot)
+        outputs = slot.take_outputs(self.home, project, held_result)
         falsified = ""
-        # Not asked of the state: two programs may end before it hears of the first.
+        # Not read from the state: two programs may end before the state has the first event.
         may_falsify = self.rules.falsify and not self._falsified
         has_output = outputs[:1] and outputs[0].nbytes >= 0
         if may_falsify and has_output and not (ended.code or ended.signal):
             slot.falsify(self.home.file(url, outputs[0].name))
             self._falsified, falsified = True, name
-            outputs = slot.take_outputs(self.home, project, held)
+            outputs = slot.take_outputs(self.home, project, held_result)
         return events.ProcessExited(
             self.now(),
             chance(),
@@ -243,19 +250,19 @@ class Agent:
             result=name,
             code=ended.code,
             signal=ended.signal,
-            temporary_exit=slot.temporary_exit(where),
+            temporary_exit=slot.temporary_exit(slot_folder),
             outputs=outputs,
-            stderr=slot.read_stderr(where),
+            stderr=slot.read_stderr(slot_folder),
             cpu_time=ended.cpu_time,
             peak_memory=ended.peak_memory,
             falsified=falsified,
-            is_unfinished=ended.uses_library and slot.finish_code(where) is None,
+            is_unfinished=ended.uses_library and slot.finish_code(slot_folder) is None,
         )
 
-    def _carry_out(self, command: Command) -> None:
+    def _execute(self, command: Command) -> None:
         match command:
-            case events.Say(text):
-                self.display.say(text, self.now())
+            case events.Print(text):
+                self.display.print_line(text, self.now())
             case events.Run():
                 self._start(command)
             case events.Kill(project, result):
@@ -269,46 +276,46 @@ class Agent:
             case events.Discard() | events.ClearSlot() | events.Forget():
                 clean(self.home, command)
             case _:
-                work = self._errand(command)
+                work = self._network_work(command)
                 threading.Thread(target=self._work, args=(work, command), daemon=True).start()
 
     def _notify(self, command: events.Deliver | events.NotifyUpload) -> None:
         """Write a message for a running program into its slot, and notify the program."""
-        where = self.home.slot(command.slot)
+        slot_folder = self.home.slot(command.slot)
         key = command.project, command.result
         try:
             if isinstance(command, events.Deliver):
-                slot.write_trickle_down(where, command.trickle)
+                slot.write_trickle_down(slot_folder, command.trickle)
                 self.runner.notify(key, "<have_trickle_down/>")
             else:
-                slot.write_upload_status(where, command.slot_name, command.status)
+                slot.write_upload_status(slot_folder, command.slot_name, command.status)
                 self.runner.notify(key, "<upload_file_status/>")
         except OSError as error:
-            self.display.say(f"{command.result}: a message was lost: {error}", self.now())
+            self.display.print_line(f"{command.result}: a message was lost: {error}", self.now())
 
-    def _errand(self, command: Command) -> Callable[[], Event]:
-        """Bind what a worker thread needs now, for the state changes while it works."""
+    def _network_work(self, command: Command) -> Callable[[], Event]:
+        """Return the work of a thread, with its inputs bound now: the state changes meanwhile."""
         errands = Errands(self.transport, self.now)
         match command:
             case events.ReadMasterPage(url):
                 return partial(errands.read_master_page, url)
             case events.Ask():
-                asked = self.state.projects[command.project]
-                around = Surroundings(
+                project = self.state.projects[command.project]
+                context = RequestContext(
                     with_disk(self.host, self.home.path),
                     self.now(),
                     self.started_at,
                     float(folder_size(self.home.path)),
-                    self.state.share_of(asked),
+                    self.state.share_of(project),
                     preferences_in_force(self.state, self.rules),
-                    *preferences_for(self.state, asked),
+                    *preferences_for(self.state, project),
                 )
-                body = encode_request(compose_request(asked, command, around, self.rules))
+                body = encode_request(compose_request(project, command, context, self.rules))
                 return partial(errands.ask, command, body, self.host)
             case events.Replicate(url, seqno=seqno, trickles=trickles):
-                sender = self.state.projects[url]
+                project = self.state.projects[url]
                 request = SchedulerRequest(
-                    sender.key, self.host, hostid=sender.hostid, rpc_seqno=seqno
+                    project.key, self.host, hostid=project.hostid, rpc_seqno=seqno
                 )
                 bodies = [
                     encode_trickle_request(request, TrickleReport(t.result_name, t.time, t.text))
@@ -318,54 +325,57 @@ class Agent:
             case events.Fetch(url, name, signed):
                 project = self.state.projects[url]
                 key = project.code_sign_key if signed else None
-                wanted = Wanted(project.files[name].info, self.home.file(url, name), key)
-                return partial(errands.fetch, url, wanted)
+                download = FileDownload(project.files[name].info, self.home.file(url, name), key)
+                return partial(errands.fetch, url, download)
             case events.Upload(url, name, resume):
-                held = self.state.projects[url].files[name]
+                file = self.state.projects[url].files[name]
                 path = self.home.file(url, name)
-                output = Finished(held.info, path, held.nbytes, held.md5, resume, self.home.path)
-                return partial(errands.upload, url, output)
-        message = f"The client does not know the command {command!r}."
+                upload = FileUpload(file.info, path, file.nbytes, file.md5, resume, self.home.path)
+                return partial(errands.upload, url, upload)
+        message = f"Unknown command: {command!r}."
         raise TypeError(message)
 
     def _work(self, work: Callable[[], Event], command: Command) -> None:
-        """Do network work in a worker thread; whatever happens becomes an event."""
+        """Run network work in a worker thread; its result or error becomes an event."""
         try:
             event = work()
-        except Exception as error:  # noqa: BLE001 - a thread must not die without a word
+        except Exception as error:  # noqa: BLE001 - a thread must not end silently
             event = failure(command, f"{type(error).__name__}: {error}", self.now())
-        self.happened.put(event)
+        self.event_queue.put(event)
 
     def _start(self, command: events.Run) -> None:
-        """Start a program; what keeps it from starting becomes an event as well."""
+        """Start a program; a failure to start becomes an event."""
         url, name = command.project, command.result
         project = self.state.projects[url]
-        held = project.results[name]
+        held_result = project.results[name]
         try:
             share = self.state.share_of(project)
-            where = slot.prepare(
+            slot_folder = slot.prepare(
                 self.home,
                 project,
-                held,
+                held_result,
                 self.host,
                 fresh=command.fresh,
                 share=share,
                 preferences=preferences_in_force(self.state, self.rules),
             )
-            program = slot.main_program(self.home, project, held)
-            workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
+            program = slot.main_program(self.home, project, held_result)
+            workunit, version = (
+                project.workunits[held_result.offer.wu_name],
+                project.version_of(held_result),
+            )
             arguments = f"{workunit.command_line} {version.cmdline}".strip()
-            confined = slot.confined_program(self.home, project, held, where)
+            confined = slot.confined_program(self.home, project, held_result, slot_folder)
             pid, pid_started = self.runner.start((url, name), confined, program, arguments)
         except slot.MissingInputError as error:
-            self.happened.put(events.FileLost(self.now(), project=url, name=error.name))
-            self.happened.put(events.ProcessInterrupted(self.now(), project=url, result=name))
+            self.event_queue.put(events.FileLost(self.now(), project=url, name=error.name))
+            self.event_queue.put(events.ProcessInterrupted(self.now(), project=url, result=name))
         except (slot.SlotError, OSError, ValueError) as error:
-            self.happened.put(
+            self.event_queue.put(
                 events.ProcessNotStarted(self.now(), project=url, result=name, reason=str(error))
             )
         else:
-            self.happened.put(
+            self.event_queue.put(
                 events.ProcessStarted(
                     self.now(), project=url, result=name, pid=pid, pid_started=pid_started
                 )
@@ -373,7 +383,7 @@ class Agent:
 
 
 def clean(home: Home, command: Command) -> None:
-    """Delete what a command names: a file, a slot, all of a project."""
+    """Delete the target of a command: a file, a slot or the folder of a project."""
     match command:
         case events.Discard(project, name):
             for path in (home.file(project, name), home.part(project, name)):
@@ -386,19 +396,19 @@ def clean(home: Home, command: Command) -> None:
             pass
 
 
-def fulfil_wishes(home: Home) -> None:
-    """Fulfil what the volunteer left while no client runs; the caller holds the lock."""
+def apply_user_requests(home: Home) -> None:
+    """Apply the volunteer's requests while no client runs; the caller holds the lock."""
     state = load_state(home.path)
     kill_strays(home.slots)
     commands: list[Command] = []
-    wishes = mailbox.waiting(home.path)
-    for _, wish in wishes:
-        state, more = advance(state, wish.event(time.time()), Rules())
+    requests = mailbox.waiting(home.path)
+    for _, request in requests:
+        state, more = advance(state, request.event(time.time()), Rules())
         commands += more
     Journal(home.path).save(state)
     for command in commands:
         clean(home, command)
-    for path, _ in wishes:
+    for path, _ in requests:
         path.unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""The conversation of attaching: who are you, who am I, where is your scheduler."""
+"""Attaching to a project: its configuration, account key and schedulers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _HINTS = {
 
 
 class NoProjectError(Exception):
-    """Nothing at the address answers as a project does."""
+    """No project was found at the address."""
 
 
 class RefusedError(Exception):
-    """The project does not let us in."""
+    """The project refused the log-in or the registration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
-    """What is known of a project and of us when the conversation is over."""
+class ProjectLogin:
+    """The result of a log-in: the project's address, name and schedulers, and the account key."""
 
     url: str
     key: str
@@ -57,12 +57,12 @@ class Introduction:
     scheduler_urls: tuple[str, ...]
 
 
-def introduce(transport: Transport, url: str, credentials: Credentials) -> Introduction:
-    """Find a project, get a key, find its schedulers. Raises NoProjectError, RefusedError."""
+def look_up_project(transport: Transport, url: str, credentials: Credentials) -> ProjectLogin:
+    """Find a project, log in, find its schedulers. Raises NoProjectError, RefusedError."""
     url = canonical_url(url)
     if not is_web_url(url):
         message = (
-            f"{url} is not the address of a project.\nHint: it begins with https:// or http://."
+            f"{url} is not the address of a project.\nHint: it must begin with https:// or http://."
         )
         raise NoProjectError(message)
     config = _read_config(transport, url)
@@ -71,11 +71,14 @@ def introduce(transport: Transport, url: str, credentials: Credentials) -> Intro
         raise NoProjectError(message)
     schedulers = read_master_page(transport, url)
     key = credentials.key or _log_in(transport, _log_in_base(url, config), credentials)
-    return Introduction(url, key, config.name, schedulers)
+    return ProjectLogin(url, key, config.name, schedulers)
 
 
 def _log_in_base(url: str, config: ProjectConfig) -> str:
-    """Return the address for log-ins: the project may name another, if it is as well protected."""
+    """Return the address for log-ins.
+
+    The project may name another address, but not an unencrypted one for an encrypted project.
+    """
     base = config.web_rpc_url_base
     if not base:
         return url
@@ -89,10 +92,10 @@ def _log_in_base(url: str, config: ProjectConfig) -> str:
 
 
 def _read_config(transport: Transport, url: str) -> ProjectConfig:
-    """Read what the project says of itself; a small server may not say anything."""
+    """Read the project's configuration; return defaults if the server has none."""
     try:
-        answer = transport.get(web_rpc_url(url, "get_project_config.php"))
-        return decode_project_config(answer.content) if answer.is_good else ProjectConfig()
+        response = transport.get(web_rpc_url(url, "get_project_config.php"))
+        return decode_project_config(response.content) if response.is_good else ProjectConfig()
     except UnreachableError as error:
         message = f"{error}.\nHint: check the address {url} and the network."
         raise NoProjectError(message) from error
@@ -101,19 +104,19 @@ def _read_config(transport: Transport, url: str) -> ProjectConfig:
 
 
 def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
-    """Read the scheduler addresses; raises NoProjectError if there are none."""
+    """Return the scheduler addresses; raises NoProjectError if the page has no address."""
     try:
-        answer = transport.get(url)
+        response = transport.get(url)
     except UnreachableError as error:
         message = f"{error}.\nHint: check the address {url} and the network."
         raise NoProjectError(message) from error
-    if not answer.is_good:
-        message = f"{url} answers HTTP {answer.status}.\nHint: check the address of the project."
+    if not response.is_good:
+        message = f"{url} answers HTTP {response.status}.\nHint: check the address of the project."
         raise NoProjectError(message)
-    urls = find_scheduler_urls(answer.content)
+    urls = find_scheduler_urls(response.content)
     encrypted = tuple(scheduler for scheduler in urls if scheduler.lower().startswith("https:"))
     if url.startswith("https:") and encrypted:
-        # The account key is sent there: prefer an encrypted address.
+        # Requests contain the account key: use only the encrypted addresses.
         urls = encrypted
     if not urls:
         message = f"{url} names no scheduler.\nHint: check the address of the project."
@@ -122,7 +125,7 @@ def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
 
 
 def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
-    """Get the account's key, from a new account if the volunteer wants one."""
+    """Return the account's key; creates an account if the credentials have a new name."""
     email = credentials.email.strip().lower()
     values = {
         "email_addr": email,
@@ -135,15 +138,15 @@ def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
         if credentials.invitation:
             values["invite_code"] = credentials.invitation
     try:
-        answer = transport.get(web_rpc_url(base, name, **values), has_credentials=True)
+        response = transport.get(web_rpc_url(base, name, **values), has_credentials=True)
     except UnreachableError as error:
         message = f"{error}.\nHint: check the network and try again."
         raise NoProjectError(message) from error
     try:
-        reply = decode_account(answer.content)
+        reply = decode_account(response.content)
     except BadXmlError as error:
         message = (
-            f"{base}{name} gives no account reply (HTTP {answer.status}).\n"
+            f"{base}{name} did not return an account reply (HTTP {response.status}).\n"
             "Hint: copy your account key from the project's web site and use --key."
         )
         raise NoProjectError(message) from error
@@ -152,6 +155,6 @@ def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
     hint = _HINTS.get(
         reply.error_num, "ask the project, or use --key with a key from its web site."
     )
-    told = reply.error.strip().rstrip(".") or "the project gives no reason"
-    message = f"{base} refuses: {told} ({reply.error_num}).\nHint: {hint}"
+    reason = reply.error.strip().rstrip(".") or "the project gave no reason"
+    message = f"{base} refused: {reason} ({reply.error_num}).\nHint: {hint}"
     raise RefusedError(message)

@@ -1,10 +1,10 @@
-"""The memory that BOINC's library and the client share: a file in the slot.
+"""The memory shared by BOINC's library and the client: a file in the slot.
 
 The file has eight channels of 1024 bytes. The first byte of a channel is nonzero while it has a
 message that was not read; the sender sets it, the receiver clears it. The program writes to the
-file, so the client trusts nothing in it. The client does not map the file: a program that makes it
-shorter would end the client by SIGBUS. Reads and writes of a file see the same pages as mappings
-do. The descriptor stays open, so that a link in place of the file leads nowhere.
+file, so the client does not trust its content. The client does not map the file: a program that
+shortens it would kill the client by SIGBUS. Reads and writes of a file use the same pages as
+mappings. The descriptor stays open, so a link in place of the file has no effect.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ class SharedMemory:
         return self._read(channel)[:1] not in {b"", b"\0"}
 
     def send(self, channel: Channel, message: str) -> bool:
-        """Write a message; returns False if the former one was not read yet."""
+        """Write a message; return False if the previous one was not read yet."""
         content = message.encode()[: CHANNEL_BYTES - 2] + b"\0"
         if self.is_full(channel):
             return False
-        # The flag is set last: the receiver must not see half of a message.
+        # The flag is set last, so that the receiver never reads a partial message.
         return self._write(channel, 1, content) and self._write(channel, 0, b"\1")
 
     def receive(self, channel: Channel) -> str:
-        """Return the message and clear the flag; an empty text without a message."""
+        """Return the message and clear the flag; empty if there is no message."""
         content = self._read(channel)
         if content[:1] in {b"", b"\0"}:
             return ""
@@ -89,7 +89,7 @@ class SharedMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ProgramReport:
     """The latest reports of a program; `fraction_done` is None if it reported none."""
 
     fraction_done: float | None = None
@@ -119,7 +119,7 @@ class Link:
         if message not in self._notices:
             self._notices.append(message)
 
-    def exchange(self, now: float) -> News:
+    def exchange(self, now: float) -> ProgramReport:
         """Send what is due and return what the program reported; `now` is monotonic time."""
         memory = self._memory
         if self._heartbeat_sent and not memory.is_full(Channel.HEARTBEAT):
@@ -136,10 +136,10 @@ class Link:
         trickles = memory.receive(Channel.TRICKLE_UP)
         if status or trickles:
             self.uses_library = True
-        fraction = _found(_FRACTION, status)
-        return News(
+        fraction = _number_in(_FRACTION, status)
+        return ProgramReport(
             fraction_done=None if fraction is None else min(fraction, 1.0),
-            cpu_time=_found(_CPU_TIME, status),
+            cpu_time=_number_in(_CPU_TIME, status),
             has_trickle="<have_new_trickle_up/>" in trickles,
             has_upload="<have_new_upload_file/>" in trickles,
         )
@@ -148,8 +148,8 @@ class Link:
         self._memory.close()
 
 
-def _found(pattern: re.Pattern[str], text: str) -> float | None:
-    """Return a number that is finite and not negative, or None."""
+def _number_in(pattern: re.Pattern[str], text: str) -> float | None:
+    """Return the captured number, or None if it is missing, infinite or negative."""
     match = pattern.search(text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The command line: seven commands, one sentence each when something is wrong."""
+"""The command line: seven commands; errors are one sentence and a hint."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from volunteer import __version__, mailbox
-from volunteer.agent import Agent, Tools, fulfil_wishes
-from volunteer.attach import Credentials, NoProjectError, RefusedError, introduce
+from volunteer.agent import Agent, Tools, apply_user_requests
+from volunteer.attach import Credentials, NoProjectError, RefusedError, look_up_project
 from volunteer.config import DAY, Rules
 from volunteer.display import for_terminal
 from volunteer.guardian import Guardian
 from volunteer.host import platforms, read_host
 from volunteer.journal import DamagedJournalError, load_state
-from volunteer.mailbox import FolderInUseError, Wish
+from volunteer.mailbox import FolderInUseError, UserRequest
 from volunteer.sandbox import Confinement, NoSandboxError, Sandbox
-from volunteer.session import Mode, Trouble, run
+from volunteer.session import Failure, Mode, run
 from volunteer.slot import Home
 from volunteer.status import as_json, as_lines
 from volunteer.transport import HttpTransport
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from types import FrameType
 
 OK, FAILED, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 3, 4, 5, 6
-_CODES = {Trouble.UNREACHABLE: UNREACHABLE, Trouble.REFUSED: REFUSED}
+_CODES = {Failure.UNREACHABLE: UNREACHABLE, Failure.REFUSED: REFUSED}
 _EPILOG = """\
-exit codes: 0 done, 1 something broke here, 2 wrong usage, 3 no answer from the project,
+exit codes: 0 done, 1 local error, 2 wrong usage, 3 no answer from the project,
 4 refused by the project, 5 the folder is in use, 6 not attached
 """
 
 
 class UsageError(Exception):
-    """The volunteer asked for something that makes no sense; the message says what to do."""
+    """The command line is not valid; the message has a hint."""
 
     code = 2
 
 
 class NotAttachedError(UsageError):
-    """There is no such project here."""
+    """The client is not attached to the project, or to any project."""
 
     code = NOT_ATTACHED
 
@@ -60,20 +60,18 @@ class AttachedError(UsageError):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports mistakes in one line with a hint, without the usage."""
+    """A parser that reports errors in one line with a hint, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Write the mistake in one line to standard error, and exit with code 2."""
-        self.exit(
-            2, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows what is possible.\n"
-        )
+        """Write the error in one line to standard error, and exit with code 2."""
+        self.exit(2, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows the usage.\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """Describe all commands and options."""
     common = _Parser(add_help=False)
     folder_help = "folder of this client (default $VOLUNTEER_DIR or ~/.volunteer)"
-    # Without a default of its own, so that it may stand before the command as well as after it.
+    # Without a default, so that the option works before the command as well as after it.
     common.add_argument(
         "--dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=folder_help
     )
@@ -91,18 +89,20 @@ def parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", parents=[common], help="show projects and results")
     status.add_argument("--json", action="store_true", help="for programs")
     status.set_defaults(command=show_status)
-    detach = commands.add_parser("detach", parents=[common], help="leave a project, keep nothing")
+    detach = commands.add_parser(
+        "detach", parents=[common], help="leave a project and delete its files"
+    )
     detach.add_argument("url", metavar="URL")
-    detach.set_defaults(command=leave)
+    detach.set_defaults(command=detach_project)
     update = commands.add_parser("update", parents=[common], help="contact projects now")
     update.add_argument("url", metavar="URL", nargs="?", help="only this project")
-    update.set_defaults(command=ask_now)
-    suspend = commands.add_parser("suspend", parents=[common], help="let programs pause")
+    update.set_defaults(command=request_update)
+    suspend = commands.add_parser("suspend", parents=[common], help="suspend programs")
     suspend.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
-    suspend.set_defaults(command=pause, verb="suspend")
-    resume = commands.add_parser("resume", parents=[common], help="let suspended programs go on")
+    suspend.set_defaults(command=suspend_or_resume, verb="suspend")
+    resume = commands.add_parser("resume", parents=[common], help="resume suspended programs")
     resume.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
-    resume.set_defaults(command=pause, verb="resume")
+    resume.set_defaults(command=suspend_or_resume, verb="resume")
     return top
 
 
@@ -137,14 +137,16 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
     command.add_argument("--create", action="store_true", help="make a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
     command.add_argument(
-        "--invitation", metavar="CODE", help="invitation code, if the project asks for one"
+        "--invitation", metavar="CODE", help="invitation code, if the project requires one"
     )
-    command.set_defaults(command=join)
+    command.set_defaults(command=attach_project)
 
 
 def _describe_run(command: argparse.ArgumentParser) -> None:
     ends = command.add_mutually_exclusive_group()
-    ends.add_argument("--once", action="store_true", help="ask once, finish and report, exit")
+    ends.add_argument(
+        "--once", action="store_true", help="request work once, finish and report it, exit"
+    )
     ends.add_argument("--until-idle", action="store_true", help="exit when there is no more work")
     command.add_argument(
         "--slots", type=_positive_int, metavar="N", help="processors to use (default all)"
@@ -153,10 +155,13 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         "--buffer", type=_seconds, metavar="S", help="seconds of work to store (default 8640)"
     )
     command.add_argument(
-        "--poll", type=_seconds, metavar="S", help="least seconds between contacts (default 5)"
+        "--poll", type=_seconds, metavar="S", help="minimum seconds between contacts (default 5)"
     )
     command.add_argument(
-        "--backoff-scale", type=_seconds, metavar="F", help="factor of all waits (default 1.0)"
+        "--backoff-scale",
+        type=_seconds,
+        metavar="F",
+        help="factor of all waiting times (default 1.0)",
     )
     command.add_argument(
         "--report-immediately",
@@ -167,7 +172,7 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--ignore-preferences",
         action="store_true",
-        help="let the computing preferences that projects send have no effect",
+        help="ignore the computing preferences that projects send",
     )
     command.add_argument(
         "--confine",
@@ -184,7 +189,7 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder that confined programs may read besides those of the system",
     )
-    command.set_defaults(command=work)
+    command.set_defaults(command=run_client)
 
 
 def _positive_int(text: str) -> int:
@@ -204,26 +209,26 @@ def _seconds(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; give its exit code."""
+    """Run one command; return its exit code."""
     options = parser().parse_args(arguments)
     command: Callable[[argparse.Namespace, Home], int] = options.command
     try:
         return command(options, _home(options))
     except UsageError as error:
-        return _complain(error, error.code)
+        return _print_error(error, error.code)
     except NoProjectError as error:
-        return _complain(error, UNREACHABLE)
+        return _print_error(error, UNREACHABLE)
     except RefusedError as error:
-        return _complain(error, REFUSED)
+        return _print_error(error, REFUSED)
     except FolderInUseError as error:
-        return _complain(error, IN_USE)
+        return _print_error(error, IN_USE)
     except (DamagedJournalError, OSError) as error:
-        return _complain(error, FAILED)
+        return _print_error(error, FAILED)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
 
-def _complain(error: Exception, code: int) -> int:
+def _print_error(error: Exception, code: int) -> int:
     print(f"volunteer: {error}", file=sys.stderr)
     return code
 
@@ -237,7 +242,7 @@ def _home(options: argparse.Namespace) -> Home:
 
 
 def _keep_private(folder: Path) -> None:
-    """Close the client's folder to other users: it holds account keys and programs.
+    """Remove other users' access to the client's folder: it contains account keys and programs.
 
     A folder that contains other files of the volunteer is not changed.
     """
@@ -252,39 +257,39 @@ def _default_folder() -> Path:
     return Path.home() / ".volunteer"
 
 
-def _wish(home: Home, wish: Wish) -> bool:
-    """Leave a wish for the running client, or fulfil it here; return whether a client runs."""
-    mailbox.post(home.path, wish)
+def _post_request(home: Home, request: UserRequest) -> bool:
+    """Queue a request for the running client, or apply it here; return whether a client runs."""
+    mailbox.post(home.path, request)
     try:
         with mailbox.locked(home.path):
-            fulfil_wishes(home)
+            apply_user_requests(home)
     except FolderInUseError:
         return True
     return False
 
 
-def join(options: argparse.Namespace, home: Home) -> int:
+def attach_project(options: argparse.Namespace, home: Home) -> int:
     """Carry out `attach`."""
     credentials = _credentials(options)
     if credentials.new_name or credentials.key:
-        # Checked before the project makes an account that is not used.
+        # Checked before the project creates an account that would not be used.
         _refuse_other_account(options, home, canonical_url(options.url), credentials.key)
     transport = HttpTransport(platforms()[0])
     try:
-        found = introduce(transport, options.url, credentials)
+        login = look_up_project(transport, options.url, credentials)
     finally:
         transport.close()
-    _refuse_other_account(options, home, found.url, found.key)
-    wish = Wish(
+    _refuse_other_account(options, home, login.url, login.key)
+    request = UserRequest(
         "attach",
-        found.url,
-        found.key,
-        found.name,
-        found.scheduler_urls,
+        login.url,
+        login.key,
+        login.name,
+        login.scheduler_urls,
         replaces=options.replace,
     )
-    _wish(home, wish)
-    print(f"attached to {found.url}" + (f" ({found.name})" if found.name else ""), flush=True)
+    _post_request(home, request)
+    print(f"attached to {login.url}" + (f" ({login.name})" if login.name else ""), flush=True)
     return OK
 
 
@@ -309,7 +314,7 @@ def _credentials(options: argparse.Namespace) -> Credentials:
     if key:
         return Credentials(key=key)
     if not options.email:
-        message = "The account is missing.\nHint: give --email E, or --key-file FILE."
+        message = "The account is missing.\nHint: use --email E or --key-file FILE."
         raise UsageError(message)
     if options.create and not options.name:
         message = "A new account needs a name.\nHint: add --name NAME."
@@ -323,7 +328,7 @@ def _credentials(options: argparse.Namespace) -> Credentials:
     if not password:
         message = (
             "The password is missing.\n"
-            "Hint: give --password-file FILE (- for standard input) or set VOLUNTEER_PASSWORD."
+            "Hint: use --password-file FILE (- for standard input) or set VOLUNTEER_PASSWORD."
         )
         raise UsageError(message)
     if not options.create:
@@ -343,11 +348,13 @@ def _first_line(name: str) -> str:
             with Path(name).expanduser().open(encoding="utf-8") as file:
                 line = file.readline()
     except (OSError, UnicodeDecodeError) as error:
-        message = f"{name} cannot be read: {error}\nHint: its first line is the secret, in UTF-8."
+        message = (
+            f"{name} cannot be read: {error}\nHint: its first line must be the secret, in UTF-8."
+        )
         raise UsageError(message) from error
     line = line.rstrip("\r\n")
     if not line:
-        message = f"The first line of {name} is empty.\nHint: write the secret there."
+        message = f"The first line of {name} is empty.\nHint: write the secret into it."
         raise UsageError(message)
     return line
 
@@ -370,13 +377,16 @@ def _sandbox(options: argparse.Namespace) -> Sandbox:
         sandbox = Sandbox(Confinement(options.confine), readable)
     except NoSandboxError as error:
         raise UsageError(str(error)) from error
-    if not sandbox.works and sandbox.wish == Confinement.AUTO:
-        print(f"volunteer: programs see all your files: {sandbox.fault}", file=sys.stderr)
+    if not sandbox.works and sandbox.confinement == Confinement.AUTO:
+        print(f"volunteer: programs can read all your files: {sandbox.fault}", file=sys.stderr)
     return sandbox
 
 
 def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
-    """Turn options into rules; a folder of its own is a client of its own on this computer."""
+    """Return the rules that the options set.
+
+    A client in a folder other than the default one is a separate host on this computer.
+    """
     return Rules(
         slots=options.slots or os.cpu_count() or 1,
         has_own_slots=options.slots is not None,
@@ -392,12 +402,12 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
     )
 
 
-def work(options: argparse.Namespace, home: Home) -> int:
+def run_client(options: argparse.Namespace, home: Home) -> int:
     """Carry out `run`."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
     stopping = threading.Event()
     sandbox = _sandbox(options)
-    with mailbox.locked(home.path, patience=1.0):
+    with mailbox.locked(home.path, timeout_seconds=1.0):
         state = load_state(home.path)
         if not state.projects and not mailbox.waiting(home.path):
             message = "Not attached to any project.\nHint: volunteer attach URL --email E"
@@ -405,16 +415,16 @@ def work(options: argparse.Namespace, home: Home) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stopper(stopping))
         agent = Agent(_tools(home, rules_from(options, home.path), sandbox), state)
-        # The end of a program is seen at once, not when the next turn would have come.
+        # Start the next turn as soon as a program ends, not after the pause.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
         guardian = Guardian(home.path)
         try:
             ending = run(agent, mode, stopping)
         finally:
             guardian.close()
-    if ending.trouble is not None:
-        print(f"volunteer: {ending.sentence}", file=sys.stderr, flush=True)
-        return _CODES[ending.trouble]
+    if ending.failure is not None:
+        print(f"volunteer: {ending.message}", file=sys.stderr, flush=True)
+        return _CODES[ending.failure]
     return OK
 
 
@@ -438,46 +448,53 @@ def show_status(options: argparse.Namespace, home: Home) -> int:
     return OK
 
 
-def leave(options: argparse.Namespace, home: Home) -> int:
+def detach_project(options: argparse.Namespace, home: Home) -> int:
     """Carry out `detach`."""
-    url = _attached(home, options.url)
-    _wish(home, Wish("detach", url))
+    url = _attached_url(home, options.url)
+    _post_request(home, UserRequest("detach", url))
     print(f"detached from {url}", flush=True)
     return OK
 
 
-def _chosen(options: argparse.Namespace, home: Home) -> list[str]:
-    """Return the addresses that a command is for: one, or all. Raises NotAttachedError."""
-    urls = [_attached(home, options.url)] if options.url else list(load_state(home.path).projects)
+def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
+    """Return the projects that a command applies to: the given one, or all.
+
+    Raises NotAttachedError.
+    """
+    urls = (
+        [_attached_url(home, options.url)] if options.url else list(load_state(home.path).projects)
+    )
     if not urls:
         message = "Not attached to any project.\nHint: volunteer attach URL --email E"
         raise NotAttachedError(message)
     return urls
 
 
-def pause(options: argparse.Namespace, home: Home) -> int:
+def suspend_or_resume(options: argparse.Namespace, home: Home) -> int:
     """Carry out `suspend` and `resume`."""
-    done = {"suspend": "suspended until `volunteer resume`", "resume": "resumed"}[options.verb]
-    for url in _chosen(options, home):
-        _wish(home, Wish(options.verb, url))
-        print(f"{url} {done}", flush=True)
+    outcome = {"suspend": "suspended until `volunteer resume`", "resume": "resumed"}[options.verb]
+    for url in _selected_urls(options, home):
+        _post_request(home, UserRequest(options.verb, url))
+        print(f"{url} {outcome}", flush=True)
     return OK
 
 
-def ask_now(options: argparse.Namespace, home: Home) -> int:
+def request_update(options: argparse.Namespace, home: Home) -> int:
     """Carry out `update`."""
-    for url in _chosen(options, home):
-        is_running = _wish(home, Wish("update", url))
-        told = "the running client contacts it now" if is_running else "contacted by the next run"
-        print(f"{url}: {told}", flush=True)
+    for url in _selected_urls(options, home):
+        is_running = _post_request(home, UserRequest("update", url))
+        effect = "the running client contacts it now" if is_running else "contacted by the next run"
+        print(f"{url}: {effect}", flush=True)
     return OK
 
 
-def _attached(home: Home, url: str) -> str:
-    """Find an attached project by its address; raises NotAttachedError."""
-    found = canonical_url(url)
+def _attached_url(home: Home, url: str) -> str:
+    """Return the canonical address of an attached project; raises NotAttachedError."""
+    address = canonical_url(url)
     attached = list(load_state(home.path).projects)
-    if found not in attached:
-        message = f"Not attached to {found}.\nHint: attached are {', '.join(attached) or 'none'}."
+    if address not in attached:
+        message = (
+            f"Not attached to {address}.\nHint: attached projects: {', '.join(attached) or 'none'}."
+        )
         raise NotAttachedError(message)
-    return found
+    return address

@@ -1,4 +1,4 @@
-"""From what we hold to a scheduler request [pure]."""
+"""Composes a scheduler request from the state [pure]."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What only the edge knows: this computer, the clock, the disk in use (bytes).
+class RequestContext:
+    """The inputs of a request that are not in the project: the host, the clock, the disk usage.
 
-    `share` is the part of this computer that the project gets. `preferences` are those in force,
-    `master_preferences` those that the account has for all its computers.
+    `disk_used` is in bytes. `share` is the part of this computer that the project gets.
+    `preferences` are those in force, `master_preferences` those that the account has for all its
+    computers.
     """
 
     host: HostFacts
@@ -48,35 +49,37 @@ class Surroundings:
 
 
 def compose_request(
-    project: Project, ask: Ask, around: Surroundings, rules: Rules
+    project: Project, ask: Ask, context: RequestContext, rules: Rules
 ) -> SchedulerRequest:
-    """Write down what the project is told: all that is finished, and all that is held."""
+    """Return the request: it reports all finished results and lists all other results."""
     reported = project.in_phase(Phase.REPORTABLE)
-    names = {held.offer.name for held in reported}
+    names = {held_result.offer.name for held_result in reported}
     versions = tuple(project.app_versions.values())
     indices = {version.key: index for index, version in enumerate(versions)}
     return SchedulerRequest(
         authenticator=project.key,
-        host=around.host,
+        host=context.host,
         hostid=project.hostid,
         rpc_seqno=ask.seqno,
         allow_multiple_clients=rules.allow_multiple_clients,
         work_seconds=ask.work_seconds,
         work_instances=ask.work_instances,
         estimated_delay=ask.estimated_delay,
-        preferences=around.preferences,
-        master_preferences=around.master_preferences,
-        preferences_email_hash=around.preferences_email_hash,
+        preferences=context.preferences,
+        master_preferences=context.master_preferences,
+        preferences_email_hash=context.preferences_email_hash,
         code_sign_key=project.code_sign_key,
         cross_project_id=project.account.cross_project_id,
-        now=around.now,
-        started_at=around.started_at,
-        disk_used=around.disk_used,
+        now=context.now,
+        started_at=context.started_at,
+        disk_used=context.disk_used,
         app_versions=versions,
-        results=tuple(_report(held, project) for held in reported),
-        held=tuple(
-            HeldName(name, indices[project.version_of(held).key], held.offer.plan_class)
-            for name, held in project.results.items()
+        results=tuple(_report(held_result, project) for held_result in reported),
+        other_results=tuple(
+            HeldName(
+                name, indices[project.version_of(held_result).key], held_result.offer.plan_class
+            )
+            for name, held_result in project.results.items()
             if name not in names
         ),
         sticky_files=tuple(
@@ -88,7 +91,7 @@ def compose_request(
             TrickleReport(trickle.result_name, trickle.time, trickle.text)
             for trickle in project.trickles_up
         ),
-        share=around.share,
+        share=context.share,
     )
 
 
@@ -96,22 +99,22 @@ def _is_here(presence: Presence) -> bool:
     return presence in {Presence.PRESENT, Presence.UPLOADED}
 
 
-def _report(held: HeldResult, project: Project) -> ResultReport:
-    verdict = held.verdict or Verdict(ClientState.UPLOADED, 0)
+def _report(held_result: HeldResult, project: Project) -> ResultReport:
+    verdict = held_result.verdict or Verdict(ClientState.UPLOADED, 0)
     return ResultReport(
-        name=held.offer.name,
+        name=held_result.offer.name,
         exit_status=verdict.exit_status,
         state=verdict.client_state,
-        platform=held.offer.platform,
-        version_num=held.offer.version_num,
-        plan_class=held.offer.plan_class,
-        cpu_time=held.cpu_time,
-        elapsed_time=held.elapsed,
-        peak_memory=held.peak_memory,
-        peak_disk=held.peak_disk,
+        platform=held_result.offer.platform,
+        version_num=held_result.offer.version_num,
+        plan_class=held_result.offer.plan_class,
+        cpu_time=held_result.cpu_time,
+        elapsed_time=held_result.elapsed,
+        peak_memory=held_result.peak_memory,
+        peak_disk=held_result.peak_disk,
         message=verdict.message,
-        stderr=held.stderr,
-        outputs=tuple(_output(name, project) for name in held.outputs),
+        stderr=held_result.stderr,
+        outputs=tuple(_output(name, project) for name in held_result.outputs),
     )
 
 

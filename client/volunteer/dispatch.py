@@ -1,4 +1,4 @@
-"""The table of event kinds: each is registered beside what it changes [pure]."""
+"""Dispatches events by type; each module registers its handlers [pure]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Step = tuple[State, list[Command]]
 
 @singledispatch
 def apply(event: Event, state: State, rules: Rules) -> Step:
-    """Write one kind of event into the state."""
+    """Return the state after an event, and the commands to execute."""
     del state, rules
-    message = f"The client does not know the event {event!r}."
+    message = f"Unknown event: {event!r}."
     raise TypeError(message)

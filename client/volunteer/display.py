@@ -1,4 +1,4 @@
-"""What the volunteer sees: lines in a log, or a live table on a terminal."""
+"""Output for the volunteer: lines in a log, or a live table on a terminal."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from volunteer.records import HeldResult, Phase, Project, State
 if TYPE_CHECKING:
     from volunteer.config import Rules
 
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 _ORDER = (Phase.RUNNING, Phase.UPLOADING, Phase.REPORTABLE, Phase.READY, Phase.FETCHING)
 
 
 class Display(Protocol):
-    """How the agent talks to the volunteer."""
+    """The output of the agent."""
 
-    def say(self, text: str, now: float) -> None:
-        """Tell one sentence."""
+    def print_line(self, text: str, now: float) -> None:
+        """Print one line with the local time."""
         ...
 
     def show(self, state: State, now: float) -> None:
-        """Show how things stand."""
+        """Show the current state."""
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         ...
 
 
 def stamp(text: str, now: float) -> str:
-    """Write the line of an event: local time, then the sentence without line breaks."""
+    """Return the line of an event: local time, then the text without line breaks."""
     return f"{time.strftime('%H:%M:%S', time.localtime(now))} {printable(text)}"
 
 
 def printable(text: str) -> str:
-    r"""Return a text in one line, without the control characters that a terminal would obey.
+    r"""Return a text in one line, with control characters replaced by `?`.
 
     >>> printable("done\x1b[2J \n now")
     'done?[2J now'
@@ -60,27 +60,27 @@ class Lines:
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
 
-    def say(self, text: str, now: float) -> None:
+    def print_line(self, text: str, now: float) -> None:
         """Write a line."""
         self._out.write(stamp(text, now) + "\n")
         self._out.flush()
 
     def show(self, state: State, now: float) -> None:
-        """Write nothing: lines tell what changes."""
+        """Do nothing: lines report events, not the state."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
 class LiveTable:
-    """Lines above a table that is drawn anew several times a second."""
+    """Lines above a table that is redrawn four times a second."""
 
     def __init__(self, console: Console, rules: Rules) -> None:
         self._rules = rules
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
-    def say(self, text: str, now: float) -> None:
+    def print_line(self, text: str, now: float) -> None:
         """Write a line above the table."""
         self._live.console.print(Text(stamp(text, now)))
 
@@ -89,30 +89,32 @@ class LiveTable:
         self._live.update(picture(state, now, working_rules(self._rules, state).slots))
 
     def close(self) -> None:
-        """Wipe the table away."""
+        """Remove the table."""
         self._live.stop()
 
 
 def for_terminal(rules: Rules) -> Display:
-    """Choose the table on a terminal, lines elsewhere."""
+    """Return a live table on a terminal, lines elsewhere."""
     console = Console()
     return LiveTable(console, rules) if console.is_terminal else Lines()
 
 
 def picture(state: State, now: float, slots: int) -> Group:
-    """Draw projects and results as they stand."""
+    """Return the tables of all projects and their results."""
     parts: list[Text | Table] = []
     for project in state.projects.values():
         table = Table(box=None, padding=(0, 1), show_header=False)
-        held = sorted(project.results.values(), key=lambda one: _ORDER.index(one.phase))
-        for one in held[:_MOST_ROWS]:
+        results = sorted(
+            project.results.values(), key=lambda held_result: _ORDER.index(held_result.phase)
+        )
+        for held_result in results[:_MAX_ROWS]:
             table.add_row(
-                Text(printable(one.offer.name)),
-                "suspended" if one.is_suspended else one.phase.value,
-                _bar(state, project, one, now),
-                _time(one, now),
+                Text(printable(held_result.offer.name)),
+                "suspended" if held_result.is_suspended else held_result.phase.value,
+                _bar(state, project, held_result, now),
+                _time(held_result, now),
             )
-        more = len(held) - _MOST_ROWS
+        more = len(results) - _MAX_ROWS
         if more > 0:
             table.add_row(f"and {more} more", "", "", "")
         parts += [Text(printable(_headline(state, project, now, slots)), style="bold"), table]
@@ -120,7 +122,7 @@ def picture(state: State, now: float, slots: int) -> Group:
 
 
 def _headline(state: State, project: Project, now: float, slots: int) -> str:
-    """Return the line above a project's results: what is used, or why nothing is."""
+    """Return the line above a project's results: busy slots, credit, and why it waits."""
     name = project.account.project_name or project.url
     taken = processors_taken(state)
     wait = wait_of(state, project, now)
@@ -130,32 +132,37 @@ def _headline(state: State, project: Project, now: float, slots: int) -> str:
         f"{len(project.results)} results",
         f"credit {project.account.user_total_credit:.2f}",
         activity(project, now),
-        # A full client does not ask for work, so only what a project is told matters then.
+        # A client without free slots requests no work, so only reasons without a time are shown.
         wait.sentence(now) if wait and (taken < slots or not wait.until) else "",
     ]
     return " · ".join(word for word in words if word)
 
 
-def fraction_done(state: State, project: Project, held: HeldResult, now: float) -> float:
-    """Return how much of a running result is done: as its program reported, or estimated.
+def fraction_done(state: State, project: Project, held_result: HeldResult, now: float) -> float:
+    """Return the fraction of a running result that is done: as its program reported, or estimated.
 
-    The estimate may be far too low, so the bar nears its end without reaching it.
+    The estimated run time may be far too low, so the estimated fraction stays below 1.
     """
-    progress = state.progress.get((project.url, held.offer.name))
+    progress = state.progress.get((project.url, held_result.offer.name))
     if progress is not None and progress.fraction_done:
         return progress.fraction_done
-    workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
+    workunit, version = (
+        project.workunits[held_result.offer.wu_name],
+        project.version_of(held_result),
+    )
     expected = max(workunit.rsc_fpops_est / max(version.flops, 1.0), 1.0)
-    ran = held.elapsed_at(now)
+    ran = held_result.elapsed_at(now)
     return ran / (ran + expected) if ran > expected / 2 else ran * 2 / 3 / expected
 
 
-def _bar(state: State, project: Project, held: HeldResult, now: float) -> ProgressBar | str:
-    if held.phase != Phase.RUNNING:
+def _bar(state: State, project: Project, held_result: HeldResult, now: float) -> ProgressBar | str:
+    if held_result.phase != Phase.RUNNING:
         return ""
-    return ProgressBar(total=1.0, completed=fraction_done(state, project, held, now), width=24)
+    return ProgressBar(
+        total=1.0, completed=fraction_done(state, project, held_result, now), width=24
+    )
 
 
-def _time(held: HeldResult, now: float) -> str:
-    ran = held.elapsed_at(now)
+def _time(held_result: HeldResult, now: float) -> str:
+    ran = held_result.elapsed_at(now)
     return f"{ran:.0f} s" if ran else ""

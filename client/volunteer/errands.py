@@ -1,4 +1,4 @@
-"""What worker threads do on the network, each errand ending in an event."""
+"""Network work of worker threads; each method returns an event."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """The network and a clock: all that an errand may touch besides its own file."""
+    """The work of the threads, which use only the network, a clock and one file each."""
 
     transport: Transport
     now: Callable[[], float]
 
     def read_master_page(self, project: str) -> Event:
-        """Look for the scheduler addresses."""
+        """Read the scheduler addresses."""
         try:
-            found = read_master_page(self.transport, project)
+            scheduler_urls = read_master_page(self.transport, project)
         except NoProjectError as error:
             reason = str(error).partition("\n")[0]
             return events.MasterPageRead(self.now(), chance(), project=project, reason=reason)
-        return events.MasterPageRead(self.now(), project=project, scheduler_urls=found)
+        return events.MasterPageRead(self.now(), project=project, scheduler_urls=scheduler_urls)
 
     def ask(self, command: events.Ask, body: bytes, host: HostFacts) -> Event:
-        """Ask the first scheduler that gives a proper reply."""
+        """Send a request to each scheduler until one returns a valid reply."""
         reason = ""
         for url in command.urls:
             try:
-                answer = self.transport.post(url, Body(body), has_credentials=True)
-                if not answer.is_good:
-                    reason = f"{url}: HTTP {answer.status}"
+                response = self.transport.post(url, Body(body), has_credentials=True)
+                if not response.is_good:
+                    reason = f"{url}: HTTP {response.status}"
                     continue
-                reply = decode_reply(answer.content, host.platform, host.fpops)
+                reply = decode_reply(response.content, host.platform, host.fpops)
             except (UnreachableError, BadXmlError) as error:
                 reason = f"{url}: {error}"
                 continue
@@ -52,23 +52,23 @@ class Errands:
         return events.RequestFailed(self.now(), chance(), project=command.project, reason=reason)
 
     def replicate(self, command: events.Replicate, bodies: Sequence[bytes]) -> Event:
-        """Send copies of trickles; the answers do not matter."""
+        """Send copies of trickles; the content of the replies is ignored."""
         reason = ""
         for body in bodies:
             try:
-                answer = self.transport.post(command.url, Body(body), has_credentials=True)
-                reason = reason or ("" if answer.is_good else f"HTTP {answer.status}")
+                response = self.transport.post(command.url, Body(body), has_credentials=True)
+                reason = reason or ("" if response.is_good else f"HTTP {response.status}")
             except UnreachableError as error:
                 reason = reason or str(error)
         return events.TricklesReplicated(
             self.now(), project=command.project, url=command.url, reason=reason
         )
 
-    def fetch(self, project: str, wanted: files.Wanted) -> Event:
+    def fetch(self, project: str, download: files.FileDownload) -> Event:
         """Download a file."""
-        name = wanted.info.name
+        name = download.info.name
         try:
-            sha256 = files.fetch(self.transport, wanted)
+            sha256 = files.fetch(self.transport, download)
         except files.DownloadError as error:
             return events.DownloadFailed(
                 self.now(),
@@ -81,11 +81,11 @@ class Errands:
             )
         return events.DownloadFinished(self.now(), project=project, name=name, signed_sha256=sha256)
 
-    def upload(self, project: str, output: uploads.Finished) -> Event:
+    def upload(self, project: str, upload: uploads.FileUpload) -> Event:
         """Upload an output."""
-        name = output.info.name
+        name = upload.info.name
         try:
-            uploads.send(self.transport, output)
+            uploads.send(self.transport, upload)
         except uploads.UploadError as error:
             return events.UploadFailed(
                 self.now(),
@@ -99,12 +99,12 @@ class Errands:
 
 
 def chance() -> float:
-    """Draw the number that spreads waiting clients over time."""
-    return random.random()  # noqa: S311 - it guards nothing
+    """Return a random number from 0 to 1, which spreads the retries of clients over time."""
+    return random.random()  # noqa: S311 - not used for security
 
 
 def failure(command: Command, reason: str, now: float) -> Event:
-    """Turn an unexpected error of a worker into the failure of its command."""
+    """Return the failure event of a command whose worker raised an unexpected error."""
     drawn = chance()
     match command:
         case events.Fetch(project, name):

@@ -1,7 +1,7 @@
-"""What happens to the client and what it decides: frozen dataclasses [pure].
+"""Events and commands of the client, as frozen dataclasses [pure].
 
 Times are unix seconds; `chance` is a random number from 0 to 1, drawn by the agent, because the
-state machine draws none. `project` is always the canonical address of the project.
+state machine is deterministic. `project` is always the canonical address of the project.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ResultEvent(ProjectEvent):
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Time has passed: decide what comes next.
+    """Time has passed: the state machine decides the next commands.
 
     `weekday` (0 is Sunday) and `hour` are local time.
     """
@@ -57,7 +57,7 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached(ProjectEvent):
-    """The volunteer attached a project; `replaces` an account that it is attached with."""
+    """The volunteer attached a project; `replaces` allows it to replace another account."""
 
     key: str
     name: str = ""
@@ -66,38 +66,38 @@ class Attached(ProjectEvent):
 
 
 class Detached(ProjectEvent):
-    """The volunteer detached a project: nothing of it is kept."""
+    """The volunteer detached a project: all its data is deleted."""
 
     __slots__ = ()
 
 
 class UpdateWanted(ProjectEvent):
-    """The volunteer wants the project contacted now."""
+    """The volunteer requested a contact with the project now."""
 
     __slots__ = ()
 
 
 class SuspendWanted(ProjectEvent):
-    """The volunteer wants the programs of a project to pause."""
+    """The volunteer suspended a project."""
 
     __slots__ = ()
 
 
 class ResumeWanted(ProjectEvent):
-    """The volunteer wants the programs of a project to go on."""
+    """The volunteer resumed a project."""
 
     __slots__ = ()
 
 
 class RunBegan(ProjectEvent):
-    """The client starts and shall contact the project as soon as the project allows it."""
+    """The client starts and must contact the project as soon as the project allows it."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterPageRead(ProjectEvent):
-    """The master page was read; no address means that it was not found or names none."""
+    """The master page was read; without addresses, the page is missing or has none."""
 
     scheduler_urls: tuple[str, ...] = ()
     reason: str = ""
@@ -105,14 +105,14 @@ class MasterPageRead(ProjectEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyReceived(ProjectEvent):
-    """A scheduler answered."""
+    """A scheduler sent a reply."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFailed(ProjectEvent):
-    """No scheduler answered, or with something that is no reply."""
+    """No scheduler sent a valid reply."""
 
     reason: str
 
@@ -129,7 +129,7 @@ class DownloadFinished(FileEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFailed(FileEvent):
-    """A file did not come; permanent if asking again is useless."""
+    """A download failed; `permanent` if a retry cannot succeed."""
 
     code: str
     reason: str
@@ -172,9 +172,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExited(ResultEvent):
-    """The program of a result ended by itself or by our signal.
+    """The program of a result ended by itself or by a signal of the client.
 
-    `is_unfinished` is whether it uses BOINC's library and did not call its function for the end.
+    `is_unfinished` is true if it uses BOINC's library and did not call `boinc_finish`.
     """
 
     code: int = 0
@@ -196,14 +196,14 @@ class ProcessInterrupted(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotMeasured(ResultEvent):
-    """The slot of a running result holds so many bytes."""
+    """The slot of a running result contains `nbytes` bytes."""
 
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReported(ResultEvent):
-    """A running program reported how far it is; None for what it did not report."""
+    """A running program reported its progress; None for values that it did not report."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -226,21 +226,21 @@ class UploadRequested(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TricklesReplicated(ProjectEvent):
-    """Copies of trickles were sent to a further address; `reason` is why one did not arrive."""
+    """Copies of trickles were sent to a further address; `reason` is set if one was lost."""
 
     url: str
     reason: str = ""
 
 
 class UploadFinished(FileEvent):
-    """An output file is at the project, whole."""
+    """An output file was uploaded completely."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadFailed(FileEvent):
-    """An output file did not go up; permanent if the project refused it for good."""
+    """An upload failed; `permanent` if the project refused the file permanently."""
 
     reason: str
     permanent: bool
@@ -248,12 +248,12 @@ class UploadFailed(FileEvent):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something the agent shall do."""
+    """An action that the agent executes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Say(Command):
-    """Tell the volunteer one sentence."""
+class Print(Command):
+    """Print a line for the volunteer."""
 
     text: str
 
@@ -267,7 +267,7 @@ class ReadMasterPage(Command):
 
 @dataclass(frozen=True, slots=True)
 class Ask(Command):
-    """Send a scheduler request to the first of these addresses that answers."""
+    """Send a scheduler request to these addresses in order, until one replies."""
 
     project: str
     urls: tuple[str, ...]
@@ -279,7 +279,7 @@ class Ask(Command):
 
 @dataclass(frozen=True, slots=True)
 class Replicate(Command):
-    """Send copies of trickles to a further address of the project, once each."""
+    """Send copies of trickles to a further address of the project, without retries."""
 
     project: str
     url: str
@@ -308,7 +308,7 @@ class Run(Command):
 
 @dataclass(frozen=True, slots=True)
 class Kill(Command):
-    """Stop the program of a result, whose work is not wanted any more."""
+    """Stop the program of a result that is no longer needed."""
 
     project: str
     result: str
@@ -316,7 +316,7 @@ class Kill(Command):
 
 @dataclass(frozen=True, slots=True)
 class Suspend(Command):
-    """Let the program of a result pause."""
+    """Suspend the program of a result."""
 
     project: str
     result: str
@@ -324,7 +324,7 @@ class Suspend(Command):
 
 @dataclass(frozen=True, slots=True)
 class Resume(Command):
-    """Let a suspended program go on."""
+    """Resume a suspended program."""
 
     project: str
     result: str
@@ -332,7 +332,7 @@ class Resume(Command):
 
 @dataclass(frozen=True, slots=True)
 class Deliver(Command):
-    """Give a message of the project to the running program of a result."""
+    """Deliver a message of the project to the running program of a result."""
 
     project: str
     result: str
@@ -353,7 +353,7 @@ class NotifyUpload(Command):
 
 @dataclass(frozen=True, slots=True)
 class Upload(Command):
-    """Upload an output file; `resume` asks first what the project already has."""
+    """Upload an output file; `resume` first queries the size that the project already has."""
 
     project: str
     name: str
@@ -370,7 +370,7 @@ class Discard(Command):
 
 @dataclass(frozen=True, slots=True)
 class ClearSlot(Command):
-    """Empty a slot that nobody needs any more."""
+    """Delete the folder of a slot that is no longer needed."""
 
     slot: int
 

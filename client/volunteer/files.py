@@ -1,4 +1,4 @@
-"""Downloads: resumed where they broke off, checked before anybody may use them."""
+"""Downloads: resumed after an interruption, verified before use."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PERMANENT = "-224 (permanent HTTP error)"
 
 
 class DownloadError(Exception):
-    """A file did not come, or is not what was promised; `code` is BOINC's number and words."""
+    """A download failed, or the file is not as declared; `code` is BOINC's number and text."""
 
     def __init__(self, code: str, reason: str, *, permanent: bool) -> None:
         super().__init__(reason)
@@ -53,52 +53,52 @@ class DownloadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A file to fetch; `code_sign_key` None if it needs no signature."""
+class FileDownload:
+    """A file to download; `code_sign_key` is None if it needs no signature."""
 
     info: FileInfo
     path: Path
     code_sign_key: str | None
 
 
-def fetch(transport: Transport, wanted: Wanted) -> str:
-    """Fetch a file from the first address that gives it, check it, put it in place.
+def fetch(transport: Transport, download: FileDownload) -> str:
+    """Download a file from the first address that has it, verify it, move it into place.
 
     Returns the SHA-256 of a signed file, empty for others. Raises DownloadError, permanent if every
-    address refuses permanently or the content is wrong.
+    address fails permanently or the content is wrong.
     """
-    info = wanted.info
-    if wanted.code_sign_key is not None and not info.signature:
+    info = download.info
+    if download.code_sign_key is not None and not info.signature:
         raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
-    wanted.path.parent.mkdir(parents=True, exist_ok=True)
-    if wanted.code_sign_key is not None and (fault := _verified_here(wanted)):
+    download.path.parent.mkdir(parents=True, exist_ok=True)
+    if download.code_sign_key is not None and (fault := _verified_here(download)):
         return fault
-    part = wanted.path.with_name(wanted.path.name + ".part")
+    part = download.path.with_name(download.path.name + ".part")
     zipped = bool(info.gzipped_urls and not info.urls)
     size = 0 if zipped else info.nbytes
     limit = _byte_limit(info, part)
     _fetch_from_any(transport, info.gzipped_urls if zipped else info.urls, part, size, limit)
     if zipped:
-        part = _unzip(part, wanted.path, info.nbytes or limit)
+        part = _unzip(part, download.path, info.nbytes or limit)
     try:
-        sha256 = check(part, info, wanted.code_sign_key)
+        sha256 = check(part, info, download.code_sign_key)
     except DownloadError:
         part.unlink(missing_ok=True)
         raise
     # An input is never started, even if its description marks it as executable.
-    is_program = info.executable and wanted.code_sign_key is not None
+    is_program = info.executable and download.code_sign_key is not None
     safe_files.set_mode(part, 0o755 if is_program else 0o644)
-    part.replace(wanted.path)
+    part.replace(download.path)
     return sha256
 
 
-def _verified_here(wanted: Wanted) -> str:
-    """Return the SHA-256 of a signed file that is already here; empty if it must be fetched."""
+def _verified_here(download: FileDownload) -> str:
+    """Return the SHA-256 of a signed file that is already here; empty if it must be downloaded."""
     try:
-        sha256 = check(wanted.path, wanted.info, wanted.code_sign_key)
+        sha256 = check(download.path, download.info, download.code_sign_key)
     except (DownloadError, OSError):
         return ""
-    safe_files.set_mode(wanted.path, 0o755 if wanted.info.executable else 0o644)
+    safe_files.set_mode(download.path, 0o755 if download.info.executable else 0o644)
     return sha256
 
 
@@ -121,12 +121,12 @@ def _byte_limit(info: FileInfo, part: Path) -> int:
 def _fetch_from_any(
     transport: Transport, urls: tuple[str, ...], part: Path, nbytes: int, limit: int
 ) -> None:
-    failure = DownloadError(PERMANENT, "the project gave no address", permanent=True)
+    failure = DownloadError(PERMANENT, "the project sent no address", permanent=True)
     for url in urls:
         try:
             _fetch_one(transport, url, part, nbytes, limit)
         except DownloadError as error:
-            # One address that may heal keeps the whole file from being given up.
+            # If the failure of one address is transient, the file must be retried.
             if failure.permanent:
                 failure = error
         else:
@@ -141,7 +141,7 @@ def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int, limit: i
     if nbytes and offset == nbytes:
         return
     if not nbytes or offset > nbytes:
-        # Without a promised size nobody can tell whether the rest belongs to the same file.
+        # Without a declared size, the rest may belong to another version of the file.
         offset = 0
     try:
         with transport.stream(url, offset) as stream:
@@ -153,7 +153,7 @@ def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int, limit: i
     if nbytes and part.stat().st_size < nbytes:
         size = part.stat().st_size
         _cut(part)
-        reason = f"only {size} of {nbytes} bytes came"
+        reason = f"received only {size} of {nbytes} bytes"
         raise DownloadError(TRANSIENT, reason, permanent=False)
 
 
@@ -162,7 +162,9 @@ def _refuse(status: int, part: Path) -> None:
         return
     if status == RANGE_REFUSED:
         part.unlink(missing_ok=True)
-        raise DownloadError(TRANSIENT, "the server has less than we have", permanent=False)
+        raise DownloadError(
+            TRANSIENT, "the server's file is shorter than the part received before", permanent=False
+        )
     if status >= SERVER_ERROR:
         raise DownloadError(TRANSIENT, f"HTTP {status}", permanent=False)
     raise DownloadError(PERMANENT, f"permanent HTTP error {status}", permanent=True)
@@ -174,7 +176,7 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
     If the server does not support Range, the transfer and the file start from the beginning.
     """
     if stream.start not in {0, offset}:
-        raise DownloadError(TRANSIENT, "the server sent another part", permanent=False)
+        raise DownloadError(TRANSIENT, "the server sent a different range", permanent=False)
     try:
         # A program may have left a link here since the request was sent.
         opened = safe_files.open_to_change(part.parent, part.name)
@@ -194,7 +196,7 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
 
 
 def _cut(part: Path) -> None:
-    """Cut the doubtful end of a broken transfer."""
+    """Remove the doubtful end of an interrupted transfer."""
     if part.exists():
         with (
             contextlib.suppress(safe_files.UnsafeFileError),
@@ -204,7 +206,7 @@ def _cut(part: Path) -> None:
 
 
 def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
-    """Unpack; hash and size promised are those of the unpacked file."""
+    """Unpack; the declared hash and size are those of the unpacked file."""
     unzipped = path.with_name(path.name + ".unzipped")
     unzipped.unlink(missing_ok=True)
     try:
@@ -228,10 +230,10 @@ def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
 
 
 def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
-    """Compare a file with what was promised of it; raises DownloadError, always permanent.
+    """Compare a file with its description; raises DownloadError, always permanent.
 
-    A file of an app version is trusted by its signature alone, as in BOINC: a project whose
-    server was broken into cannot make volunteers run a program that its owner did not sign.
+    A file of an app version is trusted by its signature alone, as in BOINC: a compromised server
+    cannot make volunteers run a program that the project's owner did not sign.
     Returns the SHA-256 of a signed file, empty for others. Also raises OSError, and its subclass
     UnsafeFileError for anything but a plain file.
     """

@@ -1,9 +1,9 @@
 """Ends the programs of a client that was killed.
 
-The guardian is a process in a session of its own. It reads a pipe whose other end only the client
-has: the end of the input means that the client does not exist any more. A client that stops in
-order ends the guardian first. Programs with BOINC's library notice a missing client themselves
-within ten seconds; other programs do not.
+The guardian is a process in its own session. It reads a pipe whose other end only the client has:
+the end of the input means that the client no longer exists. A client that stops normally ends the
+guardian first. Programs with BOINC's library notice a missing client themselves within ten
+seconds; other programs do not.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Guardian:
 
 
 def main() -> None:
-    """Wait for the end of the client, then kill what runs in its slots."""
+    """Wait for the end of the client, then kill the programs in its slots."""
     sys.stdin.buffer.read()
     end_programs(Path(sys.argv[2]))
 
 
 def end_programs(home: Path) -> None:
-    """Kill all programs in the slots; leave them to a client that has taken over the folder."""
+    """Kill all programs in the slots, unless a new client has locked the folder."""
     for _ in range(_ROUNDS):
         try:
-            # The pipe of a client that dies may be closed before its lock.
-            with locked(home, patience=_LOCK_SECONDS):
+            # When a client dies, its pipe may be closed before its lock is released.
+            with locked(home, timeout_seconds=_LOCK_SECONDS):
                 count = kill_strays(home / "slots")
         except FolderInUseError:
             return

@@ -1,4 +1,4 @@
-"""What this computer is: processor, memory, disk, system, and its speed."""
+"""Facts about this computer: processor, memory, disk, system and speed."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ _PLATFORMS = {
 
 
 def platforms() -> tuple[str, ...]:
-    """Name the platforms whose programs run here, the best first, in BOINC's words."""
+    """Return BOINC's names of the platforms whose programs run here, the best first."""
     machine = platform.machine().lower()
-    found = _PLATFORMS.get(machine, (f"{machine}-unknown-{platform.system().lower()}",))
+    names = _PLATFORMS.get(machine, (f"{machine}-unknown-{platform.system().lower()}",))
     if machine == "x86_64" and platform.system() == "Darwin":
         return ("x86_64-apple-darwin",)
     # 32-bit programs need a loader that few 64-bit systems still have.
     return tuple(
-        name for name in found if name != "i686-pc-linux-gnu" or Path("/lib/ld-linux.so.2").exists()
+        name for name in names if name != "i686-pc-linux-gnu" or Path("/lib/ld-linux.so.2").exists()
     )
 
 
 def read_host(folder: Path, slots: int, now: float) -> HostFacts:
-    """Gather the facts; the speed is measured once in five days and kept in `host.json`."""
+    """Return the facts; the speed is measured every five days and stored in `host.json`."""
     names = platforms()
     cpu = _cpuinfo()
     total, _, free = shutil.disk_usage(folder)
@@ -78,14 +78,14 @@ def read_host(folder: Path, slots: int, now: float) -> HostFacts:
 
 
 def with_disk(host: HostFacts, folder: Path) -> HostFacts:
-    """Look again at the one fact that changes from hour to hour."""
+    """Return the facts with the current free disk space."""
     return replace(host, disk_free=float(shutil.disk_usage(folder).free))
 
 
 def on_batteries(supplies: Path = Path("/sys/class/power_supply")) -> bool:
-    """Return whether this computer has a power line and gets nothing from it (Linux only).
+    """Return whether this computer has mains supplies and all are offline (Linux only).
 
-    A computer that tells nothing of its power, as most servers, does not run on batteries.
+    False for a computer that does not report its power supplies, such as most servers.
     """
     lines = []
     with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ def on_batteries(supplies: Path = Path("/sys/class/power_supply")) -> bool:
 
 
 def folder_size(folder: Path) -> int:
-    """Add up the bytes of all files below a folder; what vanishes meanwhile counts nothing."""
+    """Return the bytes of all files below a folder; files deleted meanwhile are ignored."""
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -155,18 +155,18 @@ def _os_name() -> str:
 
 
 def _container_engine() -> str:
-    """Give the version of podman or docker, if there is one that can run containers; else ""."""
+    """Return the version of podman or docker if it can run containers; else an empty string."""
     for command in (
         ("podman", "version", "--format", "{{.Client.Version}}"),
-        # Of the server, for without one there is nothing that runs.
+        # The version of the server, because the client alone cannot run containers.
         ("docker", "version", "--format", "{{.Server.Version}}"),
     ):
-        where = shutil.which(command[0])
-        if where is None:
+        path = shutil.which(command[0])
+        if path is None:
             continue
         try:
-            done = subprocess.run(  # noqa: S603 - what the volunteer installed
-                [where, *command[1:]],
+            completed = subprocess.run(  # noqa: S603 - a program that the volunteer installed
+                [path, *command[1:]],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -175,8 +175,8 @@ def _container_engine() -> str:
             )
         except (OSError, subprocess.TimeoutExpired):
             continue
-        version = done.stdout.strip()
-        if done.returncode == 0 and version[:1].isdigit():
+        version = completed.stdout.strip()
+        if completed.returncode == 0 and version[:1].isdigit():
             return version.split()[0]
     return ""
 
@@ -189,11 +189,11 @@ def _address() -> str:
 
 
 def _speed(path: Path, now: float) -> dict[str, float]:
-    """Give operations per second of one processor, from the file if it is fresh."""
+    """Return operations per second of one processor, from the file if it is recent."""
     try:
-        known = json.loads(path.read_text())
-        if 0 <= now - known["measured_at"] < _BENCHMARK_VALID_SECONDS:
-            return {name: float(known[name]) for name in ("fpops", "iops", "measured_at")}
+        stored = json.loads(path.read_text())
+        if 0 <= now - stored["measured_at"] < _BENCHMARK_VALID_SECONDS:
+            return {name: float(stored[name]) for name in ("fpops", "iops", "measured_at")}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     speed = {"fpops": _measure_fpops(), "iops": _measure_iops(), "measured_at": now}
@@ -202,20 +202,20 @@ def _speed(path: Path, now: float) -> dict[str, float]:
 
 
 def _measure_fpops() -> float:
-    """Measure floating-point operations per second in a loop that the interpreter runs in C."""
-    here = tuple(float(number) for number in range(4096))
-    there = here[::-1]
+    """Measure floating-point operations per second with `math.dist`, which loops in C."""
+    point = tuple(float(number) for number in range(4096))
+    reversed_point = point[::-1]
     rounds, begin = 0, time.process_time()
-    while (spent := time.process_time() - begin) < _BENCHMARK_SECONDS:
-        math.dist(here, there)
+    while (elapsed := time.process_time() - begin) < _BENCHMARK_SECONDS:
+        math.dist(point, reversed_point)
         rounds += 1
-    return rounds * len(here) * _OPERATIONS_PER_COORDINATE / spent
+    return rounds * len(point) * _OPERATIONS_PER_COORDINATE / elapsed
 
 
 def _measure_iops() -> float:
     numbers = range(4096)
     rounds, begin = 0, time.process_time()
-    while (spent := time.process_time() - begin) < _BENCHMARK_SECONDS:
+    while (elapsed := time.process_time() - begin) < _BENCHMARK_SECONDS:
         sum(numbers)
         rounds += 1
-    return rounds * len(numbers) * 4 / spent
+    return rounds * len(numbers) * 4 / elapsed

@@ -1,4 +1,4 @@
-"""What a scheduler reply changes in what we hold of its project [pure]."""
+"""Merges a scheduler reply into the state of its project [pure]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from volunteer.events import ClearSlot, Command, Discard, Kill, Say
+from volunteer.events import ClearSlot, Command, Discard, Kill, Print
 from volunteer.names import NameSet, file_fault, name_fault, shared_name
 from volunteer.preferences import take_preferences
 from volunteer.records import (
@@ -37,29 +37,29 @@ def take_reply(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, Project, list[Command]]:
     """Merge a reply into a project; the order of its elements does not matter."""
-    said: list[Command] = [Say(f"{_name(project, reply)}: {m.text}") for m in reply.messages]
+    commands: list[Command] = [Print(f"{_name(project, reply)}: {m.text}") for m in reply.messages]
     if reply.messages:
         project = replace(project, last_message=reply.messages[-1].text)
     if reply.hostid:
         state, project = _take_hostid(state, project, reply.hostid, now)
     project = _take_account(project, reply)
     state, more = take_preferences(state, project, reply, now)
-    said += more
+    commands += more
     for step in (_take_key, _take_master_url, _take_acks, _take_aborts, _take_deletions):
         project, more = step(project, reply, now)
-        said += more
+        commands += more
     tasks_before = len(project.in_phase(*_NOT_STARTED))
     project, refusals = _take_science(project, reply)
     project, taken = _take_results(project, reply, refusals, now)
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
     project, more = take_trickle_urls(project, reply, now)
-    said += more
+    commands += more
     # Messages may be for results of the same reply.
     project, more = take_trickles(project, reply, now)
-    said += more
+    commands += more
     if new_tasks:
-        said.append(Say(f"got {new_tasks} result{'s' if new_tasks != 1 else ''}"))
-    return state, project, said + taken
+        commands.append(Print(f"got {new_tasks} result{'s' if new_tasks != 1 else ''}"))
+    return state, project, commands + taken
 
 
 def _name(project: Project, reply: Reply) -> str:
@@ -67,7 +67,7 @@ def _name(project: Project, reply: Reply) -> str:
 
 
 def _take_hostid(state: State, project: Project, hostid: int, now: float) -> tuple[State, Project]:
-    """Take the number of this computer; numbering of requests begins anew (PROTOCOL 2.4)."""
+    """Store the host id; the numbering of requests restarts (PROTOCOL 2.4)."""
     if project.hostid not in {0, hostid}:
         seed = f"{state.host_cpid}{hostid}{now}".encode()
         state = replace(state, host_cpid=hashlib.md5(seed, usedforsecurity=False).hexdigest())
@@ -91,7 +91,7 @@ def _take_account(project: Project, reply: Reply) -> Project:
 
 
 def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Trust the first code-sign key; another one only if the one we have signed it."""
+    """Trust the first code-sign key, and a new key only if the present one signed it."""
     del now
     new = reply.code_sign_key
     if not new or new == project.code_sign_key:
@@ -105,7 +105,7 @@ def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list
         f"{_name(project, reply)}: {fault}; keeping the old code-sign key. If the project confirms "
         "the change, detach and attach again."
     )
-    return project, [Say(text)]
+    return project, [Print(text)]
 
 
 def _rotation_fault(project: Project, new: str, signature: str) -> str:
@@ -133,33 +133,33 @@ def _take_master_url(project: Project, reply: Reply, now: float) -> tuple[Projec
     if reply.master_url in {"", project.url}:
         return project, []
     text = (
-        f"{_name(project, reply)} says that its address is {reply.master_url}; "
-        "detach and attach with that one when convenient."
+        f"{_name(project, reply)} reports that its address is {reply.master_url}; "
+        "detach and attach again with that address when convenient."
     )
-    return project, [Say(text)] if project.last_message != text else []
+    return project, [Print(text)] if project.last_message != text else []
 
 
 def _take_acks(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Drop what the project has taken, and the files that nobody needs any more."""
+    """Delete acknowledged results, and files that are no longer needed."""
     del now
-    said: list[Command] = []
+    commands: list[Command] = []
     for name in reply.acks:
-        held = project.results.get(name)
-        if held is None or held.phase != Phase.REPORTABLE:
+        held_result = project.results.get(name)
+        if held_result is None or held_result.phase != Phase.REPORTABLE:
             continue
         results = {key: value for key, value in project.results.items() if key != name}
         project = replace(project, results=results)
-        said.append(Say(f"{name} reported"))
-        if held.slot >= 0:
-            said.append(ClearSlot(held.slot))
+        commands.append(Print(f"{name} reported"))
+        if held_result.slot >= 0:
+            commands.append(ClearSlot(held_result.slot))
     project, discarded = drop_unneeded(project)
-    return project, said + discarded
+    return project, commands + discarded
 
 
 def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
-    """Forget workunits, superseded app versions and files that nothing refers to."""
+    """Delete workunits, superseded app versions and files without references."""
     wanted = {held_result.offer.wu_name for held_result in project.results.values()}
-    workunits = {name: found for name, found in project.workunits.items() if name in wanted}
+    workunits = {name: workunit for name, workunit in project.workunits.items() if name in wanted}
     project = replace(project, workunits=workunits)
     # A refused result may have neither a workunit nor an app version here.
     used = {
@@ -174,13 +174,15 @@ def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     }
     project = replace(project, app_versions=versions)
     needed = set(_names_needed(project))
-    gone = [
+    unneeded = [
         name
         for name, held_file in project.files.items()
         if name not in needed and not held_file.info.sticky
     ]
-    files = {name: held_file for name, held_file in project.files.items() if name not in set(gone)}
-    return replace(project, files=files), [Discard(project.url, name) for name in gone]
+    files = {
+        name: held_file for name, held_file in project.files.items() if name not in set(unneeded)
+    }
+    return replace(project, files=files), [Discard(project.url, name) for name in unneeded]
 
 
 def _superseded(version: AppVersion, project: Project) -> bool:
@@ -197,40 +199,46 @@ def _names_needed(project: Project) -> Iterator[str]:
         yield from (ref.file_name for ref in version.file_refs)
     for workunit in project.workunits.values():
         yield from (ref.file_name for ref in workunit.file_refs)
-    for held in project.results.values():
-        yield from (ref.file_name for ref in held.offer.file_refs)
+    for held_result in project.results.values():
+        yield from (ref.file_name for ref in held_result.offer.file_refs)
 
 
 def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Stop what the project no longer wants (PROTOCOL 6.3)."""
-    said: list[Command] = []
+    """Abort the results that the project no longer needs (PROTOCOL 6.3)."""
+    commands: list[Command] = []
     for name in reply.aborts + reply.aborts_if_not_started:
-        held = project.results.get(name)
-        if held is None:
+        held_result = project.results.get(name)
+        if held_result is None:
             continue
-        not_started = held.phase in _NOT_STARTED and held.starts == 0
-        if not_started or (name in reply.aborts and held.phase in _NOT_STARTED):
+        not_started = held_result.phase in _NOT_STARTED and held_result.starts == 0
+        if not_started or (name in reply.aborts and held_result.phase in _NOT_STARTED):
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT)
-            ended = replace(held, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
+            ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
             project = project.with_result(ended)
-        elif name in reply.aborts and held.phase == Phase.RUNNING and held.verdict is None:
+        elif (
+            name in reply.aborts
+            and held_result.phase == Phase.RUNNING
+            and held_result.verdict is None
+        ):
             message = "aborted by project - no longer usable"
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT, message)
-            project = project.with_result(replace(held, verdict=verdict))
-            said.append(Kill(project.url, name))
+            project = project.with_result(replace(held_result, verdict=verdict))
+            commands.append(Kill(project.url, name))
         else:
             continue
-        said.append(Say(f"{name} aborted: the project no longer needs it"))
-    return project, said
+        commands.append(Print(f"{name} aborted: the project no longer needs it"))
+    return project, commands
 
 
 def _take_deletions(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Let sticky files go that the project names."""
+    """Clear the sticky flag of the files that the project lists, and delete unneeded files."""
     del now
     for name in reply.deleted_files:
-        held = project.files.get(name)
-        if held is not None:
-            project = project.with_file(replace(held, info=replace(held.info, sticky=False)))
+        held_file = project.files.get(name)
+        if held_file is not None:
+            project = project.with_file(
+                replace(held_file, info=replace(held_file.info, sticky=False))
+            )
     return drop_unneeded(project) if reply.deleted_files else (project, [])
 
 
@@ -246,7 +254,7 @@ class _Refusals:
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Take files, app versions and workunits; those with a known name stay unchanged.
+    """Add files, app versions and workunits; those with a known name stay unchanged.
 
     Roles are given in the order program, input, output, so that the order of the reply's elements
     does not matter and a name that is used twice stays a program.
@@ -255,10 +263,10 @@ def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
     project = _take_files(_with_roles(project), reply, refusals)
     versions = dict(project.app_versions)
     for version in reply.app_versions:
-        known = versions.get(version.key)
-        if known is not None:
-            # A known version takes new speeds, never new files: names are immutable.
-            versions[version.key] = replace(version, file_refs=known.file_refs)
+        held_version = versions.get(version.key)
+        if held_version is not None:
+            # The speed of a known version may change, its files may not: names are immutable.
+            versions[version.key] = replace(version, file_refs=held_version.file_refs)
             continue
         fault = _refs_fault(project, version.file_refs, Role.PROGRAM, refusals)
         if fault:
@@ -298,9 +306,9 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
 
 
 def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
-    """Return why a reply may not describe a known file like this; empty if it may.
+    """Return why the description of a known file is refused; empty if it is accepted.
 
-    Names identify contents: other content under a known name would run in place of the old.
+    A name identifies one content: other content under a known name would replace a program.
     """
     name, before = info.name, held_file.info
     if held_file.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
@@ -314,7 +322,7 @@ def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
 
 
 def _with_roles(project: Project) -> Project:
-    """Give roles to the files in a state by an earlier version of the client."""
+    """Assign roles to the files of a state that an earlier version of the client wrote."""
     for version in project.app_versions.values():
         project = _give_role(project, version.file_refs, Role.PROGRAM)
     for workunit in project.workunits.values():
@@ -325,7 +333,10 @@ def _with_roles(project: Project) -> Project:
 
 
 def _give_role(project: Project, refs: tuple[FileRef, ...], role: Role) -> Project:
-    """Give files a role, once. A plain file that becomes a program needs its signature."""
+    """Assign a role to files without one.
+
+    A file that becomes a program is downloaded again unless its signature was verified.
+    """
     changed = {}
     for ref in refs:
         held_file = project.files.get(ref.file_name)
@@ -343,7 +354,7 @@ def _refs_fault(
 ) -> str:
     """Return why files may not be used in a role and under their slot names; empty if they may.
 
-    A file that the reply does not describe is not a fault here, but its result cannot run.
+    A file without a description is no fault here, but its result cannot run.
     """
     for ref in refs:
         name = ref.file_name
@@ -364,58 +375,58 @@ def _described(role: Role) -> str:
     return {Role.PROGRAM: "a program's file", Role.INPUT: "an input"}.get(role, "an output")
 
 
-def _merge(known: HeldFile | None, info: FileInfo) -> HeldFile:
-    """Merge what a reply says of a file we know: addresses and signatures, never its hash."""
-    if known is None:
+def _merge(held_file: HeldFile | None, info: FileInfo) -> HeldFile:
+    """Merge the addresses and signatures of a known file; its hash never changes."""
+    if held_file is None:
         return HeldFile(info)
-    if known.presence == Presence.FAILED:
-        return HeldFile(info, role=known.role)
+    if held_file.presence == Presence.FAILED:
+        return HeldFile(info, role=held_file.role)
     merged = replace(
-        known.info,
-        urls=info.urls or known.info.urls,
-        upload_urls=info.upload_urls or known.info.upload_urls,
-        signature=info.signature or known.info.signature,
-        grant=info.grant or known.info.grant,
-        sticky=info.sticky or known.info.sticky,
-        executable=info.executable or known.info.executable,
+        held_file.info,
+        urls=info.urls or held_file.info.urls,
+        upload_urls=info.upload_urls or held_file.info.upload_urls,
+        signature=info.signature or held_file.info.signature,
+        grant=info.grant or held_file.info.grant,
+        sticky=info.sticky or held_file.info.sticky,
+        executable=info.executable or held_file.info.executable,
     )
-    return replace(known, info=merged)
+    return replace(held_file, info=merged)
 
 
 def _take_results(
     project: Project, reply: Reply, refusals: _Refusals, now: float
 ) -> tuple[Project, list[Command]]:
-    said: list[Command] = []
+    commands: list[Command] = []
     outputs = {
         ref.file_name: name
         for name, held_result in project.results.items()
         for ref in held_result.offer.file_refs
     }
     for offer in reply.results:
-        known = project.results.get(offer.name)
-        if known is not None:
-            later = replace(known.offer, report_deadline=offer.report_deadline)
-            project = project.with_result(replace(known, offer=later))
+        held_result = project.results.get(offer.name)
+        if held_result is not None:
+            updated = replace(held_result.offer, report_deadline=offer.report_deadline)
+            project = project.with_result(replace(held_result, offer=updated))
             continue
         resolved = _resolve(project, offer)
         refused = _refused(project, resolved, refusals, outputs)
         missing = "" if refused else _missing(project, resolved)
         if refused:
-            # Reported as failed: the project would send a dropped result again and again.
-            said.append(Say(f"{offer.name} refused: {refused}"))
+            # Reported as failed: the project would send a discarded result again.
+            commands.append(Print(f"{offer.name} refused: {refused}"))
             project = project.with_result(_refuse(resolved, refused, now))
         elif missing:
-            said.append(Say(f"{offer.name} discarded: {missing}"))
+            commands.append(Print(f"{offer.name} discarded: {missing}"))
         else:
             project = _give_role(project, resolved.file_refs, Role.OUTPUT)
             project = project.with_result(HeldResult(resolved, received_at=now))
             outputs.update((ref.file_name, offer.name) for ref in resolved.file_refs)
-    return project, said
+    return project, commands
 
 
 def _refuse(offer: Result, reason: str, now: float) -> HeldResult:
     verdict = Verdict(ClientState.COMPUTE_ERROR, COULD_NOT_START, f"couldn't start app: {reason}")
-    # Without its outputs, which may have the names of other files.
+    # Without outputs, because their names may belong to other files.
     offer = replace(offer, file_refs=())
     return HeldResult(offer, phase=Phase.REPORTABLE, received_at=now, verdict=verdict, ready_at=now)
 
@@ -423,7 +434,7 @@ def _refuse(offer: Result, reason: str, now: float) -> HeldResult:
 def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict[str, str]) -> str:
     """Return why a result must not be computed; empty if its names are valid.
 
-    `outputs` has the output files of the results that are held, with the result of each.
+    `outputs` maps the output files of all results in the state to their results.
     """
     if offer.wu_name in refusals.workunits:
         return refusals.workunits[offer.wu_name]
@@ -463,8 +474,8 @@ def slot_fault(project: Project, offer: Result) -> str:
 def output_fault(project: Project, offer: Result) -> str:
     """Return which output of a result would overwrite another file; empty if no output does.
 
-    It is called before each start: intake refuses such results, but a state by an earlier version
-    of the client may contain one.
+    It is called before each start: intake refuses such results, but a state that an earlier version
+    of the client wrote may contain one.
     """
     others = [
         ref.file_name
@@ -484,7 +495,7 @@ def output_fault(project: Project, offer: Result) -> str:
 
 
 def _resolve(project: Project, offer: Result) -> Result:
-    """Choose the version of a result that names no platform: the newest without a plan class."""
+    """Return the offer with the newest matching app version, unless its own version exists."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None or version_named(workunit, offer) in project.app_versions:
         return offer
@@ -503,7 +514,7 @@ def _resolve(project: Project, offer: Result) -> Result:
 
 
 def _missing(project: Project, offer: Result) -> str:
-    """Say what the reply left out that the result needs; empty if nothing."""
+    """Return which part of the result is missing in the reply; empty if none is."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"

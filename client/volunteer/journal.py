@@ -1,4 +1,4 @@
-"""The state on disk: written beside, synced, renamed, so that no kill can tear it."""
+"""The state on disk, replaced atomically: written, synced, renamed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if typing.TYPE_CHECKING:
 T = typing.TypeVar("T")
 FORMAT = 1
 _TRANSIENT = frozenset({"busy", "contacted", "paused", "progress"})
-# Of these there are many, of which few are new when the state is saved.
-_MANY = (AppVersion, HeldFile, HeldResult, Workunit)
+# The state has many of these records, and few change between two saves: their JSON is cached.
+_CACHED_TYPES = (AppVersion, HeldFile, HeldResult, Workunit)
 
 
 class DamagedJournalError(Exception):
-    """Neither the state nor its predecessor can be read; the message says what to do."""
+    """Neither the state nor its predecessor can be read; the message has a hint."""
 
 
 class Journal:
-    """The files `state.json` and, for the worst case, `state.previous.json` in a folder."""
+    """The files `state.json` and its predecessor `state.previous.json` in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.current = folder / "state.json"
@@ -50,7 +50,7 @@ class Journal:
         _sync_folder(self.current.parent)
 
     def _text(self, state: State) -> str:
-        """Write the state as JSON; of records that were there last time, the text is kept."""
+        """Return the state as JSON; the text of unchanged records is reused."""
         former, self._texts = self._texts, {}
 
         def write(value: Any) -> str:  # noqa: ANN401 - as `to_plain`
@@ -60,13 +60,13 @@ class Journal:
                 return json.dumps(to_plain(value))
             items = []
             for key, item in value.items():
-                # They never change; and one that is held here keeps its id to itself.
+                # Records are immutable, and a cached record is alive, so its id is unique.
                 kept = former.get(id(item))
                 if kept is None:
-                    is_one = isinstance(item, _MANY)
-                    text = json.dumps(to_plain(item)) if is_one else write(item)
+                    is_cached = isinstance(item, _CACHED_TYPES)
+                    text = json.dumps(to_plain(item)) if is_cached else write(item)
                     kept = item, f"{json.dumps(key)}: {text}"
-                if isinstance(item, _MANY):
+                if isinstance(item, _CACHED_TYPES):
                     self._texts[id(item)] = kept
                 items.append(kept[1])
             return f"{{{', '.join(items)}}}"
@@ -90,15 +90,15 @@ class Journal:
         if reasons:
             message = (
                 f"The journal cannot be read ({'; '.join(reasons)}).\n"
-                f"Hint: move {self.current.parent} away and attach again; the project gives the "
-                "lost results to others."
+                f"Hint: move {self.current.parent} away and attach again; the project sends the "
+                "lost results to other hosts."
             )
             raise DamagedJournalError(message)
         return None
 
 
 def load_state(folder: Path) -> State:
-    """Read the state of a folder; in a new one, draw a number for this computer."""
+    """Read the state of a folder; in a new folder, return a state with a random `host_cpid`."""
     return Journal(folder).load() or State(host_cpid=secrets.token_hex(16))
 
 
@@ -110,10 +110,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def to_plain(value: Any) -> Any:  # noqa: ANN401 - it turns anything of the records into JSON
-    """Turn records into what JSON can say; fields at their default are left out."""
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - converts every type of the records
+    """Convert records to JSON types; fields with their default value are omitted."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(found) for name, found in _fields(value).items()}
+        return {name: to_plain(item) for name, item in _fields(value).items()}
     if isinstance(value, dict):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -123,23 +123,23 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - it turns anything of the reco
 
 def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
     return {
-        field.name: found
+        field.name: value
         for field in dataclasses.fields(record)
-        if field.name not in _TRANSIENT and (found := getattr(record, field.name)) != field.default
+        if field.name not in _TRANSIENT and (value := getattr(record, field.name)) != field.default
     }
 
 
 def from_plain(kind: type[T], value: Any) -> T:  # noqa: ANN401 - as above
-    """Turn JSON back into a record; unknown fields are skipped, wrong ones raise TypeError."""
+    """Convert JSON types to a record; unknown fields are ignored, wrong types raise TypeError."""
     return typing.cast("T", _read(kind, value))
 
 
 def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - as above
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        known = {name: item for name, item in value.items() if name in hints}
+        items = {name: item for name, item in value.items() if name in hints}
         return typing.cast("type", kind)(
-            **{name: _read(hints[name], item) for name, item in known.items()}
+            **{name: _read(hints[name], item) for name, item in items.items()}
         )
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is types.UnionType:

@@ -1,4 +1,4 @@
-"""Wishes of the volunteer, left in the folder for whoever runs the client there."""
+"""Requests of the volunteer, queued as files for the running client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class FolderInUseError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One wish; `verb` is attach, detach, update, suspend or resume."""
+class UserRequest:
+    """One request; `verb` is attach, detach, update, suspend or resume."""
 
     verb: str
     project: str
@@ -40,7 +40,7 @@ class Wish:
     replaces: bool = False
 
     def event(self, now: float) -> ProjectEvent:
-        """Turn the wish into what happens; raises KeyError for an unknown verb."""
+        """Return the event of the request; raises KeyError for an unknown verb."""
         if self.verb == "attach":
             return Attached(
                 now,
@@ -59,42 +59,42 @@ class Wish:
         return kinds[self.verb](now, project=self.project)
 
 
-def post(folder: Path, wish: Wish) -> Path:
-    """Leave a wish; the one who runs takes it within a second and deletes the file."""
-    wishes = folder / "wishes"
-    wishes.mkdir(mode=0o700, exist_ok=True)
-    path = wishes / f"{time.time_ns()}-{wish.verb}.json"
+def post(folder: Path, request: UserRequest) -> Path:
+    """Write a request; a running client applies it within a second and deletes the file."""
+    requests_folder = folder / "wishes"
+    requests_folder.mkdir(mode=0o700, exist_ok=True)
+    path = requests_folder / f"{time.time_ns()}-{request.verb}.json"
     written = path.with_suffix(".writing")
-    content = {name: getattr(wish, name) for name in Wish.__dataclass_fields__}
+    content = {name: getattr(request, name) for name in UserRequest.__dataclass_fields__}
     with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         json.dump(content, file)
     written.replace(path)
     return path
 
 
-def waiting(folder: Path) -> list[tuple[Path, Wish]]:
-    """Read all wishes in their order; whoever has fulfilled one and saved, deletes its file.
+def waiting(folder: Path) -> list[tuple[Path, UserRequest]]:
+    """Return all requests in order; the caller deletes the files after it has saved the state.
 
-    A wish fulfilled twice does no harm. One that cannot be read is deleted here.
+    It is harmless to apply a request twice. A file that cannot be read is deleted here.
     """
-    found = []
+    requests = []
     for path in sorted((folder / "wishes").glob("*.json")):
         try:
             content = json.loads(path.read_text())
             content["scheduler_urls"] = tuple(content.get("scheduler_urls", ()))
-            found.append((path, Wish(**content)))
+            requests.append((path, UserRequest(**content)))
         except (OSError, ValueError, TypeError):
             path.unlink(missing_ok=True)
-    return found
+    return requests
 
 
 @contextlib.contextmanager
-def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
-    """Be the only one who changes the folder; raises FolderInUseError after `patience` seconds.
+def locked(folder: Path, timeout_seconds: float = 0.0) -> Iterator[None]:
+    """Hold the exclusive lock of the folder; raises FolderInUseError after `timeout_seconds`.
 
-    Other commands hold the lock for moments, so whoever means to stay should wait a little.
+    Other commands hold the lock only briefly, so a client that starts waits about a second.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout_seconds
     with (folder / "lock").open("a+") as file:
         while not _try_lock(file) and time.monotonic() < until:
             time.sleep(0.02)
@@ -102,7 +102,7 @@ def locked(folder: Path, patience: float = 0.0) -> Iterator[None]:
             file.seek(0)
             owner = file.read().strip() or "unknown"
             message = (
-                f"A client runs already in {folder} (process {owner}).\n"
+                f"A client already runs in {folder} (process {owner}).\n"
                 "Hint: stop it, or choose another folder with --dir."
             )
             raise FolderInUseError(message)

@@ -22,7 +22,7 @@ _DEVICES = frozenset(
 
 
 def folded(name: str) -> str:
-    """Return the form under which two names count as the same.
+    """Return the form by which names are compared.
 
     >>> folded("Worker_1") == folded("worker_1")
     True
@@ -55,8 +55,8 @@ def name_fault(name: str) -> str:
 def file_fault(name: str) -> str:
     """Return why a project may not use a physical name; empty if it may.
 
-    Physical names have no folders, as in BOINC: a program could leave a link in place of one, and
-    the client would write or delete where it leads to.
+    Physical names have no folders, as in BOINC: a program could replace a folder by a link, and the
+    client would write or delete files at its target.
 
     >>> file_fault("in_1"), file_fault("data/in_1")
     ('', "'data/in_1' is in a folder")
@@ -90,7 +90,7 @@ def shared_name(names: Iterable[str]) -> str:
 
 
 class NameSet:
-    """The names of one folder; checks in constant time whether another name clashes with them."""
+    """The names in one folder; detects clashes with another name in constant time."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._files: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What to do next, decided anew at each tick from what is held [pure]."""
+"""Plans the next commands at each tick from the state [pure]."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from volunteer.events import (
     Event,
     Fetch,
     Kill,
+    Print,
     ReadMasterPage,
     Replicate,
     Resume,
     Run,
-    Say,
     Suspend,
     Tick,
     Upload,
@@ -45,7 +45,7 @@ Step = Callable[[State, Project, Tick, Rules], tuple[State, list[Command]]]
 
 
 def next_commands(state: State, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
-    """Decide for every project what can begin now; what is under way is in `state.busy`."""
+    """Return what can begin now for every project; work in progress is in `state.busy`."""
     commands: list[Command] = []
     for url in state.projects:
         for step in _STEPS:
@@ -57,74 +57,81 @@ def next_commands(state: State, tick: Tick, rules: Rules) -> tuple[State, list[C
 def _settle(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Move results whose files have all arrived, or failed, or gone up."""
-    said: list[Command] = []
-    for held in project.in_phase(Phase.FETCHING, Phase.READY, Phase.UPLOADING):
-        if held.phase == Phase.UPLOADING:
-            moved, told = _settle_outputs(project, held, tick.now)
+    """Advance results whose files have all been downloaded, or uploaded, or have failed."""
+    commands: list[Command] = []
+    for held_result in project.in_phase(Phase.FETCHING, Phase.READY, Phase.UPLOADING):
+        if held_result.phase == Phase.UPLOADING:
+            moved, texts = _settle_outputs(project, held_result, tick.now)
         else:
-            moved, told = _settle_inputs(project, held, tick.now)
-        if moved is held:
+            moved, texts = _settle_inputs(project, held_result, tick.now)
+        if moved is held_result:
             continue
         project = project.with_result(moved)
-        said += [Say(text) for text in told]
+        commands += [Print(text) for text in texts]
         if moved.verdict is not None and moved.verdict.client_state != ClientState.UPLOADED:
             project = after_error(project, tick, rules)
-    return state.with_project(project), said
+    return state.with_project(project), commands
 
 
 def after_error(project: Project, event: Event, rules: Rules) -> Project:
-    """Ask later for more work after each result that failed; reports do not wait."""
+    """Delay the next work request after a failed result; reports are not delayed."""
     errors = project.errors + 1
     retry_at = event.now + rules.rpc_backoff(errors, event.chance)
     return replace(project, errors=errors, work_retry_at=max(project.work_retry_at, retry_at))
 
 
-def _settle_inputs(project: Project, held: HeldResult, now: float) -> tuple[HeldResult, list[str]]:
-    verdict = download_verdict(held, project)
-    if verdict is None and held.starts == 0 and 0 < held.offer.report_deadline < now:
+def _settle_inputs(
+    project: Project, held_result: HeldResult, now: float
+) -> tuple[HeldResult, list[str]]:
+    verdict = download_verdict(held_result, project)
+    if verdict is None and held_result.starts == 0 and 0 < held_result.offer.report_deadline < now:
         verdict = Verdict(ClientState.ABORTED, NOT_STARTED_BY_DEADLINE, "not started by deadline")
     if verdict is not None:
         reason = verdict.message.partition("\n")[0].rstrip(":")
-        ended = replace(held, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
-        return ended, [f"{held.offer.name} failed: {reason}"]
+        ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
+        return ended, [f"{held_result.offer.name} failed: {reason}"]
     here = all(
-        project.files[ref.file_name].presence == Presence.PRESENT for ref in project.inputs_of(held)
+        project.files[ref.file_name].presence == Presence.PRESENT
+        for ref in project.inputs_of(held_result)
     )
     phase = Phase.READY if here else Phase.FETCHING
-    return (held, []) if phase == held.phase else (replace(held, phase=phase), [])
+    return (
+        (held_result, []) if phase == held_result.phase else (replace(held_result, phase=phase), [])
+    )
 
 
-def _settle_outputs(project: Project, held: HeldResult, now: float) -> tuple[HeldResult, list[str]]:
-    files = [project.files[name] for name in held.outputs]
+def _settle_outputs(
+    project: Project, held_result: HeldResult, now: float
+) -> tuple[HeldResult, list[str]]:
+    files = [project.files[name] for name in held_result.outputs]
     if any(file.presence == Presence.PRESENT for file in files):
-        return held, []
+        return held_result, []
     failed = [file for file in files if file.presence == Presence.FAILED]
-    name = held.offer.name
-    if failed and held.verdict is not None:
-        verdict = upload_verdict(failed, held.verdict)
-        ended = replace(held, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
-        return ended, [f"{name} failed: the project refused its output for good"]
-    return replace(held, phase=Phase.REPORTABLE, ready_at=now), [f"{name} uploaded"]
+    name = held_result.offer.name
+    if failed and held_result.verdict is not None:
+        verdict = upload_verdict(failed, held_result.verdict)
+        ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
+        return ended, [f"{name} failed: the project refused its output permanently"]
+    return replace(held_result, phase=Phase.REPORTABLE, ready_at=now), [f"{name} uploaded"]
 
 
 def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
-    """Begin downloads, those of the most urgent result first."""
+    """Start downloads, those of the result with the earliest deadline first."""
     commands: list[Command] = []
     signed = _names_to_sign(project)
-    for held in project.in_phase(Phase.FETCHING):
-        for ref in project.inputs_of(held):
+    for held_result in project.in_phase(Phase.FETCHING):
+        for ref in project.inputs_of(held_result):
             work = f"fetch {project.url} {ref.file_name}"
             if work in state.busy or not _may_fetch(project.files[ref.file_name], tick.now):
                 continue
             if _count(state, f"fetch {project.url} ") >= rules.downloads_per_project:
                 return state, commands
-            if _count(state, "fetch ") >= rules.transfers_at_most:
+            if _count(state, "fetch ") >= rules.max_transfers:
                 return state, commands
             state = state.starting(work)
             commands.append(Fetch(project.url, ref.file_name, ref.file_name in signed))
     for name, file in project.files.items():
-        # A file that the project puts here, though no result needs it yet; one at a time.
+        # A sticky file that no result needs yet; one at a time.
         is_put = file.info.sticky and file.info.urls and _may_fetch(file, tick.now)
         if is_put and not _count(state, f"fetch {project.url} "):
             state = state.starting(f"fetch {project.url} {name}")
@@ -140,8 +147,8 @@ def _names_to_sign(project: Project) -> set[str]:
     return signed
 
 
-def _may_fetch(held: HeldFile, now: float) -> bool:
-    return held.presence == Presence.ABSENT and held.retry_at <= now
+def _may_fetch(held_file: HeldFile, now: float) -> bool:
+    return held_file.presence == Presence.ABSENT and held_file.retry_at <= now
 
 
 def _count(state: State, prefix: str) -> int:
@@ -149,93 +156,110 @@ def _count(state: State, prefix: str) -> int:
 
 
 def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
-    """Start ready results while slots are free; the earliest deadline first."""
+    """Start ready results while slots are free, the earliest deadline first."""
     commands: list[Command] = []
     if project.is_suspended or state.paused:
         return state, commands
-    for held in project.in_phase(Phase.RUNNING):
-        if held.is_suspended and has_room(state, project, held, rules):
-            running = replace(held, is_suspended=False, running_since=tick.now)
+    for held_result in project.in_phase(Phase.RUNNING):
+        if held_result.is_suspended and has_free_processors(state, project, held_result, rules):
+            running = replace(held_result, is_suspended=False, running_since=tick.now)
             project = project.with_result(running)
             state = state.with_project(project)
-            commands += [Resume(project.url, held.offer.name), Say(f"{held.offer.name} goes on")]
-    for held in project.in_phase(Phase.READY):
-        work = f"run {project.url} {held.offer.name}"
-        if work in state.busy or held.postponed_until > tick.now:
+            commands += [
+                Resume(project.url, held_result.offer.name),
+                Print(f"{held_result.offer.name} resumed"),
+            ]
+    for held_result in project.in_phase(Phase.READY):
+        work = f"run {project.url} {held_result.offer.name}"
+        if work in state.busy or held_result.postponed_until > tick.now:
             continue
-        if not has_room(state, project, held, rules):
+        if not has_free_processors(state, project, held_result, rules):
             break
-        slot = held.slot if held.slot >= 0 else _free_slot(state)
-        project = project.with_result(replace(held, slot=slot))
+        slot = held_result.slot if held_result.slot >= 0 else _free_slot(state)
+        project = project.with_result(replace(held_result, slot=slot))
         state = state.with_project(project).starting(work)
-        commands.append(Run(project.url, held.offer.name, slot, fresh=held.starts == 0))
+        commands.append(
+            Run(project.url, held_result.offer.name, slot, fresh=held_result.starts == 0)
+        )
     return state, commands
 
 
 def _suspend(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Let the programs of a suspended project pause, or all; their time does not count."""
+    """Suspend the programs of a suspended project, or all; paused time does not count."""
     del rules
     commands: list[Command] = []
     if not project.is_suspended and not state.paused:
         return state, commands
-    for held in project.in_phase(Phase.RUNNING):
-        if held.is_suspended:
+    for held_result in project.in_phase(Phase.RUNNING):
+        if held_result.is_suspended:
             continue
-        elapsed = held.elapsed_at(tick.now)
-        paused = replace(held, is_suspended=True, elapsed=elapsed, running_since=0.0)
+        elapsed = held_result.elapsed_at(tick.now)
+        paused = replace(held_result, is_suspended=True, elapsed=elapsed, running_since=0.0)
         project = project.with_result(paused)
-        commands += [Suspend(project.url, held.offer.name), Say(f"{held.offer.name} suspended")]
+        commands += [
+            Suspend(project.url, held_result.offer.name),
+            Print(f"{held_result.offer.name} suspended"),
+        ]
     return state.with_project(project), commands
 
 
-def has_room(state: State, project: Project, held: HeldResult, rules: Rules) -> bool:
-    """Return whether the processors for a result are free; one that needs all runs alone."""
+def has_free_processors(
+    state: State, project: Project, held_result: HeldResult, rules: Rules
+) -> bool:
+    """Return whether the processors for a result are free, or no processor is in use."""
     taken = processors_taken(state)
-    return not taken or taken + project.version_of(held).avg_ncpus <= rules.slots
+    return not taken or taken + project.version_of(held_result).avg_ncpus <= rules.slots
 
 
 def processors_taken(state: State) -> float:
-    """Count the processors of results that run or are being started, without suspended ones."""
+    """Return the processors of results that run or are being started, without suspended ones."""
     return sum(
-        project.version_of(held).avg_ncpus
+        project.version_of(held_result).avg_ncpus
         for project in state.projects.values()
-        for held in project.results.values()
-        if (held.phase == Phase.RUNNING and not held.is_suspended)
-        or f"run {project.url} {held.offer.name}" in state.busy
+        for held_result in project.results.values()
+        if (held_result.phase == Phase.RUNNING and not held_result.is_suspended)
+        or f"run {project.url} {held_result.offer.name}" in state.busy
     )
 
 
 def _free_slot(state: State) -> int:
-    taken = {held.slot for project in state.projects.values() for held in project.results.values()}
+    taken = {
+        held_result.slot
+        for project in state.projects.values()
+        for held_result in project.results.values()
+    }
     return next(number for number in range(len(taken) + 1) if number not in taken)
 
 
 def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
-    """Stop results that have run longer than their bound allows."""
+    """Stop results that exceed their time limit."""
     commands: list[Command] = []
-    for held in project.in_phase(Phase.RUNNING):
-        bound = project.workunits[held.offer.wu_name].rsc_fpops_bound
-        flops = project.version_of(held).flops or 1e9
+    for held_result in project.in_phase(Phase.RUNNING):
+        bound = project.workunits[held_result.offer.wu_name].rsc_fpops_bound
+        flops = project.version_of(held_result).flops or 1e9
         limit = rules.time_limit(bound, flops)
-        if held.verdict is None and held.elapsed_at(tick.now) > limit:
+        if held_result.verdict is None and held_result.elapsed_at(tick.now) > limit:
             message = (
                 f"exceeded elapsed time limit {limit:.2f} ({bound / 1e9:.2f}G/{flops / 1e9:.2f}G)"
             )
             verdict = Verdict(ClientState.ABORTED, TIME_LIMIT, message)
-            project = project.with_result(replace(held, verdict=verdict))
-            commands += [Kill(project.url, held.offer.name), Say(f"{held.offer.name} {message}")]
+            project = project.with_result(replace(held_result, verdict=verdict))
+            commands += [
+                Kill(project.url, held_result.offer.name),
+                Print(f"{held_result.offer.name} {message}"),
+            ]
     return state.with_project(project), commands
 
 
 def _upload(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Begin uploads of outputs, two at a time for each project; also of programs that still run."""
+    """Start uploads, two at a time for each project, including outputs of running programs."""
     commands: list[Command] = []
-    for held in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
-        for name in held.outputs:
+    for held_result in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
+        for name in held_result.outputs:
             file, work = project.files[name], f"upload {project.url} {name}"
             waits = file.presence != Presence.PRESENT or file.retry_at > tick.now
             if waits or work in state.busy:
@@ -250,7 +274,7 @@ def _upload(
 def _contact(
     state: State, project: Project, tick: Tick, rules: Rules
 ) -> tuple[State, list[Command]]:
-    """Contact the scheduler if there is a reason and the project does not mind."""
+    """Contact the scheduler if there is a reason and the project allows it now."""
     now = tick.now
     work = f"ask {project.url}"
     if work in state.busy:
@@ -265,9 +289,9 @@ def _contact(
         return _read_master(state, project, now)
     first = project.next_scheduler % len(project.scheduler_urls)
     urls = project.scheduler_urls[first:] + project.scheduler_urls[:first]
-    # Counted before it is sent: a request that never arrives leaves a gap, which servers expect.
+    # Incremented before sending: a lost request leaves a gap, which servers accept.
     seqno = project.rpc_seqno if project.hostid else 0
-    asked = replace(
+    contacted = replace(
         project,
         rpc_seqno=project.rpc_seqno + 1 if project.hostid else 0,
         asked_seconds=seconds,
@@ -275,14 +299,14 @@ def _contact(
         contact_by=0.0,
         trickles_up=tuple(replace(trickle, is_sent=True) for trickle in project.trickles_up),
     )
-    state = state.with_project(asked).starting(work)
+    state = state.with_project(contacted).starting(work)
     delay = busy_seconds(state, rules, now) if seconds > 0 else 0.0
     state, copies = _replicate(state, project, seqno)
     return state, [Ask(project.url, urls, seqno, seconds, instances, delay), *copies]
 
 
 def _replicate(state: State, project: Project, seqno: int) -> tuple[State, list[Command]]:
-    """Send copies of new trickles to the further addresses; one that still sends is left out."""
+    """Send copies of new trickles to the further addresses, except busy ones."""
     new = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
     commands: list[Command] = []
     for url in project.trickle_up_urls if new else ():
@@ -304,12 +328,15 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
-    # An upload that has just begun ends soon: one contact then reports and asks for more. Where
-    # results take a second each there is always another, so none waits longer than `report_wait`.
-    young = (now - held.ready_at < rules.report_wait for held in project.in_phase(Phase.UPLOADING))
+    # A recent upload ends soon, and one contact can then report it and request work. With results
+    # of a second each there is always a recent upload, so none waits longer than `report_wait`.
+    recent_uploads = (
+        now - held_result.ready_at < rules.report_wait
+        for held_result in project.in_phase(Phase.UPLOADING)
+    )
     waiting = project.in_phase(Phase.REPORTABLE)
-    is_overdue = any(now - held.ready_at >= rules.report_wait for held in waiting)
-    if not is_overdue and any(young):
+    is_overdue = any(now - held_result.ready_at >= rules.report_wait for held_result in waiting)
+    if not is_overdue and any(recent_uploads):
         return False
     if seconds > 0 or 0 < project.contact_by <= now or _trickles_due(project):
         return True
@@ -317,44 +344,44 @@ def _has_reason(
 
 
 def _trickles_due(project: Project) -> bool:
-    """Return whether messages wait: new ones, or ones whose request failed."""
+    """Return whether trickles must be sent: new ones, or ones whose request failed."""
     waiting = project.trickles_up
     return bool(waiting) and (project.rpc_failures > 0 or not all(t.is_sent for t in waiting))
 
 
 def report_due(project: Project, rules: Rules, now: float) -> bool:
-    """Tell whether finished results should be reported now (PROTOCOL 2.8, sooner by default)."""
+    """Return whether finished results must be reported now (PROTOCOL 2.8, sooner by default)."""
     ready = project.in_phase(Phase.REPORTABLE)
     if not ready:
         return False
-    oldest = min(held.ready_at for held in ready)
+    oldest = min(held_result.ready_at for held_result in ready)
     if rules.report_immediately:
         unfinished = project.in_phase(*_UNFINISHED, Phase.UPLOADING)
         return not unfinished or now - oldest >= rules.report_wait
     return (
-        len(ready) >= rules.report_at_most
+        len(ready) >= rules.report_batch_size
         or now - oldest >= rules.slow_report_wait
-        or any(held.offer.report_immediately for held in ready)
-        or any(held.offer.report_deadline < now + DAY for held in ready)
+        or any(held_result.offer.report_immediately for held_result in ready)
+        or any(held_result.offer.report_deadline < now + DAY for held_result in ready)
     )
 
 
 def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tuple[float, float]:
-    """Say for how many seconds and processors work is wanted; (0, 0) for none."""
+    """Return the seconds of work and the idle processors to request; (0, 0) for no work."""
     if project.is_suspended or project.ended or project.has_no_cpu_apps:
         return 0.0, 0.0
     if now < project.work_retry_at:
         return 0.0, 0.0
     if rules.once and project.url in state.contacted:
         return 0.0, 0.0
-    if any(held.retry_at > now for held in project.files.values() if _stalled(held)):
+    if any(file.retry_at > now for file in project.files.values() if _stalled(file)):
         return 0.0, 0.0
     queued, processors = 0.0, 0.0
     for other in state.projects.values():
-        for held in other.in_phase(*_UNFINISHED):
-            version = other.version_of(held)
+        for held_result in other.in_phase(*_UNFINISHED):
+            version = other.version_of(held_result)
             processors += version.avg_ncpus
-            queued += _remaining(other, held, now) * version.avg_ncpus
+            queued += _remaining(other, held_result, now) * version.avg_ncpus
     idle = max(0.0, rules.slots - processors)
     target = rules.slots * rules.buffer_seconds
     if idle == 0 and queued > target / 2:
@@ -363,28 +390,28 @@ def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tup
 
 
 def busy_seconds(state: State, rules: Rules, now: float) -> float:
-    """Return for how many seconds no slot will be free, estimated from all results held.
+    """Return the estimated seconds until a slot is free, from all unfinished results.
 
-    Sent as `estimated_delay`, by which a project decides what can be finished in time.
+    Sent as `estimated_delay`, from which a project calculates whether a deadline can be met.
     """
     busy = [0.0] * rules.slots
     for project in state.projects.values():
-        for held in project.in_phase(*_UNFINISHED):
-            processors = min(project.version_of(held).avg_ncpus, len(busy))
+        for held_result in project.in_phase(*_UNFINISHED):
+            processors = min(project.version_of(held_result).avg_ncpus, len(busy))
             slots = max(1, math.ceil(processors))
             for slot in sorted(range(len(busy)), key=busy.__getitem__)[:slots]:
-                busy[slot] += _remaining(project, held, now) * processors / slots
+                busy[slot] += _remaining(project, held_result, now) * processors / slots
     return min(busy, default=0.0)
 
 
-def _stalled(held: HeldFile) -> bool:
-    return held.presence == Presence.ABSENT and held.failures > 0
+def _stalled(held_file: HeldFile) -> bool:
+    return held_file.presence == Presence.ABSENT and held_file.failures > 0
 
 
-def _remaining(project: Project, held: HeldResult, now: float) -> float:
-    estimate = project.workunits[held.offer.wu_name].rsc_fpops_est
-    flops = project.version_of(held).flops or 1e9
-    return max(estimate / flops - held.elapsed_at(now), 1.0)
+def _remaining(project: Project, held_result: HeldResult, now: float) -> float:
+    estimate = project.workunits[held_result.offer.wu_name].rsc_fpops_est
+    flops = project.version_of(held_result).flops or 1e9
+    return max(estimate / flops - held_result.elapsed_at(now), 1.0)
 
 
 _STEPS: tuple[Step, ...] = (_settle, _fetch, _suspend, _run, _limit, _upload, _contact)

@@ -1,7 +1,7 @@
-"""Computing preferences sent by projects: which count, what they change [pure].
+"""Computing preferences sent by projects: those in force, and their effect [pure].
 
-The newest ones count, whichever project sent them, as in BOINC's client. The volunteer's own
-options win, and `--ignore-preferences` lets none of them count.
+The newest preferences are in force, whichever project sent them, as in BOINC's client. The
+volunteer's own options override them, and `--ignore-preferences` disables them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from volunteer.config import DAY, Rules
-from volunteer.events import Command, Say
+from volunteer.events import Command, Print
 from volunteer.records import Project, ReceivedPreferences, State
 from volunteer.wire.computing import (
     GlobalPreferences,
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 def take_preferences(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, list[Command]]:
-    """Keep preferences that are newer than those held; refuse malformed ones with a sentence."""
+    """Store preferences that are newer than the stored ones; refuse malformed ones with a line."""
     text = reply.global_preferences
     if not text:
         return state, []
     name = project.account.project_name or project.url
     if fault := preferences_fault(text):
-        return state, [Say(f"{name}: its computing preferences are refused: {fault}")]
-    # A time to come counts as now: otherwise no other project could ever send newer ones.
+        return state, [Print(f"{name}: its computing preferences are refused: {fault}")]
+    # A future time counts as now: otherwise no other project could send newer preferences.
     mod_time = min(mod_time_of(text), now)
     former = state.received_preferences
     if mod_time <= former.mod_time:
@@ -43,21 +43,21 @@ def take_preferences(
     state = replace(state, received_preferences=received)
     if text == former.text:
         return state, []
-    said = f"{name}: new computing preferences"
+    line = f"{name}: new computing preferences"
     if names := global_preferences(text, project.venue).without_effect:
-        said += f"; without effect here: {', '.join(names)}"
-    return state, [Say(said)]
+        line += f"; without effect here: {', '.join(names)}"
+    return state, [Print(line)]
 
 
 def without_preferences_of(state: State, project_url: str) -> State:
-    """Forget the preferences that a project sent."""
+    """Return the state without the preferences that a project sent."""
     if state.received_preferences.source != project_url:
         return state
     return replace(state, received_preferences=ReceivedPreferences())
 
 
 def preferences_in_force(state: State, rules: Rules) -> GlobalPreferences:
-    """Return the preferences by which this client works: those received, and its options.
+    """Return the preferences in force: the received ones, overridden by the options.
 
     `mod_time` is that of the received ones even if they are ignored, so that projects do not send
     them with each reply.
@@ -95,7 +95,7 @@ def pause_reason(state: State, tick: Tick, rules: Rules) -> str:
     if tick.on_batteries and not preferences.run_on_batteries:
         return "this computer runs on batteries"
     if not preferences.allow(tick.weekday, tick.hour):
-        return "the preferences name other hours for computing"
+        return "the preferences do not allow computing at this hour"
     return ""
 
 

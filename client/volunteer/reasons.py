@@ -1,4 +1,4 @@
-"""Why a project waits, and until when [pure]."""
+"""Reasons why the client requests no work from a project [pure]."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why the client does not ask a project for work; `until` in unix seconds, 0 if unknown."""
+    """A reason to request no work from a project; `until` in unix seconds, 0 if unknown."""
 
     reason: str
     until: float = 0.0
 
     def sentence(self, now: float) -> str:
-        """Return the reason with the time that is left.
+        """Return the reason with the remaining time.
 
         >>> Wait("the project had no work", 130.0).sentence(100.0), Wait("suspended").sentence(0.0)
-        ('asks for work in 30 s: the project had no work', 'suspended')
+        ('next work request in 30 s: the project had no work', 'suspended')
         """
         if self.until <= now:
             return self.reason
-        return f"asks for work in {self.until - now:.0f} s: {self.reason}"
+        return f"next work request in {self.until - now:.0f} s: {self.reason}"
 
 
 def wait_of(state: State, project: Project, now: float) -> Wait | None:
-    """Return why the client does not ask a project for work now; None if it may ask."""
+    """Return why the client requests no work from a project now; None if it may."""
     if state.paused:
         return Wait(f"programs pause: {state.paused}")
     if project.is_suspended:
-        return Wait(f"suspended; `volunteer resume {project.url}` lets it go on")
+        return Wait(f"suspended; `volunteer resume {project.url}` resumes it")
     if project.ended:
         return Wait("the project has ended")
     if project.has_no_cpu_apps:
         return Wait("the project has no programs for processors")
     if f"ask {project.url}" in state.busy:
-        return Wait("asking the project")
-    times = _stalled(project, now)
+        return Wait("contacting the project")
+    waits = _stalled(project, now)
     if project.rpc_failures:
-        times.append(Wait("the project did not answer", project.rpc_retry_at))
+        waits.append(Wait("the project did not answer", project.rpc_retry_at))
     if project.master_failures:
-        times.append(Wait("the project gave no scheduler address", project.master_retry_at))
+        waits.append(Wait("the project has no scheduler address", project.master_retry_at))
     if project.errors:
-        times.append(Wait("results failed on this computer", project.work_retry_at))
+        waits.append(Wait("results failed on this computer", project.work_retry_at))
     elif project.work_failures:
-        times.append(Wait("the project had no work", project.work_retry_at))
-    times.append(Wait("the project wants a pause between requests", project.next_contact_at))
-    longest = max(times, key=lambda wait: wait.until)
+        waits.append(Wait("the project had no work", project.work_retry_at))
+    waits.append(Wait("the project requires a delay between requests", project.next_contact_at))
+    longest = max(waits, key=lambda wait: wait.until)
     return longest if longest.until > now else None
 
 
@@ -65,14 +65,14 @@ def _stalled(project: Project, now: float) -> list[Wait]:
 
 
 def activity(project: Project, now: float) -> str:
-    """Return what keeps results from running though they are here; empty if nothing does."""
+    """Return why no result of a project is running; empty if one runs or there is no reason."""
     if project.in_phase(Phase.RUNNING):
         return ""
     if fetching := len(project.in_phase(Phase.FETCHING)):
-        return f"fetching the files of {fetching} result{'s' if fetching > 1 else ''}"
-    postponed = [held.postponed_until for held in project.in_phase(Phase.READY)]
+        return f"downloading the files of {fetching} result{'s' if fetching > 1 else ''}"
+    postponed = [held_result.postponed_until for held_result in project.in_phase(Phase.READY)]
     if postponed and min(postponed) > now:
-        return f"a program wants to go on in {min(postponed) - now:.0f} s"
+        return f"a program resumes in {min(postponed) - now:.0f} s"
     if uploading := len(project.in_phase(Phase.UPLOADING)):
         return f"uploading the outputs of {uploading} result{'s' if uploading > 1 else ''}"
     return ""

@@ -1,4 +1,4 @@
-"""What the client holds: frozen records of projects, files and results [pure]."""
+"""The state of the client: frozen records of projects, files and results [pure]."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from volunteer.wire.preferences import project_preferences
 
 
 class Phase(StrEnum):
-    """Where a held result is on its way."""
+    """The phase of a result on this client."""
 
     FETCHING = "fetching"
     READY = "ready"
@@ -28,7 +28,7 @@ class Phase(StrEnum):
 
 
 class Presence(StrEnum):
-    """Whether a file is on this computer, or has gone up to the project."""
+    """Whether a file is on this computer, was uploaded, or has failed."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -57,7 +57,7 @@ class ClientState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a result ended, in the numbers and words that the project is told."""
+    """The outcome of a result, as it is reported to the project."""
 
     client_state: int
     exit_status: int
@@ -66,7 +66,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """A file and how far its transfer is; `error` is BOINC's number and words.
+    """A file and the state of its transfer; `error_code` is BOINC's number and text.
 
     `signed_sha256` is the SHA-256 of the bytes whose signature verified at download; empty for a
     file that needs no signature.
@@ -87,7 +87,7 @@ class HeldFile:
 
 @dataclass(frozen=True, slots=True)
 class TrickleDown:
-    """A message of the project that its program has not been given yet."""
+    """A message of the project that was not delivered to its program yet."""
 
     time: int
     text: str
@@ -105,7 +105,7 @@ class TrickleUp:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a running program last reported; it is lost when the client stops."""
+    """The last report of a running program; it is lost when the client stops."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -137,14 +137,14 @@ class HeldResult:
     trickles_down: tuple[TrickleDown, ...] = ()
 
     def elapsed_at(self, now: float) -> float:
-        """Give the seconds that the program has run, over all its starts."""
+        """Return the seconds that the program has run, over all its starts."""
         current = max(0.0, now - self.running_since) if self.running_since else 0.0
         return self.elapsed + current
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One project that we are attached to, and all that it gave us."""
+    """An attached project with its files, app versions, workunits and results."""
 
     url: str
     key: str
@@ -179,28 +179,33 @@ class Project:
     workunits: dict[str, Workunit] = field(default_factory=dict)
     results: dict[str, HeldResult] = field(default_factory=dict)
 
-    def with_file(self, held: HeldFile) -> Project:
-        """Give the project with this file in place of its former state."""
-        return replace(self, files={**self.files, held.info.name: held})
+    def with_file(self, held_file: HeldFile) -> Project:
+        """Return the project with this file added or replaced."""
+        return replace(self, files={**self.files, held_file.info.name: held_file})
 
-    def with_result(self, held: HeldResult) -> Project:
-        """Give the project with this result in place of its former state."""
-        return replace(self, results={**self.results, held.offer.name: held})
+    def with_result(self, held_result: HeldResult) -> Project:
+        """Return the project with this result added or replaced."""
+        return replace(self, results={**self.results, held_result.offer.name: held_result})
 
-    def version_of(self, held: HeldResult) -> AppVersion:
-        """Give the app version that computes a result."""
-        return self.app_versions[version_named(self.workunits[held.offer.wu_name], held.offer)]
+    def version_of(self, held_result: HeldResult) -> AppVersion:
+        """Return the app version that computes a result."""
+        return self.app_versions[
+            version_named(self.workunits[held_result.offer.wu_name], held_result.offer)
+        ]
 
-    def inputs_of(self, held: HeldResult) -> tuple[FileRef, ...]:
-        """Give the files that must be here before a result can run."""
-        return self.version_of(held).file_refs + self.workunits[held.offer.wu_name].file_refs
+    def inputs_of(self, held_result: HeldResult) -> tuple[FileRef, ...]:
+        """Return the files that must be present before a result can run."""
+        return (
+            self.version_of(held_result).file_refs
+            + self.workunits[held_result.offer.wu_name].file_refs
+        )
 
     def input_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Give the inputs of a result as its app version wants them in the slot."""
+        """Return the inputs of a result as its app version requires them in the slot."""
         return self._prefixed(offer, self.workunits[offer.wu_name].file_refs)
 
     def output_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Give the outputs of a result as its app version wants them in the slot."""
+        """Return the outputs of a result as its app version requires them in the slot."""
         return self._prefixed(offer, offer.file_refs)
 
     def _prefixed(self, offer: Result, refs: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
@@ -220,13 +225,18 @@ class Project:
         )
 
     def in_phase(self, *phases: Phase) -> list[HeldResult]:
-        """Give the results in these phases, earliest deadline first."""
-        found = [held for held in self.results.values() if held.phase in phases]
-        return sorted(found, key=lambda held: (held.offer.report_deadline, held.offer.name))
+        """Return the results in these phases, earliest deadline first."""
+        held_results = [
+            held_result for held_result in self.results.values() if held_result.phase in phases
+        ]
+        return sorted(
+            held_results,
+            key=lambda held_result: (held_result.offer.report_deadline, held_result.offer.name),
+        )
 
 
 def version_named(workunit: Workunit, offer: Result) -> str:
-    """Name the app version that a result asks for."""
+    """Return the key of the app version that a result requires."""
     return version_key(workunit.app_name, offer.platform, offer.version_num, offer.plan_class)
 
 
@@ -241,9 +251,9 @@ class ReceivedPreferences:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the client knows.
+    """The state of the client.
 
-    `busy`, `contacted`, `progress` and `paused` die with the process. `paused` is the reason why no
+    `busy`, `contacted`, `progress` and `paused` are not saved. `paused` is the reason why no
     program may run.
     """
 
@@ -257,11 +267,11 @@ class State:
     progress: dict[tuple[str, str], Progress] = field(default_factory=dict)
 
     def with_project(self, project: Project) -> State:
-        """Give the state with this project in place of its former state."""
+        """Return the state with this project added or replaced."""
         return replace(self, projects={**self.projects, project.url: project})
 
     def share_of(self, project: Project) -> float:
-        """Give the part of this computer that a project gets, by its resource share."""
+        """Return the part of this computer that a project gets, by its resource share."""
         shares = {
             url: project_preferences(other.preferences, other.venue).resource_share
             for url, other in self.projects.items()
@@ -270,9 +280,9 @@ class State:
         return shares.get(project.url, 0.0) / total if total > 0 else 1.0
 
     def starting(self, *work: str) -> State:
-        """Give the state with this work under way."""
+        """Return the state with this work in progress."""
         return replace(self, busy=self.busy | set(work))
 
     def done_with(self, *work: str) -> State:
-        """Give the state with this work no longer under way."""
+        """Return the state with this work no longer in progress."""
         return replace(self, busy=self.busy - set(work))

@@ -1,4 +1,4 @@
-"""Science processes: started in their slots, watched, stopped, never left behind."""
+"""Science processes: started in their slots, monitored and stopped."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volunteer import safe_files
-from volunteer.channels import Link, News
+from volunteer.channels import Link, ProgramReport
 from volunteer.sandbox import Program, Sandbox, read_child_pid, signal_of
 
-# A program that ignores SIGTERM for so many seconds is killed.
+# A program that ignores SIGTERM for this time is killed.
 GRACE_SECONDS = 10.0
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
 _START_TIME_FIELD = 19
@@ -24,10 +24,10 @@ Key = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Running:
+class RunningProcess:
     """A process that the client started: `kill_at` is set once it was requested to end.
 
-    `pid` is the program's. Under bubblewrap that is a child of `process`. `is_stopped` is whether
+    `pid` is the program's. Under bubblewrap that is a child of `process`. `is_stopped` is true if
     it was suspended by a signal, because it does not use BOINC's library.
     """
 
@@ -42,8 +42,8 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A process that ended: its project and result, how, and what it used."""
+class EndedProcess:
+    """A process that ended: its project and result, exit code or signal, and resource usage."""
 
     key: Key
     code: int
@@ -57,18 +57,23 @@ class Runner:
     """All processes of this client, by (project, result)."""
 
     def __init__(self, sandbox: Sandbox) -> None:
-        self._running: dict[Key, Running] = {}
+        self._running: dict[Key, RunningProcess] = {}
         self._sandbox = sandbox
 
     def start(self, key: Key, confined: Program, program: Path, arguments: str) -> tuple[int, int]:
-        """Start a program in its slot; give its pid and start time. Raises OSError, ValueError."""
+        """Start a program in its slot; return its pid and start time.
+
+        Raises OSError, ValueError.
+        """
         words = [str(program), *shlex.split(arguments)]
         with contextlib.ExitStack() as failing, contextlib.ExitStack() as stack:
             link = Link(confined.slot)
             failing.callback(link.close)
             if not self._sandbox.is_wrapped(confined):
                 process = self._popen(words, confined, ())
-                running = Running(process, confined.slot, process.pid, is_wrapped=False, link=link)
+                running = RunningProcess(
+                    process, confined.slot, process.pid, is_wrapped=False, link=link
+                )
             else:
                 reader, writer = os.pipe()
                 stack.callback(os.close, reader)
@@ -82,7 +87,7 @@ class Runner:
                     process.kill()
                     process.wait()
                     raise
-                running = Running(process, confined.slot, pid, is_wrapped=True, link=link)
+                running = RunningProcess(process, confined.slot, pid, is_wrapped=True, link=link)
             failing.pop_all()
         self._running[key] = running
         return running.pid, start_time(running.pid)
@@ -99,8 +104,8 @@ class Runner:
             safe_files.open_to_append(slot, "stderr.txt") as stderr,
             safe_files.open_to_append(slot, "stdout.txt") as stdout,
         ):
-            # A session of its own: the whole family can be stopped, and a Ctrl-C in the
-            # volunteer's terminal reaches only us.
+            # Its own session: all its processes can be stopped together, and Ctrl-C in the
+            # volunteer's terminal reaches only the client.
             return subprocess.Popen(  # noqa: S603 - the project's signed program
                 words,
                 cwd=slot,
@@ -117,7 +122,7 @@ class Runner:
     def stop(self, key: Key, request: str = "<quit/>") -> None:
         """Request that a program ends; it is killed after the grace period.
 
-        A program with BOINC's library gets `request` and ends in order, others get SIGTERM.
+        A program with BOINC's library gets `request` and ends normally, others get SIGTERM.
         """
         running = self._running.get(key)
         if running is None or running.kill_at is not None:
@@ -131,7 +136,7 @@ class Runner:
             _signal_group(running.pid, signal.SIGTERM)
 
     def suspend(self, key: Key) -> None:
-        """Let a program pause: by a message to BOINC's library, or by SIGSTOP."""
+        """Suspend a program, by a message to BOINC's library or by SIGSTOP."""
         running = self._running.get(key)
         if running is None or running.is_suspended or running.kill_at is not None:
             return
@@ -158,13 +163,13 @@ class Runner:
         if running := self._running.get(key):
             running.link.notify(message)
 
-    def exchange(self) -> dict[Key, News]:
+    def exchange(self) -> dict[Key, ProgramReport]:
         """Send heartbeats and requests to all programs; return what they reported."""
         now = time.monotonic()
         return {key: running.link.exchange(now) for key, running in self._running.items()}
 
-    def collect(self) -> list[Ended]:
-        """Give the processes that have ended since the last time."""
+    def collect(self) -> list[EndedProcess]:
+        """Return the processes that have ended since the last call."""
         now = time.monotonic()
         ended = []
         for key, running in list(self._running.items()):
@@ -173,9 +178,9 @@ class Runner:
             pid, status, usage = os.wait4(running.process.pid, os.WNOHANG)
             if not pid:
                 continue
-            # Popen must not wait for a process that is already gone.
+            # Popen must not wait for a process that was already reaped.
             running.process.returncode = os.waitstatus_to_exitcode(status)
-            # Whatever it started ends with it.
+            # Kill all processes that it started.
             _signal_group(running.pid, signal.SIGKILL)
             del self._running[key]
             # A short program may have ended before anything was exchanged.
@@ -186,7 +191,7 @@ class Runner:
             if running.is_wrapped and (signal_number := signal_of(code)):
                 code, number = 0, signal_number
             ended.append(
-                Ended(
+                EndedProcess(
                     key,
                     code=code,
                     signal=number,
@@ -198,11 +203,11 @@ class Runner:
         return ended
 
     def slots(self) -> dict[Key, Path]:
-        """Give the slots in use."""
+        """Return the slots in use."""
         return {key: running.slot for key, running in self._running.items()}
 
     def stop_all(self) -> list[Key]:
-        """Stop everything, gently at first, and wait for it; give what was running."""
+        """Stop all programs, kill them after the grace period; return those that were running."""
         keys = list(self._running)
         for key in keys:
             self.stop(key)
@@ -214,7 +219,7 @@ class Runner:
 
 
 def start_time(pid: int) -> int:
-    """Give the start time of a process in clock ticks; 0 if there is none (or no /proc)."""
+    """Return the start time of a process in clock ticks; 0 without the process or /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         return int(text.rpartition(")")[2].split()[_START_TIME_FIELD])
@@ -223,11 +228,11 @@ def start_time(pid: int) -> int:
 
 
 def kill_orphan(pid: int, pid_started: int) -> bool:
-    """Kill the family of a process of a former run, if it is still the same; tell if it was."""
+    """Kill the process group of an earlier run; return False if the pid has another process."""
     if pid <= 1 or not pid_started or start_time(pid) != pid_started:
         return False
     _signal_group(pid, signal.SIGKILL)
-    # Its slot is used again at once, so it must be gone, or a zombie, before we go on.
+    # Its slot is reused at once, so the process must have ended or be a zombie first.
     for _ in range(200):
         if start_time(pid) != pid_started or _is_zombie(pid):
             break
@@ -243,9 +248,9 @@ def _is_zombie(pid: int) -> bool:
 
 
 def kill_strays(slots: Path) -> int:
-    """Kill processes that work in our slots though we know nothing of them; count them.
+    """Kill the processes whose working folder is in a slot; return their number.
 
-    They are left when the client is killed between a start and the note of it.
+    Such processes remain if the client is killed between a start and the save of the state.
     """
     count = 0
     inside = str(slots.resolve()) + os.sep

@@ -29,13 +29,13 @@ class UnsafeFileError(OSError):
 
 
 @contextmanager
-def _parent(root: Path, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def _parent(root: Path, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """Open the folder of a name, one part at a time; yields its descriptor and the last part."""
     *folders, last = Path(name).parts
     descriptor = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
     try:
         for folder in folders:
-            if make:
+            if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(folder, 0o700, dir_fd=descriptor)
             below = _open(folder, _FOLDER, descriptor, name)
@@ -103,7 +103,7 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
     The file appears when the block ends without an error. Raises UnsafeFileError.
     """
-    with _parent(root, name, make=True) as (folder, last):
+    with _parent(root, name, create=True) as (folder, last):
         temporary = f".{secrets.token_hex(8)}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
         descriptor = _open(temporary, flags, folder, name)
@@ -119,9 +119,9 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 
 def open_to_append(root: Path, name: str) -> IO[bytes]:
-    """Open a file to append to; anything but a plain file is replaced by a new one."""
+    """Open a file to append to; anything but a plain file is replaced by a new file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FILE
-    with _parent(root, name, make=True) as (folder, last):
+    with _parent(root, name, create=True) as (folder, last):
         try:
             descriptor = _open(last, flags, folder, name)
             try:
@@ -136,7 +136,7 @@ def open_to_append(root: Path, name: str) -> IO[bytes]:
 
 
 def open_to_change(root: Path, name: str) -> IO[bytes]:
-    """Open a plain file to read and write; it is made if there is none. Raises UnsafeFileError."""
+    """Open a plain file to read and write, or create it. Raises UnsafeFileError."""
     with _parent(root, name) as (folder, last):
         descriptor = _open(last, os.O_RDWR | os.O_CREAT | _FILE, folder, name)
     try:
@@ -159,7 +159,7 @@ def move(source_root: Path, source: str, root: Path, name: str) -> None:
         pass
     with (
         _parent(source_root, source) as (source_folder, source_last),
-        _parent(root, name, make=True) as (folder, last),
+        _parent(root, name, create=True) as (folder, last),
     ):
         os.rename(source_last, last, src_dir_fd=source_folder, dst_dir_fd=folder)
 
@@ -171,6 +171,6 @@ def remove(root: Path, name: str) -> None:
 
 
 def make_folder(root: Path, name: str) -> None:
-    """Make a folder with its parents. Raises UnsafeFileError if a link is in the way."""
-    with _parent(root, f"{name}/-", make=True):
+    """Create a folder with its parents. Raises UnsafeFileError if a part of the path is a link."""
+    with _parent(root, f"{name}/-", create=True):
         pass

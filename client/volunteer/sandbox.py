@@ -1,7 +1,7 @@
-"""Confinement of programs: limits of what they can read, change and consume.
+"""Confinement of programs: limits on files, network and resources.
 
-Every program gets limits on its resources and cannot gain privileges. If bubblewrap works, which is
-tested by running it, a program sees only the system's programs and libraries, its slot and the
+Every program has resource limits and cannot gain privileges. If bubblewrap works, which is tested
+by running it, a program sees only the system's programs and libraries, its slot and the
 files of its project; it has no network unless its app version declares that it needs one.
 Bubblewrap's new user namespace also prevents it from reading or tracing other processes.
 """
@@ -50,7 +50,7 @@ class Confinement(StrEnum):
 
 
 class NoSandboxError(Exception):
-    """Confinement is required and does not work here; the message has the reason."""
+    """Confinement is required but does not work here; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,17 @@ class Sandbox:
 
     def __init__(
         self,
-        wish: Confinement,
+        confinement: Confinement,
         readable: tuple[Path, ...] = (),
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        self.wish = wish
-        self._tool = "" if wish == Confinement.OFF else shutil.which("bwrap") or ""
+        self.confinement = confinement
+        self._tool = "" if confinement == Confinement.OFF else shutil.which("bwrap") or ""
         self._readable = (*readable, *_program_folders(environment)) if self._tool else ()
-        self.fault = "it is switched off" if wish == Confinement.OFF else self._probe()
+        self.fault = "it is disabled" if confinement == Confinement.OFF else self._probe()
         if self.fault:
             self._tool = ""
-            if wish == Confinement.REQUIRE:
+            if confinement == Confinement.REQUIRE:
                 message = (
                     f"Programs cannot be confined here: {self.fault}.\n"
                     "Hint: install bubblewrap and allow user namespaces, or use --confine auto."
@@ -100,18 +100,18 @@ class Sandbox:
     def is_wrapped(self, program: Program) -> bool:
         """Return whether a program runs under bubblewrap.
 
-        Programs that start containers cannot: engines without a daemon need privileges of their
-        own.  The container confines their programs. Raises OSError if confinement is required.
+        Programs that start containers do not: engines without a daemon need privileges. The
+        container confines their programs. Raises OSError if confinement is required.
         """
-        if program.needs_containers and self.wish == Confinement.REQUIRE:
+        if program.needs_containers and self.confinement == Confinement.REQUIRE:
             message = "the app needs a container engine, which --confine require does not allow"
             raise OSError(message)
         return self.works and not program.needs_containers
 
     def command(self, program: Program, info_descriptor: int) -> list[str]:
-        """Return bubblewrap's arguments; the program's own follow.
+        """Return bubblewrap's command line; the caller appends the program and its arguments.
 
-        The process-id namespace is shared: signals then reach the program as without bubblewrap.
+        The process-id namespace is shared, so that signals reach the program as without bubblewrap.
         """
         slot, project = str(program.slot), str(program.project)
         words = [self._tool, "--new-session", "--info-fd", str(info_descriptor)]
@@ -133,7 +133,7 @@ class Sandbox:
         words += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108 - new, private ones
         for path in self._readable:
             words += ["--ro-bind-try", str(path), str(path)]
-        # The client may be below a folder that is shown; its keys must stay hidden.
+        # The client's folder may be below a visible folder; its keys must stay hidden.
         words += ["--tmpfs", str(program.home)]
         words += ["--bind" if program.writes_project else "--ro-bind", project, project]
         if program.writes_project:
@@ -145,13 +145,14 @@ class Sandbox:
     def prepare_process(self, program: Program) -> Callable[[], None]:
         """Return a function that the new process runs before it becomes the program.
 
-        It runs between fork and exec: values are computed before, and it only makes system calls.
+        It runs between fork and exec: all values are computed before, and it only makes system
+        calls.
         """
         limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, _MAX_PROCESSES)]
         if program.max_file_bytes:
             limits.append((resource.RLIMIT_FSIZE, program.max_file_bytes))
         bounded = [(kind, _lowered(kind, limit)) for kind, limit in limits]
-        gives_up_privileges = self.wish != Confinement.OFF and not program.needs_containers
+        gives_up_privileges = self.confinement != Confinement.OFF and not program.needs_containers
         prctl = _prctl() if gives_up_privileges else None
 
         def prepare() -> None:
@@ -173,7 +174,7 @@ class Sandbox:
             reader, writer = os.pipe()
             try:
                 words = [*self.command(program, writer), "/bin/sh", "-c", f"exit {_PROBE_CODE}"]
-                done = subprocess.run(  # noqa: S603 - bubblewrap with fixed arguments
+                completed = subprocess.run(  # noqa: S603 - bubblewrap with fixed arguments
                     words,
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
@@ -188,14 +189,14 @@ class Sandbox:
             finally:
                 os.close(reader)
                 os.close(writer)
-        if done.returncode == _PROBE_CODE:
+        if completed.returncode == _PROBE_CODE:
             return ""
-        reason = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+        reason = " ".join(completed.stderr.split()) or f"exit status {completed.returncode}"
         return f"bwrap does not work: {reason:.200}"
 
 
 def read_child_pid(descriptor: int) -> int:
-    """Read bubblewrap's note of the program's process id. Raises OSError if it wrote none."""
+    """Read the program's process id, which bubblewrap writes. Raises OSError if it wrote none."""
     content = b""
     while not content.rstrip().endswith(b"}") and (chunk := os.read(descriptor, 4096)):
         content += chunk
@@ -218,8 +219,8 @@ def signal_of(exit_code: int) -> int:
 
 def _lowered(kind: int, limit: int) -> tuple[int, int]:
     _, hard = resource.getrlimit(kind)
-    lowest = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-    return lowest, lowest
+    bound = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    return bound, bound
 
 
 def _prctl() -> Callable[..., int] | None:

@@ -1,4 +1,4 @@
-"""One run of the client from its first turn to the sentence it ends with."""
+"""One run of the client: turns until the mode's end condition holds."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
     from volunteer.agent import Agent
 
-_PATIENCE = 5
+_MAX_FAILURES = 5
 
 
 class Mode(StrEnum):
-    """When a run ends by itself."""
+    """When a run ends without a signal."""
 
     FOREVER = "forever"
     ONCE = "once"
     UNTIL_IDLE = "until-idle"
 
 
-class Trouble(StrEnum):
-    """Why a run ended without doing its work."""
+class Failure(StrEnum):
+    """Why a run ended without finishing its work."""
 
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
@@ -33,14 +33,14 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended; `trouble` None if all went well."""
+    """How a run ended; `failure` is None after success."""
 
-    sentence: str
-    trouble: Trouble | None = None
+    message: str
+    failure: Failure | None = None
 
 
 def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
-    """Take turns until the mode says that it is enough, or somebody stops us."""
+    """Take turns until the end condition of the mode holds or `stopping` is set."""
     agent.begin()
     ending = None
     try:
@@ -49,38 +49,40 @@ def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
             ending = judge(agent.state, mode)
     finally:
         if stopping.is_set():
-            agent.display.say("stopping; unfinished results go on next time", agent.now())
+            agent.display.print_line(
+                "stopping; unfinished results resume in the next run", agent.now()
+            )
         agent.end()
     return ending or Ending("stopped")
 
 
 def judge(state: State, mode: Mode) -> Ending | None:
-    """Say whether a run is over; None while it is not."""
+    """Return how a run ended; None if it must continue."""
     if mode == Mode.FOREVER or state.busy:
         return None
     endings = [_judge_project(state, project, mode) for project in state.projects.values()]
     if any(ending is None for ending in endings):
         return None
-    troubles = [ending for ending in endings if ending is not None and ending.trouble]
-    return troubles[0] if troubles else Ending("all results are finished and reported")
+    failures = [ending for ending in endings if ending is not None and ending.failure]
+    return failures[0] if failures else Ending("all results are finished and reported")
 
 
 def _judge_project(state: State, project: Project, mode: Mode) -> Ending | None:
     if project.results:
         waiting = not project.in_phase(Phase.FETCHING, Phase.READY, Phase.RUNNING, Phase.UPLOADING)
-        if waiting and project.rpc_failures >= _PATIENCE:
+        if waiting and project.rpc_failures >= _MAX_FAILURES:
             kept = f"{len(project.results)} finished results are kept"
-            return Ending(f"{project.url} does not answer; {kept}", Trouble.UNREACHABLE)
+            return Ending(f"{project.url} does not answer; {kept}", Failure.UNREACHABLE)
         return None
     if project.url not in state.contacted:
         failed = project.rpc_failures + project.master_failures
-        enough = 1 if mode == Mode.ONCE else _PATIENCE
+        enough = 1 if mode == Mode.ONCE else _MAX_FAILURES
         if failed < enough:
             return None
-        return Ending(f"{project.url} does not answer", Trouble.UNREACHABLE)
+        return Ending(f"{project.url} does not answer", Failure.UNREACHABLE)
     if not project.hostid:
-        told = project.last_message or "it gave no host number"
-        return Ending(f"{project.url} does not accept this client: {told}", Trouble.REFUSED)
+        reason = project.last_message or "it assigned no host id"
+        return Ending(f"{project.url} does not accept this client: {reason}", Failure.REFUSED)
     no_more = project.work_failures > 0 or project.ended or project.has_no_cpu_apps
     if mode == Mode.ONCE or no_more:
         return Ending("idle")

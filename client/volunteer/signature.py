@@ -2,7 +2,7 @@
 
 A BOINC key is a decimal bit count and a hex block of modulus and exponent, 128 bytes each. A
 signature is the raw RSA power of the PKCS#1 type 1 padding of the *hex digits* of the MD5, with
-no DigestInfo: libraries refuse to check such a thing, so it is done with `pow`.
+no DigestInfo: libraries do not verify this format, so it is verified with `pow`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BITS = re.compile(r"[0-9]{1,9}")
 
 
 class BadKeyError(ValueError):
-    """The text is no public key of BOINC's; the message says why."""
+    """The text is not a public key in BOINC's format; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
 
 
 def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
-    """Tell whether `signature` is the key owner's over the content with that MD5.
+    """Return whether `signature` by this key is valid for the content with that MD5.
 
-    A key or signature that cannot be read verifies nothing.
+    Returns False for a key or signature that cannot be read.
     """
     try:
         key = read_public_key(key_text)
@@ -105,12 +105,12 @@ def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
     signed = int.from_bytes(read_hex_block(signature), "big")
     if not 0 < signed < key.modulus:
         return False
-    found = pow(signed, key.exponent, key.modulus).to_bytes(KEY_BYTES, "big")
-    return hmac.compare_digest(found, _padded(md5_hex, _length(key)))
+    recovered = pow(signed, key.exponent, key.modulus).to_bytes(KEY_BYTES, "big")
+    return hmac.compare_digest(recovered, _padded(md5_hex, _length(key)))
 
 
 def verifies_text(text: str, signature: str, key_text: str) -> bool:
-    """Tell the same of a text, as when a new code-sign key is signed by the old one."""
+    """Return whether a signature is valid for a text, such as a new code-sign key."""
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return verifies(digest, signature, key_text)
 

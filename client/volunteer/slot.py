@@ -1,4 +1,4 @@
-"""Slot folders: what a program finds at its start and leaves at its end."""
+"""Slot folders: preparation before a start, outputs after the end of a program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from volunteer.sandbox import Program
 from volunteer.signature import verifies
 from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences, write_preferences
 from volunteer.wire.preferences import project_preferences
-from volunteer.wire.requests import CORE_VERSION, MOST_STDERR, host_info
+from volunteer.wire.requests import CORE_VERSION, MAX_STDERR_LENGTH, host_info
 from volunteer.wire.web import folder_name
 from volunteer.wire.xml import block, leaf
 
@@ -34,18 +34,18 @@ STDERR_FILE = "stderr.txt"
 TRICKLE_UP_FILE = "trickle_up.xml"
 UPLOAD_REQUEST_PREFIX = "boinc_ufr_"
 UPLOAD_STATUS_PREFIX = "boinc_ufs_"
-# As the server: longer trickles are dropped there.
+# The server's limit: it drops longer trickles.
 MAX_TRICKLE_BYTES = 64 * 1024
 _CHUNK = 1 << 20
 # Files that a program writes for the client have one or two lines.
 _MAX_NOTE = 4096
 _MAX_FILE_BYTES = 1 << 62
-# A line of Manyhands' launcher, which is the signed main program of apps of the kind container.
+# A line of Manyhands' launcher, the signed main program of apps of the kind container.
 _CONTAINER_LAUNCHER = b"\nkind='container'\n"
 
 
 class SlotError(Exception):
-    """The slot cannot be made ready; the message says why."""
+    """The slot cannot be prepared; the message has the reason."""
 
 
 class MissingInputError(SlotError):
@@ -58,25 +58,25 @@ class MissingInputError(SlotError):
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of one client and the places in it."""
+    """The folder of one client and the paths in it."""
 
     path: Path
 
     @property
     def slots(self) -> Path:
-        """Where programs run."""
+        """The folder of all slots."""
         return self.path / "slots"
 
     def slot(self, number: int) -> Path:
-        """Where one program runs."""
+        """Return the folder of a slot."""
         return self.slots / str(number)
 
     def project(self, url: str) -> Path:
-        """Where the files of a project are."""
+        """Return the folder of a project's files."""
         return self.path / "projects" / folder_name(url)
 
     def file(self, url: str, name: str) -> Path:
-        """Where one file of a project is."""
+        """Return the path of a project's file."""
         return self.project(url) / name
 
     def relative(self, url: str, name: str) -> str:
@@ -84,59 +84,59 @@ class Home:
         return f"projects/{folder_name(url)}/{name}"
 
     def part(self, url: str, name: str) -> Path:
-        """Where what has come of a file waits for the rest."""
+        """Return the path of a partial download."""
         return self.project(url) / f"{name}.part"
 
 
 def prepare(
     home: Home,
     project: Project,
-    held: HeldResult,
+    held_result: HeldResult,
     host: HostFacts,
     *,
     fresh: bool,
     share: float = 1.0,
     preferences: GlobalPreferences = DEFAULT_PREFERENCES,
 ) -> Path:
-    """Make the slot ready for a first start (`fresh`, emptied) or for going on; give its path.
+    """Prepare the slot for a first start (`fresh`: emptied) or a restart; return its path.
 
-    Every file of the app version is read and verified. Raises MissingInputError for a file to fetch
-    again, SlotError or OSError for permanent faults.
+    Every file of the app version is read and verified. Raises MissingInputError for a file that
+    must be downloaded again, SlotError or OSError for permanent faults.
     """
-    slot = home.slot(held.slot)
-    if fault := slot_fault(project, held.offer) or output_fault(project, held.offer):
+    slot = home.slot(held_result.slot)
+    if fault := slot_fault(project, held_result.offer) or output_fault(project, held_result.offer):
         raise SlotError(fault)
     if fresh:
         clear(slot)
-        for ref in held.offer.file_refs:
+        for ref in held_result.offer.file_refs:
             safe_files.remove(home.path, home.relative(project.url, ref.file_name))
-    safe_files.make_folder(home.path, f"slots/{held.slot}")
+    safe_files.make_folder(home.path, f"slots/{held_result.slot}")
     safe_files.remove(slot, TEMPORARY_EXIT_FILE)
-    # Left by an earlier start that wrote it and went on: this start has not finished.
+    # An earlier start may have written it and not ended.
     safe_files.remove(slot, FINISH_FILE)
-    for ref in project.version_of(held).file_refs:
+    for ref in project.version_of(held_result).file_refs:
         sha256 = _verify_program(home, project, ref)
         if project.files[ref.file_name].info.executable:
             _restore(home, project, slot, ref, sha256)
         else:
             _place(home, project, slot, ref, copy=ref.copy_file)
-    _place_data(home, project, held, slot)
+    _place_data(home, project, held_result, slot)
     with safe_files.created(slot, "init_data.xml") as file:
         content = init_data(
-            home, project, held, host, share=share, computing_preferences=preferences
+            home, project, held_result, host, share=share, computing_preferences=preferences
         )
         file.write(content.encode("utf-8", "surrogateescape"))
-    for trickle in held.trickles_down:
+    for trickle in held_result.trickles_down:
         write_trickle_down(slot, trickle)
     return slot
 
 
-def _place_data(home: Home, project: Project, held: HeldResult, slot: Path) -> None:
+def _place_data(home: Home, project: Project, held_result: HeldResult, slot: Path) -> None:
     """Put the inputs into the slot, and links or folders for the outputs."""
-    for ref in project.input_refs(held.offer):
+    for ref in project.input_refs(held_result.offer):
         _check_input(home, project, ref)
         _place(home, project, slot, ref, copy=ref.copy_file)
-    for ref in project.output_refs(held.offer):
+    for ref in project.output_refs(held_result.offer):
         if ref.copy_file:
             _make_parent(slot, ref)
         else:
@@ -145,18 +145,18 @@ def _place_data(home: Home, project: Project, held: HeldResult, slot: Path) -> N
 
 
 def _make_parent(slot: Path, ref: FileRef) -> None:
-    """Make the folder in which a program creates an output."""
+    """Create the folder in which a program creates an output."""
     folder = str(Path(ref.slot_name).parent)
     if folder != ".":
         safe_files.make_folder(slot, folder)
 
 
-def main_program(home: Home, project: Project, held: HeldResult) -> Path:
+def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
     """Return the program to start, relative to its slot; raises SlotError if it is missing.
 
     `prepare` has verified it.
     """
-    names = [ref.file_name for ref in project.version_of(held).file_refs if ref.main_program]
+    names = [ref.file_name for ref in project.version_of(held_result).file_refs if ref.main_program]
     if not names:
         message = "The app version has no main program"
         raise SlotError(message)
@@ -168,9 +168,12 @@ def main_program(home: Home, project: Project, held: HeldResult) -> Path:
     return Path("../../projects") / folder_name(project.url) / names[0]
 
 
-def confined_program(home: Home, project: Project, held: HeldResult, slot: Path) -> Program:
+def confined_program(home: Home, project: Project, held_result: HeldResult, slot: Path) -> Program:
     """Return the folders that the program of a result may use (see `sandbox`)."""
-    version, workunit = project.version_of(held), project.workunits[held.offer.wu_name]
+    version, workunit = (
+        project.version_of(held_result),
+        project.workunits[held_result.offer.wu_name],
+    )
     names = {
         ref.file_name
         for app_version in project.app_versions.values()
@@ -185,7 +188,7 @@ def confined_program(home: Home, project: Project, held: HeldResult, slot: Path)
         slot,
         home.project(project.url),
         tuple(path for path in present if path.is_file() and not path.is_symlink()),
-        writes_project=any(not ref.copy_file for ref in project.output_refs(held.offer)),
+        writes_project=any(not ref.copy_file for ref in project.output_refs(held_result.offer)),
         needs_network=version.needs_network,
         needs_containers=_CONTAINER_LAUNCHER in start,
         max_file_bytes=int(min(max(workunit.rsc_disk_bound, 0), _MAX_FILE_BYTES)),
@@ -197,7 +200,7 @@ def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
 
     Its bytes must be those whose signature verified at download, by the key at that time; for a
     file of an earlier version of the client, the signature is verified now. Raises
-    MissingInputError otherwise, so that the file is fetched and verified again.
+    MissingInputError otherwise, so that the file is downloaded and verified again.
     """
     file = project.files[ref.file_name]
     try:
@@ -214,7 +217,7 @@ def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
 
 
 def _check_input(home: Home, project: Project, ref: FileRef) -> None:
-    """Compare sizes only, as BOINC does at each start: hashes were checked on arrival."""
+    """Compare sizes only, as BOINC does at each start: hashes were verified at download."""
     info = project.files[ref.file_name].info
     try:
         with safe_files.opened(home.path, home.relative(project.url, ref.file_name)) as file:
@@ -226,10 +229,10 @@ def _check_input(home: Home, project: Project, ref: FileRef) -> None:
 
 
 def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool) -> None:
-    """Put a soft link, which is a text file in BOINC, or the file itself into the slot.
+    """Put a soft link (a text file in BOINC) or a copy of the file into the slot.
 
-    What stands there from an earlier start is the program's by now: it may have put the file
-    itself in the place of the link, or begun to write it.
+    An existing file is left: since an earlier start, the program may have replaced the link by a
+    file or written to it.
     """
     slot.mkdir(parents=True, exist_ok=True)
     if safe_files.exists(slot, ref.slot_name):
@@ -254,7 +257,7 @@ def _copy(home: Home, project: Project, slot: Path, ref: FileRef) -> None:
 
 
 def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str) -> None:
-    """Put an executable file of the app version into the slot, also in place of a changed one."""
+    """Put an executable file of the app version into the slot; replace a changed file."""
     if ref.copy_file:
         with contextlib.suppress(OSError):
             if digests_of(slot, ref.slot_name).sha256 == sha256:
@@ -265,23 +268,28 @@ def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str
             target.write(_soft_link(project, ref))
 
 
-def take_outputs(home: Home, project: Project, held: HeldResult) -> tuple[Output, ...]:
-    """Move copied outputs out of the slot and measure all; safe to do twice.
+def take_outputs(home: Home, project: Project, held_result: HeldResult) -> tuple[Output, ...]:
+    """Move copied outputs out of the slot; return all outputs with size and MD5. Idempotent.
 
-    Only plain files are outputs. A link is left out, with the fault: its target does not belong to
-    the program, and may be a private file of the volunteer.
+    Only plain files are outputs. A link is returned with a fault: its target may be a private file
+    of the volunteer.
     """
-    return tuple(_take_output(home, project, held, ref) for ref in project.output_refs(held.offer))
+    return tuple(
+        _take_output(home, project, held_result, ref)
+        for ref in project.output_refs(held_result.offer)
+    )
 
 
-def take_upload_requests(home: Home, project: Project, held: HeldResult) -> tuple[Output, ...]:
-    """Measure the outputs whose upload the program requests before its end.
+def take_upload_requests(
+    home: Home, project: Project, held_result: HeldResult
+) -> tuple[Output, ...]:
+    """Return the outputs whose upload the program requests before its end, with size and MD5.
 
-    A copied output stays in the slot, so that the program can go on reading it.
+    A copied output stays in the slot, so that the program can still read it.
     """
-    slot = home.slot(held.slot)
+    slot = home.slot(held_result.slot)
     outputs = []
-    for ref in project.output_refs(held.offer):
+    for ref in project.output_refs(held_result.offer):
         request = UPLOAD_REQUEST_PREFIX + ref.slot_name
         if not _exists(slot, request):
             continue
@@ -301,15 +309,15 @@ def take_upload_requests(home: Home, project: Project, held: HeldResult) -> tupl
 
 
 def write_upload_status(slot: Path, name: str, status: int) -> None:
-    """Write what BOINC's library reads about an upload: 0 is done, negative numbers are errors."""
+    """Write the status of an upload for BOINC's library: 0 is done, negative is an error."""
     with safe_files.created(slot, UPLOAD_STATUS_PREFIX + name, 0o644) as file:
         file.write(f"<status>{status}</status>\n".encode())
 
 
 def take_trickle(slot: Path) -> str:
-    """Remove the trickle that the program wrote and return its text; empty if there is none.
+    """Delete the trickle that the program wrote and return its text; empty without a trickle.
 
-    Raises SlotError if the trickle is too long or is not a plain file; it is removed all the same.
+    Raises SlotError if the trickle is too long or is not a plain file; it is deleted in any case.
     """
     if not _exists(slot, TRICKLE_UP_FILE):
         return ""
@@ -325,7 +333,7 @@ def take_trickle(slot: Path) -> str:
 
 
 def write_trickle_down(slot: Path, trickle: TrickleDown) -> None:
-    """Put a message of the project into the slot, where BOINC's library looks for it."""
+    """Write a message of the project into the slot, where BOINC's library reads it."""
     with safe_files.created(slot, f"trickle_down_{trickle.time}", 0o644) as file:
         file.write(trickle.text.encode("utf-8", "surrogateescape"))
 
@@ -337,7 +345,7 @@ def _exists(slot: Path, name: str) -> bool:
 
 
 def _remove(slot: Path, name: str) -> None:
-    # A program may have made a folder of this name; it hurts only itself.
+    # A program that creates a folder with this name harms only itself.
     with contextlib.suppress(OSError):
         safe_files.remove(slot, name)
 
@@ -350,8 +358,8 @@ def _copy_file(source_root: Path, source: str, root: Path, name: str) -> None:
         shutil.copyfileobj(file, target, _CHUNK)
 
 
-def _take_output(home: Home, project: Project, held: HeldResult, ref: FileRef) -> Output:
-    slot, name = home.slot(held.slot), home.relative(project.url, ref.file_name)
+def _take_output(home: Home, project: Project, held_result: HeldResult, ref: FileRef) -> Output:
+    slot, name = home.slot(held_result.slot), home.relative(project.url, ref.file_name)
     try:
         if ref.copy_file and safe_files.exists(slot, ref.slot_name):
             safe_files.move(slot, ref.slot_name, home.path, name)
@@ -373,12 +381,12 @@ def _fits(home: Home, name: str, info: FileInfo) -> bool:
 
 
 def _pack(home: Home, name: str, slot: Path, note: str) -> None:
-    """Pack a file in its place, once: the note says what it became, however often we come back."""
+    """Compress a file in place, once: the note has the MD5 of the compressed file."""
     noted = safe_files.read_start(slot, note, _MAX_NOTE)
     if noted and noted.decode("ascii", "replace") == digests_of(home.path, name).md5:
         return
     slot.mkdir(parents=True, exist_ok=True)
-    # As BOINC's clients pack, without name and time: twins of a file are twins when packed.
+    # Without name and time, as BOINC's clients: identical files stay identical when compressed.
     packer = zlib.compressobj(wbits=31)
     digest = hashlib.md5(usedforsecurity=False)
     with (
@@ -388,7 +396,7 @@ def _pack(home: Home, name: str, slot: Path, note: str) -> None:
         while chunk := source.read(_CHUNK):
             _write(target, digest, packer.compress(chunk))
         _write(target, digest, packer.flush())
-        # Written before the packed file replaces the other.
+        # Written before the compressed file replaces the original.
         with safe_files.created(slot, note) as noting:
             noting.write(digest.hexdigest().encode())
 
@@ -399,18 +407,18 @@ def _write(target: IO[bytes], digest: hashlib._Hash, content: bytes) -> None:
 
 
 def read_stderr(slot: Path) -> str:
-    """Read the end of what the program wrote to its stderr."""
+    """Return the end of the program's stderr; empty if it cannot be read."""
     try:
         with safe_files.opened(slot, STDERR_FILE) as file:
             size = file.seek(0, 2)
-            file.seek(max(0, size - MOST_STDERR))
-            return file.read(MOST_STDERR).decode("utf-8", "replace")
+            file.seek(max(0, size - MAX_STDERR_LENGTH))
+            return file.read(MAX_STDERR_LENGTH).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
 def finish_code(slot: Path) -> int | None:
-    """Give the exit code in the finish file; None if the program did not say that it finished."""
+    """Return the exit code in the finish file; None without this file."""
     content = safe_files.read_start(slot, FINISH_FILE, _MAX_NOTE)
     if content is None:
         return None
@@ -419,7 +427,7 @@ def finish_code(slot: Path) -> int | None:
 
 
 def temporary_exit(slot: Path) -> float | None:
-    """Give the seconds for which the program wants to be left alone; None if it did not ask."""
+    """Return the delay in seconds that a temporary exit requests; None without a request."""
     content = safe_files.read_start(slot, TEMPORARY_EXIT_FILE, _MAX_NOTE)
     if content is None:
         return None
@@ -435,7 +443,7 @@ def clear(slot: Path) -> None:
 
 
 def sweep(home: Home, project: Project) -> None:
-    """Delete files that nobody knows, as a kill between forgetting and deleting leaves them."""
+    """Delete files that are not in the state: a kill before their deletion leaves them."""
     folder = home.project(project.url)
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -458,18 +466,21 @@ def falsify(path: Path) -> None:
 def init_data(
     home: Home,
     project: Project,
-    held: HeldResult,
+    held_result: HeldResult,
     host: HostFacts,
     *,
     share: float = 1.0,
     computing_preferences: GlobalPreferences = DEFAULT_PREFERENCES,
 ) -> str:
-    """Write the facts that BOINC's application library reads (PROTOCOL 5.1).
+    """Return the content of `init_data.xml` for BOINC's application library (PROTOCOL 5.1).
 
     `share` is the part of this computer that the project gets, from 0 to 1;
     `computing_preferences` are those in force.
     """
-    workunit, version = project.workunits[held.offer.wu_name], project.version_of(held)
+    workunit, version = (
+        project.workunits[held_result.offer.wu_name],
+        project.version_of(held_result),
+    )
     account = project.account
     preferences = project_preferences(project.preferences, project.venue)
     values: dict[str, object] = {
@@ -493,14 +504,14 @@ def init_data(
         "boinc_dir": home.path,
         "authenticator": project.key,
         "wu_name": workunit.name,
-        "result_name": held.offer.name,
+        "result_name": held_result.offer.name,
         # -1: the shared memory is the file `boinc_mmap_file`.
         "shm_key": -1,
-        "slot": held.slot,
-        # Programs with BOINC's library end when this process does not exist any more.
+        "slot": held_result.slot,
+        # Programs with BOINC's library end when this process no longer exists.
         "client_pid": os.getpid(),
-        "wu_cpu_time": held.cpu_time,
-        "starting_elapsed_time": held.elapsed,
+        "wu_cpu_time": held_result.cpu_time,
+        "starting_elapsed_time": held_result.elapsed,
         "using_sandbox": 0,
         "vm_extensions_disabled": 0,
         "user_total_credit": account.user_total_credit,
@@ -520,7 +531,7 @@ def init_data(
         "rsc_fpops_bound": workunit.rsc_fpops_bound,
         "rsc_memory_bound": workunit.rsc_memory_bound,
         "rsc_disk_bound": workunit.rsc_disk_bound,
-        "computation_deadline": held.offer.report_deadline,
+        "computation_deadline": held_result.offer.report_deadline,
         "vbox_window": 0,
         # The client has set the priority; programs keep it for the processes that they start.
         "no_priority_change": 1,

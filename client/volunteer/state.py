@@ -1,8 +1,8 @@
-"""The mind of the client: (state, event, rules) -> (state, commands) [pure].
+"""The state machine: (state, event, rules) -> (state, commands) [pure].
 
-What happens is first written into the state by `apply`; a `Tick` then asks `plan` what can begin.
-The agent saves the state before it carries out the commands, so that a kill between the two loses
-nothing: what was begun is begun again.
+`apply` writes an event into the state; at a `Tick`, `plan` returns the commands that can begin.
+The agent saves the state before it executes the commands, so that a kill between the two loses
+nothing: the commands are repeated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 # Imported for the event kinds that they register.
 from volunteer import events, runs, talk, transfers
 from volunteer.dispatch import Step, apply
-from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Say
+from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Print
 from volunteer.intake import take_reply
 from volunteer.names import folded
 from volunteer.plan import after_error, next_commands
@@ -29,14 +29,14 @@ __all__ = ["Step", "advance", "runs", "talk", "transfers"]
 
 
 def advance(state: State, event: Event, rules: Rules) -> Step:
-    """Take one event; answer the new state and what the agent shall do."""
+    """Apply one event; return the new state and the commands for the agent."""
     if isinstance(event, events.ProjectEvent) and not isinstance(event, events.Attached):
-        # What comes back after its project was detached has nobody to tell.
+        # Events of a detached project are ignored.
         if event.project not in state.projects:
             return state, []
         if isinstance(event, events.ResultEvent):
-            held = state.projects[event.project].results.get(event.result)
-            if held is None:
+            held_result = state.projects[event.project].results.get(event.result)
+            if held_result is None:
                 return state, []
     return apply(event, state, working_rules(rules, state))
 
@@ -46,7 +46,7 @@ def _(event: events.Tick, state: State, rules: Rules) -> Step:
     reason = pause_reason(state, event, rules)
     commands: list[Command] = []
     if reason != state.paused:
-        commands = [Say(f"programs pause: {reason}" if reason else "programs may run again")]
+        commands = [Print(f"programs pause: {reason}" if reason else "programs may run again")]
         state = replace(state, paused=reason)
     state, more = next_commands(state, event, rules)
     return state, commands + more
@@ -55,7 +55,7 @@ def _(event: events.Tick, state: State, rules: Rules) -> Step:
 @apply.register(events.Attached)
 def _(event: events.Attached, state: State, rules: Rules) -> Step:
     del rules
-    known = state.projects.get(event.project)
+    attached = state.projects.get(event.project)
     folder = folded(folder_name(event.project))
     others = [url for url in state.projects if url != event.project]
     same = [url for url in others if folded(folder_name(url)) == folder]
@@ -64,15 +64,15 @@ def _(event: events.Attached, state: State, rules: Rules) -> Step:
         text = (
             f"not attached to {event.project}: its folder is that of {same[0]}; detach that first"
         )
-        return state, [Say(text)]
-    if known is not None and known.key != event.key and not event.replaces:
-        return state, [Say(f"still attached to {event.project} with the former account")]
-    if known is not None:
-        project = replace(known, key=event.key, update_wanted=True)
+        return state, [Print(text)]
+    if attached is not None and attached.key != event.key and not event.replaces:
+        return state, [Print(f"still attached to {event.project} with the former account")]
+    if attached is not None:
+        project = replace(attached, key=event.key, update_wanted=True)
     else:
         project = Project(event.project, event.key, Account(project_name=event.name))
     project = replace(project, scheduler_urls=event.scheduler_urls or project.scheduler_urls)
-    return state.with_project(project), [Say(f"attached to {event.project}")]
+    return state.with_project(project), [Print(f"attached to {event.project}")]
 
 
 @apply.register(events.Detached)
@@ -86,7 +86,7 @@ def _(event: events.Detached, state: State, rules: Rules) -> Step:
         if held_result.slot >= 0:
             commands.append(ClearSlot(held_result.slot))
     rest = {url: other for url, other in state.projects.items() if url != event.project}
-    commands += [Forget(event.project), Say(f"detached from {event.project}")]
+    commands += [Forget(event.project), Print(f"detached from {event.project}")]
     return replace(without_preferences_of(state, event.project), projects=rest), commands
 
 
@@ -103,14 +103,14 @@ def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
 def _(event: events.SuspendWanted, state: State, rules: Rules) -> Step:
     del rules
     project = replace(state.projects[event.project], is_suspended=True)
-    return state.with_project(project), [Say(f"{event.project} suspended")]
+    return state.with_project(project), [Print(f"{event.project} suspended")]
 
 
 @apply.register(events.ResumeWanted)
 def _(event: events.ResumeWanted, state: State, rules: Rules) -> Step:
     del rules
     project = replace(state.projects[event.project], is_suspended=False)
-    return state.with_project(project), [Say(f"{event.project} resumed")]
+    return state.with_project(project), [Print(f"{event.project} resumed")]
 
 
 @apply.register(events.RunBegan)
@@ -150,7 +150,7 @@ def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
         update_wanted=False,
     )
     return state.with_project(project), [
-        Say(f"{event.project} gives no scheduler address: {event.reason}; again in {wait:.0f} s")
+        Print(f"{event.project} has no scheduler address: {event.reason}; retry in {wait:.0f} s")
     ]
 
 
@@ -167,7 +167,7 @@ def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
         next_scheduler=project.next_scheduler + 1,
     )
     return state.with_project(project), [
-        Say(f"{event.project} did not answer: {event.reason}; again in {wait:.0f} s")
+        Print(f"{event.project} did not answer: {event.reason}; retry in {wait:.0f} s")
     ]
 
 
@@ -179,8 +179,8 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
         failures = project.rpc_failures + 1
         wait = max(reply.request_delay, rules.rpc_backoff(failures, event.chance))
         project = replace(project, rpc_failures=failures, rpc_retry_at=event.now + wait)
-        text = f"{event.project} is down for maintenance; again in {wait:.0f} s"
-        return state.with_project(project), [Say(text)]
+        text = f"{event.project} is down for maintenance; retry in {wait:.0f} s"
+        return state.with_project(project), [Print(text)]
     project = replace(
         project,
         rpc_failures=0,
@@ -196,24 +196,24 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     if refused:
         project = after_error(project, event, rules)
     if project.asked_seconds > 0 and (not new or refused < len(new)):
-        project = _count_answer(project, event, rules, given=bool(new))
+        project = _count_answer(project, event, rules, has_work=bool(new))
         if not new:
             wait = max(project.work_retry_at, project.next_contact_at) - event.now
             name = project.account.project_name or project.url
-            commands.append(Say(f"{name}: no work was sent; asks again in {wait:.0f} s"))
+            commands.append(Print(f"{name}: no work was sent; next request in {wait:.0f} s"))
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
 
 
 def _count_answer(
-    project: Project, event: events.ReplyReceived, rules: Rules, *, given: bool
+    project: Project, event: events.ReplyReceived, rules: Rules, *, has_work: bool
 ) -> Project:
-    """Ask less often for work the more often none was given."""
-    if given:
+    """Increase the delay between work requests after each reply without work."""
+    if has_work:
         return replace(project, work_failures=0, work_retry_at=0.0)
     failures = project.work_failures + 1
     wait = rules.work_backoff(failures, event.chance)
     if event.reply.next_rpc_delay > 0:
-        # The project expects work by then. BOINC's client asks for work in that contact as well.
+        # The project expects work by then. BOINC's client also requests work in that contact.
         wait = min(wait, event.reply.next_rpc_delay)
     return replace(project, work_failures=failures, work_retry_at=event.now + wait)

@@ -1,4 +1,4 @@
-"""What is held, for people and for programs."""
+"""Descriptions of the state, as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_running(folder: Path) -> bool:
-    """Tell whether a client runs in the folder."""
+    """Return whether a client runs in the folder."""
     try:
         with mailbox.locked(folder):
             return False
@@ -24,7 +24,7 @@ def is_running(folder: Path) -> bool:
 
 
 def as_json(state: State, folder: Path, now: float) -> dict[str, Any]:
-    """Describe everything but the keys; times are unix seconds."""
+    """Return the state without account keys; times are unix seconds."""
     return {
         "folder": str(folder),
         "running": is_running(folder),
@@ -52,20 +52,20 @@ def _project(state: State, project: Project, now: float) -> dict[str, Any]:
         "last_message": project.last_message,
         "suspended": project.is_suspended,
         "messages_to_send": len(project.trickles_up),
-        "results": [_result(held) for held in project.results.values()],
+        "results": [_result(held_result) for held_result in project.results.values()],
     }
 
 
-def _result(held: HeldResult) -> dict[str, Any]:
-    verdict = held.verdict
+def _result(held_result: HeldResult) -> dict[str, Any]:
+    verdict = held_result.verdict
     return {
-        "name": held.offer.name,
-        "phase": held.phase.value,
-        "slot": held.slot if held.slot >= 0 else None,
-        "pid": held.pid or None,
-        "elapsed_seconds": round(held.elapsed, 3),
-        "running_since": held.running_since or None,
-        "report_deadline": held.offer.report_deadline,
+        "name": held_result.offer.name,
+        "phase": held_result.phase.value,
+        "slot": held_result.slot if held_result.slot >= 0 else None,
+        "pid": held_result.pid or None,
+        "elapsed_seconds": round(held_result.elapsed, 3),
+        "running_since": held_result.running_since or None,
+        "report_deadline": held_result.offer.report_deadline,
         "state": verdict.client_state if verdict else None,
         "exit_status": verdict.exit_status if verdict else None,
         "message": verdict.message if verdict else "",
@@ -73,7 +73,7 @@ def _result(held: HeldResult) -> dict[str, Any]:
 
 
 def as_lines(state: State, folder: Path, now: float) -> list[str]:
-    """Describe the same for people, a line for each project and result."""
+    """Return the state as text, a line for each project and result."""
     running = "running" if is_running(folder) else "not running"
     if not state.projects:
         return [f"{folder}: {running}, not attached to any project"]
@@ -87,15 +87,15 @@ def as_lines(state: State, folder: Path, now: float) -> list[str]:
         if wait := wait_of(state, project, now):
             lines.append(f"  {wait.sentence(now)}")
         if project.last_message:
-            lines.append(f"  it says: {project.last_message}")
-        lines += [_line(held, now) for held in project.results.values()]
+            lines.append(f"  last message: {project.last_message}")
+        lines += [_line(held_result, now) for held_result in project.results.values()]
     return [line[: len(line) - len(line.lstrip())] + printable(line) for line in lines]
 
 
-def _line(held: HeldResult, now: float) -> str:
-    words = [f"  {held.offer.name} {held.phase.value}"]
-    if held.starts:
-        words.append(f"{held.elapsed_at(now):.0f} s")
-    if held.verdict is not None and held.verdict.message:
-        words.append(" ".join(held.verdict.message.split()))
+def _line(held_result: HeldResult, now: float) -> str:
+    words = [f"  {held_result.offer.name} {held_result.phase.value}"]
+    if held_result.starts:
+        words.append(f"{held_result.elapsed_at(now):.0f} s")
+    if held_result.verdict is not None and held_result.verdict.message:
+        words.append(" ".join(held_result.verdict.message.split()))
     return ", ".join(words)

@@ -1,6 +1,6 @@
-"""What running programs and their project have to say to each other [pure].
+"""Messages between running programs and their project [pure].
 
-Trickles up wait in the state until the project acknowledges them; trickles down wait until the
+Trickles up stay in the state until the project acknowledges them; trickles down stay until the
 program runs. Outputs that a program uploads before its end are sent like others.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from volunteer import events
 from volunteer.dispatch import Step, apply
-from volunteer.events import Command, Deliver, NotifyUpload, Say
+from volunteer.events import Command, Deliver, NotifyUpload, Print
 from volunteer.records import (
     HeldResult,
     Phase,
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from volunteer.config import Rules
     from volunteer.wire.messages import Reply
 
-# BOINC's number for an upload that was given up.
+# BOINC's error number for a failed upload.
 UPLOAD_GIVEN_UP = -128
-# They are in the state file, which is written after each change.
+# Trickles are stored in the state file, which is written after each change.
 _MAX_TRICKLES = 500
-# Each gets a request for each trickle.
+# Each address gets a request for each trickle.
 _MAX_TRICKLE_URLS = 8
 _MAX_URL_CHARACTERS = 255
 _MAX_TRICKLE_CHARACTERS = 2 << 20
-# Of a result that does not run; a program that never reads them must not fill the state.
+# Limit for a result that does not run: unread messages must not fill the state.
 _MAX_TRICKLES_DOWN = 50
 
 
@@ -44,8 +44,8 @@ _MAX_TRICKLES_DOWN = 50
 def _(event: events.ProgressReported, state: State, rules: Rules) -> Step:
     del rules
     key = event.project, event.result
-    held = state.projects[event.project].results[event.result]
-    if held.phase != Phase.RUNNING:
+    held_result = state.projects[event.project].results[event.result]
+    if held_result.phase != Phase.RUNNING:
         return state, []
     former = state.progress.get(key, Progress())
     # Programs report zero until they have set a fraction.
@@ -58,19 +58,19 @@ def _(event: events.ProgressReported, state: State, rules: Rules) -> Step:
 def _(event: events.TrickleWritten, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
-    held = project.trickles_up
+    queued = project.trickles_up
     fault = event.fault
     if not fault and (
-        len(held) >= _MAX_TRICKLES
-        or sum(len(trickle.text) for trickle in held) + len(event.text) > _MAX_TRICKLE_CHARACTERS
+        len(queued) >= _MAX_TRICKLES
+        or sum(len(trickle.text) for trickle in queued) + len(event.text) > _MAX_TRICKLE_CHARACTERS
     ):
-        fault = f"{len(held)} messages wait for the project already"
+        fault = f"{len(queued)} messages are already queued"
     if fault:
-        return state, [Say(f"{event.result}: a message to the project was dropped: {fault}")]
+        return state, [Print(f"{event.result}: a message to the project was dropped: {fault}")]
     # Projects keep one message per result and second.
-    latest = max((t.time for t in held if t.result_name == event.result), default=0)
+    latest = max((t.time for t in queued if t.result_name == event.result), default=0)
     trickle = TrickleUp(event.result, max(int(event.now), latest + 1), event.text)
-    project = replace(project, trickles_up=(*held, trickle))
+    project = replace(project, trickles_up=(*queued, trickle))
     return state.with_project(project), []
 
 
@@ -80,29 +80,35 @@ def _(event: events.TricklesReplicated, state: State, rules: Rules) -> Step:
     state = state.done_with(f"replicate {event.project} {event.url}")
     if not event.reason:
         return state, []
-    # As BOINC's client does: the project itself gets every trickle, so a copy is not repeated.
-    return state, [Say(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
+    # Not repeated, as in BOINC's client: the project itself gets every trickle.
+    return state, [Print(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
 
 
 @apply.register(events.UploadRequested)
 def _(event: events.UploadRequested, state: State, rules: Rules) -> Step:
     del rules
     project = state.projects[event.project]
-    held = project.results[event.result]
+    held_result = project.results[event.result]
     commands: list[Command] = []
     for output in event.outputs:
         file = project.files[output.name]
-        most = file.info.max_nbytes
-        if output.nbytes < 0 or (most and output.nbytes > most) or not file.info.upload_urls:
+        max_nbytes = file.info.max_nbytes
+        if (
+            output.nbytes < 0
+            or (max_nbytes and output.nbytes > max_nbytes)
+            or not file.info.upload_urls
+        ):
             reason = output.fault or (
-                f"it has {output.nbytes} bytes, and {most} are allowed"
-                if output.nbytes >= 0 and most
+                f"it has {output.nbytes} bytes, and {max_nbytes} are allowed"
+                if output.nbytes >= 0 and max_nbytes
                 else "there is no such file"
             )
-            commands.append(Say(f"{event.result}: {output.name} cannot be uploaded now: {reason}"))
-        elif output.name in held.outputs and file.presence == Presence.UPLOADED:
+            commands.append(
+                Print(f"{event.result}: {output.name} cannot be uploaded now: {reason}")
+            )
+        elif output.name in held_result.outputs and file.presence == Presence.UPLOADED:
             commands += _notices(project, output.name, 0)
-        elif output.name not in held.outputs:
+        elif output.name not in held_result.outputs:
             file = replace(
                 file,
                 presence=Presence.PRESENT,
@@ -111,13 +117,13 @@ def _(event: events.UploadRequested, state: State, rules: Rules) -> Step:
                 failures=0,
                 retry_at=0.0,
             )
-            held = replace(held, outputs=(*held.outputs, output.name))
-            project = project.with_file(file).with_result(held)
+            held_result = replace(held_result, outputs=(*held_result.outputs, output.name))
+            project = project.with_file(file).with_result(held_result)
     return state.with_project(project), commands
 
 
 def upload_notices(project: Project, name: str) -> list[Command]:
-    """Return the notices for the running program whose output was uploaded or refused."""
+    """Return the notices for the running programs whose output was uploaded or refused."""
     presence = project.files[name].presence
     if presence == Presence.UPLOADED:
         return _notices(project, name, 0)
@@ -126,21 +132,21 @@ def upload_notices(project: Project, name: str) -> list[Command]:
 
 def _notices(project: Project, name: str, status: int) -> list[Command]:
     return [
-        NotifyUpload(project.url, held.offer.name, held.slot, ref.slot_name, status)
-        for held in project.in_phase(Phase.RUNNING)
-        for ref in project.output_refs(held.offer)
+        NotifyUpload(project.url, held_result.offer.name, held_result.slot, ref.slot_name, status)
+        for held_result in project.in_phase(Phase.RUNNING)
+        for ref in project.output_refs(held_result.offer)
         if ref.file_name == name
     ]
 
 
 def take_trickle_urls(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Take the addresses that get copies of trickles; a reply without them ends the copies.
+    """Set the addresses that get copies of trickles; a reply without addresses ends the copies.
 
-    Copies carry the account key, so they must not travel less protected than requests do.
+    Copies contain the account key, so they need the same protection as requests.
     """
     del now
     needs_https = any(url.startswith("https:") for url in (project.url, *project.scheduler_urls))
-    taken: list[str] = []
+    accepted: list[str] = []
     refused: list[Command] = []
     for url in dict.fromkeys(reply.trickle_up_urls):
         fault = ""
@@ -148,41 +154,41 @@ def take_trickle_urls(project: Project, reply: Reply, now: float) -> tuple[Proje
             fault = "it is not an http or https address"
         elif needs_https and not url.startswith("https:"):
             fault = "it is not encrypted, and the project is"
-        elif len(taken) == _MAX_TRICKLE_URLS:
-            fault = f"{_MAX_TRICKLE_URLS} addresses are used already"
+        elif len(accepted) == _MAX_TRICKLE_URLS:
+            fault = f"{_MAX_TRICKLE_URLS} addresses are already in use"
         if not fault:
-            taken.append(url)
+            accepted.append(url)
         elif url not in project.trickle_up_refused:
-            refused.append(Say(f"{project.url}: no trickles are copied to {url:.80}: {fault}"))
-    others = tuple(url for url in dict.fromkeys(reply.trickle_up_urls) if url not in taken)
+            refused.append(Print(f"{project.url}: no trickles are copied to {url:.80}: {fault}"))
+    others = tuple(url for url in dict.fromkeys(reply.trickle_up_urls) if url not in accepted)
     project = replace(
         project,
-        trickle_up_urls=tuple(taken),
+        trickle_up_urls=tuple(accepted),
         trickle_up_refused=others[:_MAX_TRICKLE_URLS],
     )
     return project, refused
 
 
 def take_trickles(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Drop the trickles that the project acknowledged; keep or deliver those that it sent."""
+    """Delete the trickles that the project acknowledged; store or deliver those that it sent."""
     del now
     if reply.message_ack:
         waiting = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
         project = replace(project, trickles_up=waiting)
     commands: list[Command] = []
     for message in reply.trickles:
-        held = project.results.get(message.result_name)
+        held_result = project.results.get(message.result_name)
         trickle = TrickleDown(message.time, message.text)
-        if held is None or held.verdict is not None:
-            text = f"a message of the project for {message.result_name} came too late"
-            commands.append(Say(text))
-        elif held.phase == Phase.RUNNING:
-            commands.append(Deliver(project.url, held.offer.name, held.slot, trickle))
+        if held_result is None or held_result.verdict is not None:
+            text = f"a message of the project for {message.result_name} arrived too late"
+            commands.append(Print(text))
+        elif held_result.phase == Phase.RUNNING:
+            commands.append(Deliver(project.url, held_result.offer.name, held_result.slot, trickle))
         else:
-            project = project.with_result(_keeping(held, trickle))
+            project = project.with_result(_with_trickle(held_result, trickle))
     return project, commands
 
 
-def _keeping(held: HeldResult, trickle: TrickleDown) -> HeldResult:
-    others = tuple(other for other in held.trickles_down if other.time != trickle.time)
-    return replace(held, trickles_down=(*others, trickle)[-_MAX_TRICKLES_DOWN:])
+def _with_trickle(held_result: HeldResult, trickle: TrickleDown) -> HeldResult:
+    others = tuple(other for other in held_result.trickles_down if other.time != trickle.time)
+    return replace(held_result, trickles_down=(*others, trickle)[-_MAX_TRICKLES_DOWN:])

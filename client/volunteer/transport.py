@@ -1,9 +1,9 @@
 """HTTP: an interface of four methods, and its implementation, which has limits.
 
-Every request follows the same rules. Only http and https addresses are opened. A redirect never
-leads from https to http, at most ten are followed, and a request that carries the account's key or
-password goes to no other host. Answers are cut off at a size, bodies that decompress without end
-included, and a stalled or very slow exchange is cut off by closing its connection.
+The same rules apply to every request. Only http and https addresses are opened. Redirects from
+https to http are refused, at most ten redirects are followed, and a request with the account's key
+or password is never redirected to another host. Response bodies have a maximum size, also after
+decompression, and a stalled or very slow exchange is ended by closing its connection.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ OK, PARTIAL, SEE_OTHER, RANGE_REFUSED, SERVER_ERROR = 200, 206, 303, 416, 500
 
 
 class UnreachableError(Exception):
-    """No usable answer: no or a broken connection, a refused redirect or too large an answer."""
+    """No usable response: a failed connection, a refused redirect or a too large response."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferLimits:
-    """Limits of the size and slowness of an answer; sizes in bytes, durations in seconds."""
+    """Limits on size and duration of responses; sizes in bytes, durations in seconds."""
 
-    #: A master page or the answer of a web RPC.
+    #: A master page or the reply of a web RPC.
     max_page_bytes: int = 1 << 20
     #: A scheduler reply. One with several hundred results is below 2 MB.
     max_reply_bytes: int = 32 << 20
-    #: The answer to an upload, of which the first 8 KiB are read.
+    #: The reply to an upload, of which the first 8 KiB are parsed.
     max_upload_reply_bytes: int = 64 << 10
-    #: A small answer must be complete within this time after its request was sent.
+    #: A small response must be complete within this time after its request was sent.
     reply_seconds: float = 300.0
-    #: A transfer that moves less than `min_bytes_per_second` for this long is cut off.
+    #: A transfer below `min_bytes_per_second` for this time is aborted.
     slow_seconds: float = 300.0
     min_bytes_per_second: float = 100.0
 
@@ -70,12 +70,12 @@ class Body:
     root: Path | None = None
 
     def __len__(self) -> int:
-        """Count the bytes to send."""
+        """Return the number of bytes to send."""
         rest = self.path.lstat().st_size - self.offset if self.path else 0
         return len(self.head) + max(rest, 0)
 
     def chunks(self) -> Iterator[bytes]:
-        """Give the bytes; anew at each call, for a redirect wants them again."""
+        """Yield the bytes; each call starts at the beginning, as redirects require."""
         yield self.head
         if self.path is not None:
             root = self.root or self.path.parent
@@ -87,20 +87,20 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     content: bytes
 
     @property
     def is_good(self) -> bool:
-        """Tell whether the status is one of success."""
+        """Whether the status is 2xx."""
         return OK <= self.status < OK + 100
 
 
 @dataclass(slots=True)
 class Stream:
-    """An answer whose bytes come one chunk after the other; `start` is their offset."""
+    """A response whose bytes arrive in chunks; `start` is the offset of the first byte."""
 
     status: int
     start: int
@@ -115,24 +115,24 @@ class Transport(Protocol):
     """
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Fetch something small."""
+        """Fetch a small response."""
         ...
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Send something; redirects keep the body, whatever their number says."""
+        """Send a body; redirects keep it, whatever their status."""
         ...
 
     def stream(self, url: str, offset: int) -> AbstractContextManager[Stream]:
-        """Fetch something large, from an offset on if the server can."""
+        """Fetch a large response, from an offset on if the server supports ranges."""
         ...
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
 
 class HttpTransport:
-    """The port over httpx."""
+    """The implementation with httpx."""
 
     def __init__(self, platform: str, limits: TransferLimits | None = None) -> None:
         agent = f"BOINC client ({platform} {CORE_VERSION_TEXT}) (Manyhands volunteer)"
@@ -147,12 +147,12 @@ class HttpTransport:
         )
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Fetch something small, through redirects."""
+        """Fetch a small response, through redirects."""
         request = _Request("GET", has_credentials=has_credentials)
         return self._whole(url, request, self._limits.max_page_bytes)
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Post, and post again where a redirect points: a 302 must not lose the body."""
+        """Post a body, and post it again to a redirect's target, also after a 302."""
         request = _Request(
             "POST",
             {"Content-Type": "text/xml", "Content-Length": str(len(body))},
@@ -166,48 +166,48 @@ class HttpTransport:
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Fetch by GET with a Range; `start` says where the server really begins."""
+        """Fetch by GET with a Range; `start` is the offset at which the response begins."""
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
-        with self._exchange(url, _Request("GET", headers)) as (answer, watch):
-            start = _start_of(answer) if answer.status_code == PARTIAL else 0
-            yield Stream(answer.status_code, start, _decoded(answer, watch))
+        with self._exchange(url, _Request("GET", headers)) as (response, watch):
+            start = _start_of(response) if response.status_code == PARTIAL else 0
+            yield Stream(response.status_code, start, _decoded(response, watch))
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
     def _whole(self, url: str, request: _Request, max_bytes: int) -> Response:
-        with self._exchange(url, request) as (answer, watch):
+        with self._exchange(url, request) as (response, watch):
             watch.finish_within(self._limits.reply_seconds)
             content = bytearray()
-            for chunk in _decoded(answer, watch):
+            for chunk in _decoded(response, watch):
                 content += chunk
                 if len(content) > max_bytes:
-                    message = f"{_host(url)}: the answer has more than {max_bytes} bytes"
+                    message = f"{_host(url)}: the response has more than {max_bytes} bytes"
                     raise UnreachableError(message)
-            return Response(answer.status_code, bytes(content))
+            return Response(response.status_code, bytes(content))
 
     @contextmanager
     def _exchange(self, url: str, request: _Request) -> Iterator[tuple[httpx.Response, _Watch]]:
-        """Send a request and follow redirects; yields the last answer, its body not yet read."""
+        """Send a request and follow redirects; yield the last response, its body not yet read."""
         first = url
         with _Watch(self._limits) as watch, _unreachable(url, watch):
             for _ in range(_MAX_REDIRECTS + 1):
                 if not is_web_url(url):
                     message = f"{url!r:.80} is neither an http nor an https address"
                     raise UnreachableError(message)
-                answer = self._send(url, request, watch)
-                with contextlib.closing(answer):
-                    where = answer.headers.get("Location")
-                    if not answer.is_redirect or not where:
-                        yield answer, watch
+                response = self._send(url, request, watch)
+                with contextlib.closing(response):
+                    location = response.headers.get("Location")
+                    if not response.is_redirect or not location:
+                        yield response, watch
                         return
-                    url = _checked_redirect(url, where, has_credentials=request.has_credentials)
-                    if answer.status_code == SEE_OTHER:
+                    url = _checked_redirect(url, location, has_credentials=request.has_credentials)
+                    if response.status_code == SEE_OTHER:
                         request = _Request("GET", has_credentials=request.has_credentials)
-        message = f"{_host(first)} redirects without end"
+        message = f"{_host(first)}: more than {_MAX_REDIRECTS} redirects"
         raise UnreachableError(message)
 
     def _send(self, url: str, request: _Request, watch: _Watch) -> httpx.Response:
@@ -220,9 +220,9 @@ class HttpTransport:
         )
         if request.body is None:
             watch.finish_within(self._limits.reply_seconds)
-        answer = self._client.send(prepared, stream=True)
+        response = self._client.send(prepared, stream=True)
         watch.finish_within(None)
-        return answer
+        return response
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,22 +265,22 @@ class _Watch:
                 self._sockets.append(raw_socket)
 
     def finish_within(self, seconds: float | None) -> None:
-        """Set the time by which the exchange must be over; None for no such time."""
+        """Set the time limit of the rest of the exchange; None for no limit."""
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Pass on chunks and count their bytes."""
+        """Yield chunks and count their bytes."""
         for chunk in chunks:
             # Small enough that a slow line shows progress within each window.
             for start in range(0, len(chunk), 1 << 14):
                 piece = chunk[start : start + (1 << 14)]
                 yield piece
                 self._moved += len(piece)
-        # From here on the server only has to answer.
+        # The request is sent; now the reply has a time limit.
         self.finish_within(self._limits.reply_seconds)
 
     def moved(self, nbytes: int) -> None:
-        """Count bytes that have come."""
+        """Count received bytes."""
         self._moved += nbytes
 
     def _run(self) -> None:
@@ -289,7 +289,7 @@ class _Watch:
         while not self._over.wait(min(1.0, window / 4, self._limits.reply_seconds / 4)):
             now, deadline = time.monotonic(), self._deadline
             if deadline is not None and now >= deadline:
-                self._cut("the answer took too long")
+                self._cut("the response took too long")
                 return
             if now >= window_end:
                 if self._moved - last < window * self._limits.min_bytes_per_second:
@@ -307,29 +307,29 @@ class _Watch:
                     socket.socket.shutdown(raw_socket, socket.SHUT_RDWR)
 
 
-def _decoded(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
-    """Yield the bytes of an answer, unpacked in pieces of limited size."""
-    coding = answer.headers.get("Content-Encoding", "").strip().lower()
+def _decoded(response: httpx.Response, watch: _Watch) -> Iterator[bytes]:
+    """Yield the bytes of a response, decompressed in pieces of limited size."""
+    coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding in {"", "identity"}:
-        for chunk in answer.iter_raw():
+        for chunk in response.iter_raw():
             watch.moved(len(chunk))
             yield chunk
     elif coding in {"gzip", "x-gzip", "deflate"}:
-        yield from _unpacked(answer, watch)
+        yield from _unpacked(response, watch)
     else:
-        message = f"the answer has the unknown Content-Encoding {coding!r:.40}"
+        message = f"the response has the unknown Content-Encoding {coding!r:.40}"
         raise UnreachableError(message)
     if watch.reason:
-        # An answer without a length ends with its connection, so a truncated one looks complete.
+        # A response without a length ends with its connection, so a truncated one looks complete.
         raise UnreachableError(watch.reason)
 
 
-def _unpacked(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
+def _unpacked(response: httpx.Response, watch: _Watch) -> Iterator[bytes]:
     # 32: detect gzip or zlib from the data.
     unpacker = zlib.decompressobj(wbits=32 + zlib.MAX_WBITS)
     is_empty = True
     try:
-        for chunk in answer.iter_raw():
+        for chunk in response.iter_raw():
             watch.moved(len(chunk))
             is_empty, rest = False, chunk
             while rest and not unpacker.eof:
@@ -338,10 +338,10 @@ def _unpacked(answer: httpx.Response, watch: _Watch) -> Iterator[bytes]:
         while not unpacker.eof and (piece := unpacker.decompress(b"", _CHUNK_BYTES)):
             yield piece
     except zlib.error as error:
-        message = f"the answer cannot be unpacked: {error}"
+        message = f"the response cannot be decompressed: {error}"
         raise UnreachableError(message) from error
     if not unpacker.eof and not is_empty:
-        message = "the packed answer is cut off"
+        message = "the compressed response is truncated"
         raise UnreachableError(message)
 
 
@@ -362,22 +362,22 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc or f"{url!r:.80}"
 
 
-def _checked_redirect(url: str, where: str, *, has_credentials: bool) -> str:
+def _checked_redirect(url: str, location: str, *, has_credentials: bool) -> str:
     """Return the target of a redirect. Raises UnreachableError if it may not be followed."""
     try:
-        target = urljoin(url, where)
-        here, there = urlsplit(url), urlsplit(target)
-        is_same = _is_same_host(here.scheme, here.hostname, here.port, there)
+        target = urljoin(url, location)
+        source, destination = urlsplit(url), urlsplit(target)
+        is_same = _is_same_host(source.scheme, source.hostname, source.port, destination)
     except ValueError as error:
-        message = f"{_host(url)} redirects to {where!r:.80}, which is not an address"
+        message = f"{_host(url)} redirects to {location!r:.80}, which is not an address"
         raise UnreachableError(message) from error
     if not is_web_url(target):
-        message = f"{_host(url)} redirects to {where!r:.80}, which is not http or https"
-    elif here.scheme == "https" and there.scheme != "https":
-        message = f"{_host(url)} redirects to {there.netloc}, which is not encrypted"
+        message = f"{_host(url)} redirects to {location!r:.80}, which is not http or https"
+    elif source.scheme == "https" and destination.scheme != "https":
+        message = f"{_host(url)} redirects to {destination.netloc}, which is not encrypted"
     elif has_credentials and not is_same:
         message = (
-            f"{_host(url)} redirects to {there.netloc}, which must not get the account key. "
+            f"{_host(url)} redirects to {destination.netloc}, which must not get the account key. "
             "Hint: if the project has moved, detach and attach with its new address"
         )
     else:
@@ -385,17 +385,17 @@ def _checked_redirect(url: str, where: str, *, has_credentials: bool) -> str:
     raise UnreachableError(message)
 
 
-def _is_same_host(scheme: str, host: str | None, port: int | None, there: Any) -> bool:  # noqa: ANN401  SplitResult
+def _is_same_host(scheme: str, host: str | None, port: int | None, destination: Any) -> bool:  # noqa: ANN401  SplitResult
     """Return whether an address has the same host and port, or is its encrypted form."""
-    if host != there.hostname:
+    if host != destination.hostname:
         return False
     port = port or _PORTS.get(scheme, 0)
-    other = there.port or _PORTS.get(there.scheme, 0)
-    is_upgrade = (scheme, there.scheme) == ("http", "https")
+    other = destination.port or _PORTS.get(destination.scheme, 0)
+    is_upgrade = (scheme, destination.scheme) == ("http", "https")
     return port == other or (is_upgrade and (port, other) == (80, 443))
 
 
-def _start_of(answer: httpx.Response) -> int:
+def _start_of(response: httpx.Response) -> int:
     """Read `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
-    match = re.match(r"bytes +([0-9]{1,19})-", answer.headers.get("Content-Range", ""))
+    match = re.match(r"bytes +([0-9]{1,19})-", response.headers.get("Content-Range", ""))
     return int(match[1]) if match else -1

@@ -1,4 +1,4 @@
-"""Uploads: resumed from what the project has, repeated until it has the whole."""
+"""Uploads of output files, resumed from the size that the project already has."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from volunteer.wire.messages import FileInfo
 
-# Smaller files are sent without asking first what the server has (PROTOCOL 3.2).
-_WORTH_ASKING = 8192
+# Smaller files are sent without a query for the size on the server (PROTOCOL 3.2).
+_MIN_QUERY_BYTES = 8192
 _REFUSED = -1
 
 
 class UploadError(Exception):
-    """A file did not go up; permanent if every address refused it for good."""
+    """An upload failed; `permanent` if every address refused it permanently."""
 
     def __init__(self, reason: str, *, permanent: bool) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class UploadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FileUpload:
     """An output to send: its size in bytes and MD5 as they are reported.
 
     The file is opened without following a link below `root` (default: its own folder).
@@ -49,12 +49,12 @@ class Finished:
     root: Path | None = None
 
 
-def send(transport: Transport, output: Finished) -> None:
-    """Send a file to the first address that takes it; raises UploadError."""
-    failure = UploadError("the project gave no address", permanent=True)
-    for url in output.info.upload_urls:
+def send(transport: Transport, upload: FileUpload) -> None:
+    """Send a file to the first address that accepts it; raises UploadError."""
+    failure = UploadError("the project sent no address", permanent=True)
+    for url in upload.info.upload_urls:
         try:
-            _send_to(transport, url, output)
+            _send_to(transport, url, upload)
         except UploadError as error:
             if failure.permanent:
                 failure = error
@@ -63,47 +63,47 @@ def send(transport: Transport, output: Finished) -> None:
     raise failure
 
 
-def _send_to(transport: Transport, url: str, output: Finished) -> None:
-    if not _is_unchanged(output):
-        reason = f"{output.path.name} was changed or deleted on this computer"
+def _send_to(transport: Transport, url: str, upload: FileUpload) -> None:
+    if not _is_unchanged(upload):
+        reason = f"{upload.path.name} was changed or deleted on this computer"
         raise UploadError(reason, permanent=True)
     offset = 0
-    if output.resume or output.nbytes >= _WORTH_ASKING:
-        offset = _exchange(transport, url, Body(size_query(output.info.name))).file_size
-        if offset >= output.nbytes > 0:
+    if upload.resume or upload.nbytes >= _MIN_QUERY_BYTES:
+        offset = _exchange(transport, url, Body(size_query(upload.info.name))).file_size
+        if offset >= upload.nbytes > 0:
             return
     head = upload_head(
-        name=output.info.name,
-        grant=output.info.grant,
-        max_nbytes=output.info.max_nbytes,
-        nbytes=output.nbytes,
-        md5=output.md5,
+        name=upload.info.name,
+        grant=upload.info.grant,
+        max_nbytes=upload.info.max_nbytes,
+        nbytes=upload.nbytes,
+        md5=upload.md5,
         offset=offset,
     )
-    _exchange(transport, url, Body(head, output.path, offset, output.root))
+    _exchange(transport, url, Body(head, upload.path, offset, upload.root))
 
 
-def _is_unchanged(output: Finished) -> bool:
+def _is_unchanged(upload: FileUpload) -> bool:
     """Return whether the output is still a plain file of the measured size."""
-    root = output.root or output.path.parent
+    root = upload.root or upload.path.parent
     try:
-        with safe_files.opened(root, str(output.path.relative_to(root))) as file:
-            return os.fstat(file.fileno()).st_size == output.nbytes
+        with safe_files.opened(root, str(upload.path.relative_to(root))) as file:
+            return os.fstat(file.fileno()).st_size == upload.nbytes
     except OSError:
         return False
 
 
 def _exchange(transport: Transport, url: str, body: Body) -> UploadReply:
-    """Send one request; only status -1 is for good, everything else may heal."""
+    """Send one request. Only status -1 is a permanent error, all others are transient."""
     try:
-        answer = transport.post(url, body)
+        response = transport.post(url, body)
     except UnreachableError as error:
         raise UploadError(str(error), permanent=False) from error
-    if not answer.is_good:
-        reason = f"HTTP {answer.status}"
+    if not response.is_good:
+        reason = f"HTTP {response.status}"
         raise UploadError(reason, permanent=False)
-    reply = decode_upload_reply(answer.content)
+    reply = decode_upload_reply(response.content)
     if reply.status == 0:
         return reply
-    told = reply.message or f"status {reply.status}"
-    raise UploadError(told, permanent=reply.status == _REFUSED)
+    reason = reply.message or f"status {reply.status}"
+    raise UploadError(reason, permanent=reply.status == _REFUSED)

@@ -1,4 +1,4 @@
-"""Writes a draft of the allow-list from what existing apps name."""
+"""Drafts an allow-list from the plug-ins that existing apps name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.apps.rules.plugins import BadPlugins, Plugin
 from scheduler.models import App
 
 _HEAD = """\
-# A draft of the allow-list: save it where the setting PLUGINS names it.
+# A draft of the allow-list: save it at the path of the setting PLUGINS.
 # Review each entry: anyone who can write this file, or the programs in it, can run code here.
 """
 
@@ -72,7 +72,9 @@ def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
     """Return JSON as TOML on one line, without members that are null: TOML has no null."""
     if isinstance(value, dict):
-        pairs = (f"{_key(name)} = {_value(its)}" for name, its in value.items() if its is not None)
+        pairs = (
+            f"{_key(name)} = {_value(item)}" for name, item in value.items() if item is not None
+        )
         return "{ " + ", ".join(pairs) + " }" if value else "{}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"

@@ -1,4 +1,4 @@
-"""Tries an app's validator on files, as the daemon would run it."""
+"""Runs an app's validator on files, as the daemon would."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from django.conf import settings
 from daemons.science import worker
 from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
-from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
+from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
 from daemons.science.validators import UnknownValidator, allowed
 from scheduler.models import App, Workunit
 from scheduler.results.rules import quorum
 
 
-class WrongUse(ValueError):
-    """What was asked cannot be tried. Hint: the message says what to give instead."""
+class UsageError(ValueError):
+    """Arguments that cannot be used. Hint: the message names what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is tried; `results` holds the paths of each result's outputs, by what it is called."""
+    """A validator and its input; `results` maps the name of each result to its outputs' paths."""
 
     validator: str
     options: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: `verdicts` by result, and `failure` instead if the science failed."""
+    """The outcome: verdicts by result name, or the `failure` of the validator."""
 
     names: tuple[str, ...]
     answer: Answer
@@ -52,30 +52,34 @@ class Outcome:
 
 
 def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
-    """Each file is one result, or each folder, or each so many files; raises `WrongUse`."""
+    """Group files into results: each folder, or each `outputs` files; raises `UsageError`."""
     for path in files:
         if not path.exists():
-            raise WrongUse(f"There is no {path}. Hint: give one file per result, or one folder.")
+            raise UsageError(
+                f"{path} does not exist. Hint: name one file per result, or one folder."
+            )
     if all(path.is_dir() for path in files):
-        found = {
+        results = {
             str(folder): sorted(path for path in folder.iterdir() if path.is_file())
             for folder in files
         }
     elif any(path.is_dir() for path in files):
-        raise WrongUse("Some are files and some folders. Hint: give one kind of them.")
+        raise UsageError("Files and folders cannot be mixed. Hint: name either files or folders.")
     elif len(files) % outputs:
-        hint = "give as many for each result, those of the first result first."
-        raise WrongUse(f"{len(files)} files are not {outputs} for each result. Hint: {hint}")
+        hint = "name the same number for each result, those of the first result first."
+        raise UsageError(
+            f"{len(files)} files cannot be divided into {outputs} per result. Hint: {hint}"
+        )
     else:
-        found = {
+        results = {
             _name(files[start : start + outputs]): list(files[start : start + outputs])
             for start in range(0, len(files), outputs)
         }
-    if len(found) < 2 or len({len(paths) for paths in found.values()}) > 1:  # noqa: PLR2004 - a pair
-        counts = ", ".join(f"{name}: {len(paths)}" for name, paths in found.items())
-        hint = "give at least two different results with as many outputs each."
-        raise WrongUse(f"These cannot be compared ({counts}). Hint: {hint}")
-    return found
+    if len(results) < 2 or len({len(paths) for paths in results.values()}) > 1:  # noqa: PLR2004 - a pair
+        counts = ", ".join(f"{name}: {len(paths)}" for name, paths in results.items())
+        hint = "name at least two different results with the same number of outputs."
+        raise UsageError(f"These cannot be compared ({counts}). Hint: {hint}")
+    return results
 
 
 def _name(paths: Sequence[Path]) -> str:
@@ -83,7 +87,7 @@ def _name(paths: Sequence[Path]) -> str:
 
 
 def listed_outputs(app: App, count: int) -> tuple[str, list[dict[str, Any]]]:
-    """How the app's newest workunit lists its outputs, if there are so many, with its name."""
+    """Return the name and output list of the app's newest workunit, if it has `count` outputs."""
     newest = Workunit.objects.filter(app=app).order_by("-id").first()
     if newest is None or len(newest.outputs) != count:
         return "", []
@@ -91,30 +95,32 @@ def listed_outputs(app: App, count: int) -> tuple[str, list[dict[str, Any]]]:
 
 
 def parse_options(text: str) -> dict[str, Any]:
-    """Options as JSON; raises `WrongUse`."""
+    """Parse options from JSON; raises `UsageError`."""
     try:
-        found = json.loads(text)
+        options = json.loads(text)
     except ValueError as error:
-        raise WrongUse(f"Options {text!r} are no JSON: {error}. Hint: write an object.") from error
-    if not isinstance(found, dict):
-        raise WrongUse(f"Options {text!r} are no JSON object. Hint: write {{...}}.")
-    return found
+        raise UsageError(
+            f"Options {text!r} are not JSON: {error}. Hint: write an object."
+        ) from error
+    if not isinstance(options, dict):
+        raise UsageError(f"Options {text!r} are not a JSON object. Hint: write {{...}}.")
+    return options
 
 
 def run(trial: Trial) -> Outcome:
-    """Compare in the worker, under the time limit; raises `WrongUse` for an unusable validator."""
+    """Compare in the worker, with the time limit; raises `UsageError` for an unusable validator."""
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)
     except (UnknownValidator, BadOptions) as error:
-        raise WrongUse(str(error)) from error
+        raise UsageError(str(error)) from error
     question = Question(
         validator=target,
         options=options,
         folder=str(settings.VAR_DIR / "science"),
         results={
             number: [
-                _brought(position, path, trial.listed)
+                _reported_output(position, path, trial.listed)
                 for position, path in enumerate(trial.results[name])
             ]
             for number, name in names.items()
@@ -125,12 +131,12 @@ def run(trial: Trial) -> Outcome:
     try:
         answer = ask(question, plugin, trial.time_limit, reads=_folders(trial))
     except TransientScienceError as error:
-        failure = f"It is to be tried again later: {error}"
+        failure = f"transient, try again later: {error}"
     except worker.ScienceFailed as error:
         failure, traceback = str(error), error.traceback
     seconds = monotonic() - began
     if answer.unusable:
-        raise WrongUse(answer.unusable)
+        raise UsageError(answer.unusable)
     verdicts, canonical = ({}, None) if failure else _verdicts(trial, names, answer)
     return Outcome(tuple(names.values()), answer, canonical, verdicts, seconds, failure, traceback)
 
@@ -142,34 +148,38 @@ def _folders(trial: Trial) -> tuple[str, ...]:
     )
 
 
-def _brought(position: int, path: Path, listed: Sequence[Mapping[str, Any]]) -> Brought:
-    its: Mapping[str, Any] = listed[position] if listed else {"open_name": path.name}
-    return Brought(
+def _reported_output(
+    position: int, path: Path, listed: Sequence[Mapping[str, Any]]
+) -> ReportedOutput:
+    entry: Mapping[str, Any] = listed[position] if listed else {"open_name": path.name}
+    return ReportedOutput(
         position,
-        its.get("open_name", ""),
+        entry.get("open_name", ""),
         str(path.resolve()),
         hashlib.sha256(path.read_bytes()).hexdigest(),
-        optional=bool(its.get("optional")),
-        no_validate=bool(its.get("no_validate")),
+        optional=bool(entry.get("optional")),
+        no_validate=bool(entry.get("no_validate")),
     )
 
 
 def _verdicts(
     trial: Trial, names: Mapping[int, str], answer: Answer
 ) -> tuple[dict[str, str], str | None]:
-    candidates = [quorum.Candidate(one, None if one in answer.bad else one) for one in names]
-    found = quorum.check_set(candidates, min_quorum=trial.min_quorum, agree=answer.agree)
-    found = quorum.doubt(found, answer.suspicious)
+    candidates = [
+        quorum.Candidate(number, None if number in answer.bad else number) for number in names
+    ]
+    consensus = quorum.check_set(candidates, min_quorum=trial.min_quorum, agree=answer.agree)
+    consensus = quorum.doubt(consensus, answer.suspicious)
     words = {
         **dict.fromkeys(names, "not judged: too few for a quorum"),
-        **dict.fromkeys(found.inconclusive, "inconclusive"),
-        **dict.fromkeys(found.invalid, "invalid"),
-        **dict.fromkeys(found.valid, "valid"),
-        **{one: f"error: {answer.bad[one]}" for one in found.missing},
+        **dict.fromkeys(consensus.inconclusive, "inconclusive"),
+        **dict.fromkeys(consensus.invalid, "invalid"),
+        **dict.fromkeys(consensus.valid, "valid"),
+        **{number: f"error: {answer.bad[number]}" for number in consensus.missing},
     }
-    for one in answer.outliers.intersection(found.valid):
-        words[one] = "valid, outlier"
-    canonical = found.canonical
+    for number in answer.outliers.intersection(consensus.valid):
+        words[number] = "valid, outlier"
+    canonical = consensus.canonical
     if canonical is not None:
         words[canonical] += ", canonical"
-    return {names[one]: words[one] for one in names}, names.get(canonical or 0)
+    return {names[number]: words[number] for number in names}, names.get(canonical or 0)

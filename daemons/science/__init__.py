@@ -1,1 +1,1 @@
-"""Plug-ins of science: how outputs are compared and what becomes of the answer."""
+"""Plug-ins (validators, assimilators, generators, handlers) and their workers."""

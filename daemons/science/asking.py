@@ -1,4 +1,4 @@
-"""Has a worker compare results, for the validator and `try_validator`."""
+"""Lets a worker compare results, for the validator and `try_validator`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from scheduler.apps.rules.plugins import Plugin
 
-#: The size of an agreeing pair of ids in JSON, and of the longest reason for a bad result; bytes.
-_PAIR, _REASON = 48, 8192
+#: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
+_MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
 
 
 def ask(
     question: Question, plugin: Plugin | None, time_limit: timedelta, *, reads: tuple[str, ...] = ()
 ) -> Answer:
-    """Have a worker compare; `reads` are folders in addition to those of every worker.
+    """Compare results in a worker; `reads` are folders in addition to those of every worker.
 
     Raises what `worker.call` raises.
     """
@@ -31,5 +31,5 @@ def ask(
         time_limit=time_limit,
         read=partial(read_answer, question),
         profile=worker.profile_of(plugin, *reads),
-        max_answer=worker.MAX_ANSWER + count * (_REASON + count * _PAIR),
+        max_answer=worker.MAX_ANSWER + count * (_MAX_REASON_BYTES + count * _MAX_PAIR_BYTES),
     )

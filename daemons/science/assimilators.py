@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class UnknownAssimilator(LookupError):
-    """An app names an assimilator that does not exist. Hint: the message says what was tried."""
+    """An app names an assimilator that does not exist. Hint: the message names what was tried."""
 
 
 def _copy_files(options: object, _time_limit: timedelta) -> Assimilator:
@@ -55,9 +55,9 @@ CHOICES = (*KINDS, "table", "script:PROGRAM", "python:package.module.function")
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
-    """The assimilator of an app; raises `UnknownAssimilator` and `BadOptions`.
+    """Return the assimilator of an app; raises `UnknownAssimilator` and `BadOptions`.
 
-    Imports no science.
+    Imports no science code.
     """
     plugin = None
     if name not in KINDS:
@@ -86,8 +86,8 @@ def _find(
     return callables.Callable(target, merged, plugin, folder, time_limit)
 
 
-def told(row: dict[str, Any]) -> Assimilation:
-    """What the science is told of a claimed row."""
+def assimilation_of(row: dict[str, Any]) -> Assimilation:
+    """Return the `Assimilation` of a claimed row."""
     has_failed = row["canonical_result_id"] is None
     names = zip(row["positions"] or (), row["names"] or (), strict=True)
     return Assimilation(

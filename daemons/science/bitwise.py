@@ -1,4 +1,4 @@
-"""Results agree when their output files are the same, byte for byte."""
+"""The validator `bitwise`: results agree if their output files are identical."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from daemons.science.checking import checked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemons.science.interfaces import Brought, Options
+    from daemons.science.interfaces import Options, ReportedOutput
 
 #: The SHA-256 of each output that is compared, by position; None for an optional one left out.
 Evidence = tuple[str | None, ...]
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions`: there are none."""
+    """Raise `BadOptions` for any option: `bitwise` has none."""
     checked("bitwise", options, {})
 
 
-def prepare(outputs: Sequence[Brought], _options: Options) -> Evidence | None:
-    """The digests of a result's outputs; None if a required output is missing."""
+def prepare(outputs: Sequence[ReportedOutput], _options: Options) -> Evidence | None:
+    """Return the digests of a result's outputs; None if a required output is missing."""
     if any(output.is_missed for output in outputs):
         return None
     return tuple(output.sha256 for output in outputs if not output.no_validate)
 
 
-def agree(one: Evidence, other: Evidence) -> bool:
-    """Whether all compared outputs are equal."""
-    return one == other
+def agree(first: Evidence, second: Evidence) -> bool:
+    """Return whether all compared outputs are equal."""
+    return first == second

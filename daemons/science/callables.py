@@ -1,6 +1,6 @@
-"""Assimilates by a Python function of the allow-list.
+"""Assimilates by calling a Python function of the allow-list.
 
-It is called in a worker process, where it may hang, crash or turn hostile.  The daemon writes the
+It is called in a worker process, because it may hang, crash or be hostile.  The daemon writes the
 files that it returns for ``var/results``.  A function that is `transactional` in the allow-list is
 called by the daemon itself, inside the transaction that settles the workunit.
 """
@@ -126,7 +126,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
     return {"files": [[name, base64.b64encode(data).decode()] for name, data in answer.items()]}
 
 
-def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - whatever it is
+def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - any callable
     """Call the function; return its files by name.
 
     If it returned paths of files that it wrote itself, these are synced to the disk.

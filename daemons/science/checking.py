@@ -1,4 +1,4 @@
-"""Checks the options that an app gives to its science: nothing is unknown."""
+"""Checks the options of an app's plug-ins: names and values."""
 
 from __future__ import annotations
 
@@ -13,67 +13,68 @@ if TYPE_CHECKING:
 
 def checked(
     kind: str,
-    given: object,
-    known: Mapping[str, Callable[[Any], Any]],
+    options: object,
+    readers: Mapping[str, Callable[[Any], Any]],
     *,
     required: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Options as their readers read them; only those that are given.
+    """Return the options that are set, each as its reader in `readers` returns it.
 
-    Raises `BadOptions` for an unknown one, naming the nearest, for a missing one, and for one whose
-    reader refuses it.
+    Raises `BadOptions` for an unknown option (with the closest name), for a missing one of
+    `required`, and for one whose reader raises ValueError.
     """
-    if not isinstance(given, dict):
-        msg = f'The options of {kind} are no JSON object. Hint: write {{"name": value}} or {{}}.'
+    if not isinstance(options, dict):
+        msg = f'The options of {kind} are not a JSON object. Hint: write {{"name": value}} or {{}}.'
         raise BadOptions(msg)
-    for name in given:
-        if name not in known:
-            raise BadOptions(f"{kind} knows no option {name!r}. Hint: {_instead(name, known)}")
+    for name in options:
+        if name not in readers:
+            hint = _suggestion(name, readers)
+            raise BadOptions(f"{kind} has no option {name!r}. Hint: {hint}")
     for name in required:
-        if name not in given:
+        if name not in options:
             raise BadOptions(
                 f"{kind} needs the option {name!r}. Hint: add it to the app's options."
             )
     read = {}
-    for name, value in given.items():
+    for name, value in options.items():
         try:
-            read[name] = known[name](value)
+            read[name] = readers[name](value)
         except ValueError as error:
-            msg = f"The option {name!r} of {kind} is {value!r}. Hint: it is {error}."
+            msg = f"The option {name!r} of {kind} is {value!r}. Hint: it must be {error}."
             raise BadOptions(msg) from error
     return read
 
 
 def text(value: object) -> str:
-    """Text that is not empty."""
+    """Read text that is not empty."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """A list of text."""
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    """Read a list of texts."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of texts")
     return tuple(value)
 
 
 def texts_by_name(value: object) -> dict[str, str]:
-    """An object whose values are text."""
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+    """Read an object whose values are texts."""
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValueError("an object of texts")
     return value
 
 
 def flag(value: object) -> bool:
-    """Yes or no."""
+    """Read true or false."""
     if not isinstance(value, bool):
-        raise ValueError("true or false")  # noqa: TRY004 - the caller asks for ValueError
+        raise ValueError("true or false")  # noqa: TRY004 - the caller expects ValueError
     return value
 
 
 def number(least: float, most: float) -> Callable[[Any], float]:
-    """A number between two others."""
+    """Return a reader of numbers from `least` to `most`."""
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -86,7 +87,7 @@ def number(least: float, most: float) -> Callable[[Any], float]:
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
-    """One of these words."""
+    """Return a reader that accepts one of these words."""
 
     def read(value: object) -> str:
         if value not in words:
@@ -96,7 +97,7 @@ def one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
-def _instead(name: str, known: Mapping[str, object]) -> str:
-    if near := get_close_matches(str(name), known, n=1):
+def _suggestion(name: str, readers: Mapping[str, object]) -> str:
+    if near := get_close_matches(str(name), readers, n=1):
         return f"did you mean {near[0]!r}?"
-    return f"it knows {', '.join(sorted(known))}." if known else "it has no options."
+    return f"the options are {', '.join(sorted(readers))}." if readers else "it has no options."

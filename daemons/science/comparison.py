@@ -1,4 +1,4 @@
-"""Has a validator compare the results of one workunit; runs in the worker process."""
+"""Compares the results of one workunit by a validator; runs in the worker process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daemons.science.interfaces import BadOptions, BadOutput, Brought, TransientScienceError
+from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput, TransientScienceError
 from daemons.science.messages import BadMessage, a_list, a_text, an_object, one_of
 from daemons.science.validators import UnknownValidator, find
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Validator
 
-#: How a daemon calls it.
+#: The function that a daemon calls in the worker.
 TARGET = f"{__name__}:compare_message"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be compared: results by id, with what each brought.
+    """The results to compare, by id, with their outputs.
 
-    `validator` is built in, or a target of the allow-list.  With `canonical`, one of the results,
-    the others are compared with it alone.  Fewer than `at_least` readable results are not compared.
+    `validator` is built in, or a target of the allow-list.  If `canonical` is set, the other
+    results are compared with that one only.  Fewer than `at_least` readable results are not
+    compared.
     `folder` contains programs and modules of the project's own science.
     """
 
     validator: str
     options: Mapping[str, Any]
     folder: str
-    results: Mapping[int, Sequence[Brought]]
+    results: Mapping[int, Sequence[ReportedOutput]]
     canonical: int | None = None
     at_least: int = 1
 
@@ -54,11 +55,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the validator said.
+    """The answer of the validator.
 
-    `bad` says by result why its outputs cannot be read; `agreeing` has each two results that agree,
-    the lower id first.  `suspicious` are those that it would not believe alone.  `unusable` says
-    why the validator can compare nothing at all: no fault of this workunit.
+    `bad` maps result ids to the reason why their outputs cannot be read.  `agreeing` has the pairs
+    of results that agree, the lower id first.  `suspicious` results must not be accepted unless
+    another agrees.  `unusable` is the reason if the validator cannot be used for any workunit.
     """
 
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -67,15 +68,16 @@ class Answer:
     suspicious: frozenset[int] = frozenset()
     unusable: str = ""
 
-    def agree(self, one: int, other: int) -> bool:
-        """Whether two results agree; each does with itself."""
-        return one == other or (min(one, other), max(one, other)) in self.agreeing
+    def agree(self, first: int, second: int) -> bool:
+        """Return whether two results agree; each agrees with itself."""
+        return first == second or (min(first, second), max(first, second)) in self.agreeing
 
 
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
     """Run `compare` on a question in JSON and return the answer as JSON; runs in the worker."""
     results = {
-        result_id: [Brought(**its) for its in outputs] for result_id, outputs in question["results"]
+        result_id: [ReportedOutput(**its) for its in outputs]
+        for result_id, outputs in question["results"]
     }
     answer = compare(Question(**{**question, "results": results}))
     return {
@@ -134,11 +136,11 @@ def _ids(value: object, what: str, result_ids: Collection[int]) -> frozenset[int
 
 
 class CanonicalUnreadable(Exception):
-    """The canonical result's outputs cannot be read: no other result is to blame for that."""
+    """The canonical result's outputs cannot be read; this invalidates no other result."""
 
 
 def compare(question: Question) -> Answer:
-    """Prepare each result, ask for each two whether they agree, and tidy up whatever happens."""
+    """Prepare each result, compare each pair, and call `tidy` in any case."""
     try:
         validator = find(question.validator, question.options, folder=question.folder)
     except (UnknownValidator, BadOptions) as error:
@@ -146,53 +148,53 @@ def compare(question: Question) -> Answer:
     evidence: dict[int, Any] = {}
     bad: dict[int, str] = {}
     with ExitStack() as tidying:
-        for one in sorted(question.results):
+        for result_id in sorted(question.results):
             try:
-                evidence[one] = _evidence(validator, question, one, tidying)
+                evidence[result_id] = _evidence(validator, question, result_id, tidying)
             except BadOutput as error:
-                bad[one] = str(error)
+                bad[result_id] = str(error)
         if question.canonical in bad:
             raise CanonicalUnreadable(bad[question.canonical])
         agreeing = frozenset(
-            (one, other)
-            for one, other in _pairs(question, sorted(evidence))
-            if validator.agree(evidence[one], evidence[other])
+            (first, second)
+            for first, second in _pairs(question, sorted(evidence))
+            if validator.agree(evidence[first], evidence[second])
         )
-        outliers = _of_whom(validator, "runtime_outlier", evidence)
-        suspicious = _of_whom(validator, "suspicious", evidence)
+        outliers = _matching_ids(validator, "runtime_outlier", evidence)
+        suspicious = _matching_ids(validator, "suspicious", evidence)
     return Answer(bad, agreeing, outliers, suspicious)
 
 
-def _of_whom(
-    validator: Validator[Any], question: str, evidence: Mapping[int, Any]
+def _matching_ids(
+    validator: Validator[Any], name: str, evidence: Mapping[int, Any]
 ) -> frozenset[int]:
-    """The results of which the validator says yes to a question that it need not know."""
-    says_yes = getattr(validator, question, None) or _never
-    return frozenset(one for one, its in evidence.items() if says_yes(its))
+    """Return the results for which an optional function of the validator returns True."""
+    matches = getattr(validator, name, None) or _never
+    return frozenset(result_id for result_id, entry in evidence.items() if matches(entry))
 
 
 def _evidence(
-    validator: Validator[Any], question: Question, one: int, tidying: ExitStack
+    validator: Validator[Any], question: Question, result_id: int, tidying: ExitStack
 ) -> object:
-    outputs = question.results[one]
+    outputs = question.results[result_id]
     _check_arrived(outputs)
     try:
         evidence = validator.prepare(outputs, question.options)
     except OSError as error:
-        # They are there, as was just seen: it is the disk's fault, and may heal.
+        # The files exist, as was just checked: the disk failed, which may be transient.
         if error.filename in {output.path for output in outputs}:
             raise TransientScienceError(f"An output cannot be read now: {error}") from error
         raise
     if evidence is None:
-        raise BadOutput("The validator found no evidence in its outputs.")
+        raise BadOutput("The validator returned no evidence for its outputs.")
     tidy = getattr(validator, "tidy", None)
     if tidy is not None:
         tidying.callback(tidy, evidence)
     return evidence
 
 
-def _check_arrived(outputs: Sequence[Brought]) -> None:
-    """Raise `BadOutput` for what did not come, or is no longer on a disk that is there."""
+def _check_arrived(outputs: Sequence[ReportedOutput]) -> None:
+    """Raise `BadOutput` for a missing output, `TransientScienceError` for an unreachable disk."""
     for output in outputs:
         if output.is_missed:
             raise BadOutput(f"Output {output.position} is missing.")
@@ -202,9 +204,9 @@ def _check_arrived(outputs: Sequence[Brought]) -> None:
         try:
             path.stat()
         except FileNotFoundError as error:
-            # A disk that is not mounted takes all files along: their results are not to blame.
+            # If the disk is not mounted, all files are missing, which is no fault of the results.
             if not path.parent.parent.is_dir():
-                msg = f"The folder of outputs is away: {path.parent.parent}"
+                msg = f"The folder of outputs does not exist: {path.parent.parent}"
                 raise TransientScienceError(msg) from error
             raise BadOutput(f"Output {output.position} is no longer on disk.") from error
         except OSError as error:
@@ -214,7 +216,7 @@ def _check_arrived(outputs: Sequence[Brought]) -> None:
 def _pairs(question: Question, ids: Sequence[int]) -> list[tuple[int, int]]:
     if question.canonical is not None:
         truth = question.canonical
-        return [(min(truth, one), max(truth, one)) for one in ids if one != truth]
+        return [(min(truth, other), max(truth, other)) for other in ids if other != truth]
     return list(combinations(ids, 2)) if len(ids) >= question.at_least else []
 
 

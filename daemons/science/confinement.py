@@ -83,7 +83,7 @@ class Limits:
 class Profile:
     """The access of one plug-in's worker; each profile has workers of its own.
 
-    `name` is the plug-in's, or empty for what is built in.  `identities` are the devices and inodes
+    `name` is the plug-in's, or empty for built-in science.  `identities` are the devices and inodes
     of `reads`.  `hidden` folders are never shown, even where they lie in folders that are.
     """
 
@@ -371,8 +371,8 @@ def _shown_in_place(path: str, how: str) -> list[str]:
 def _shown(profile: Profile) -> Iterator[str]:
     """Return the readable paths: system, Python, the project's code, the profile's folders.
 
-    What is hidden, and what of the project's folder is no code, is left out of other folders that
-    contain it: the project may be installed below /usr.
+    Hidden folders, and parts of the project's folder that are not code, are excluded from other
+    folders that contain them: the project may be installed below /usr.
     """
     hidden, base = tuple(os.path.realpath(path) for path in profile.hidden), str(BASE)
     for path in (*_SYSTEM, *(_NETWORK if profile.network else ())):

@@ -2,13 +2,13 @@
 
 Theory of operation.  A dataset is the folder ``var/results/<app>/<name>/`` of part files, each for
 a fixed range of workunit ids (``part_size`` of them), so that a workunit's records have one place.
-Every line begins with the workunit's key.  Adding is replacing: under the part's lock, the lines
-that carry the same key are left out, the new ones added, and the whole part takes the old one's
-name at once.  Whoever comes again, after a crash between writing and settling or because his lease
-ran out, finds his own lines and replaces them by the same ones.  There is nothing to recover: a
-part is complete at every moment, and several assimilators wait for each other at its lock.
+Every line begins with the workunit's key.  Adding is replacing: under the part's lock, lines with
+the same key are removed, the new ones are added, and the new part is renamed over the old one.  An
+assimilator that repeats a workunit, after a crash between writing and settling or because its lease
+expired, replaces the lines by the same ones.  There is nothing to recover: a part is complete at
+every moment, and concurrent assimilators wait for its lock.
 
-A batch's records are gathered and written together: one new file per part, not per workunit.
+A batch's records are collected and written together: one new file per part, not per workunit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Assimilation
 
-#: What our own columns are called; a program's own must be called otherwise.
+#: The names of the server's own columns; records must not contain them.
 KEY, WORKUNIT, ERRORS = "_key", "_workunit", "_errors"
 _KNOWN = {
     "name": checking.text,
@@ -47,7 +47,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """An app's dataset; `columns` are a CSV's, beside our own."""
+    """An app's dataset; `columns` are those of a CSV, without the server's own."""
 
     name: str = "dataset"
     format: str = "jsonl"
@@ -58,7 +58,7 @@ class Dataset:
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> list[Records]:
-        """What a workunit adds; raises `BadRecords` for an output that cannot be read."""
+        """Return the records of a workunit; raises `BadRecords` for an unreadable output."""
         if assimilation.failed and self.failed == "skip":
             return []
         own: dict[str, Any] = {KEY: assimilation.key, WORKUNIT: assimilation.workunit_name}
@@ -67,9 +67,9 @@ class Dataset:
         else:
             output = chosen(assimilation, self.output)
             rows = records(output) if self.format == "jsonl" else self._csv_rows(output.path)
-        if taken := {name for row in rows for name in row if name in own}:
+        if reserved := {name for row in rows for name in row if name in own}:
             raise BadRecords(
-                f"A record has a field {min(taken)!r}, which is ours. Hint: rename it."
+                f"A record has a field {min(reserved)!r}, which is reserved. Hint: rename it."
             )
         number = assimilation.workunit_id // self.part_size
         lines = [self._line(own | row) for row in rows]
@@ -90,7 +90,7 @@ class Dataset:
         return _csv([row.get(column, "") for column in (KEY, WORKUNIT, *self.columns)])
 
     def _mark(self, key: str) -> bytes:
-        """How every line of a workunit begins, and no other's."""
+        """Return the bytes with which every line of this workunit begins, and no other line."""
         if self.format == "jsonl":
             return b"{%s: %s, " % (
                 json.dumps(KEY).encode(),
@@ -108,23 +108,25 @@ class Dataset:
         try:
             rows = list(reader)
         except csv.Error as error:
-            raise BadRecords(f"Output {path.name} is no CSV: {error}.") from error
+            raise BadRecords(f"Output {path.name} is not CSV: {error}.") from error
         if list(reader.fieldnames or ()) != list(self.columns):
             raise BadRecords(
                 f"Output {path.name} has the columns {reader.fieldnames}, the dataset "
                 f"{list(self.columns)}. Hint: the first line names them, in the same order."
             )
         for row in rows:
-            # Too many fields stand under None, too few are None.
+            # DictReader puts surplus fields under the key None, and None for missing ones.
             if None in row or None in row.values():
-                raise BadRecords(f"A line of output {path.name} has not one field per column.")
+                raise BadRecords(
+                    f"A line of output {path.name} does not have one field per column."
+                )
             if any("\n" in value or "\r" in value for value in row.values()):
-                raise BadRecords(f"A field of output {path.name} holds a line break.")
+                raise BadRecords(f"A field of output {path.name} contains a line break.")
         return rows
 
 
 def make(options: object, _time_limit: timedelta) -> Dataset:
-    """A dataset by an app's options; raises `BadOptions`."""
+    """Return the dataset of an app's options; raises `BadOptions`."""
     read = checking.checked("dataset", options, _KNOWN)
     dataset = Dataset(**{**read, "part_size": int(read.get("part_size", 1000))})
     if dataset.format == "csv" and not dataset.columns:
@@ -140,15 +142,15 @@ def make(options: object, _time_limit: timedelta) -> Dataset:
     try:
         storage.check_name(dataset.name)
     except storage.BadFileName as error:
-        raise BadOptions(f"The dataset's name is no file name: {error}") from error
+        raise BadOptions(f"The dataset's name is not a file name: {error}") from error
     return dataset
 
 
 def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
-    """Write a batch's records, a part at a time; the paths, and by workunit id what failed."""
+    """Write a batch's records by part; return the paths, and the errors by workunit id."""
     parts: dict[tuple[str, str], list[Records]] = defaultdict(list)
-    for one in gathered:
-        parts[one.app, one.part].append(one)
+    for entry in gathered:
+        parts[entry.app, entry.part].append(entry)
     paths: list[Path] = []
     failures: dict[int, Exception] = {}
     for (app, part), added in parts.items():
@@ -156,23 +158,23 @@ def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
             change = partial(merged, added=added)
             paths.append(storage.change_result(app=app, relative=part, change=change))
         except (OSError, BadRecords) as error:
-            failures |= dict.fromkeys((one.workunit_id for one in added), error)
+            failures |= dict.fromkeys((entry.workunit_id for entry in added), error)
     return paths, failures
 
 
 def merged(old: bytes, added: list[Records]) -> bytes:
-    """A part with these workunits' records instead of those it had of them; pure."""
+    """Return a part in which these workunits' records replace their earlier ones; pure."""
     header = added[0].header
     lines = old.splitlines(keepends=True)
     if header and lines:
         if lines[0] != header:
             raise BadRecords(
-                "The part has other columns than the dataset. Hint: give the dataset a new name."
+                "The part's columns differ from the dataset's. Hint: give the dataset a new name."
             )
         lines = lines[1:]
-    marks = tuple(one.mark for one in added)
+    marks = tuple(entry.mark for entry in added)
     kept = [line for line in lines if not line.startswith(marks)]
-    return header + b"".join(kept) + b"".join(line for one in added for line in one.lines)
+    return header + b"".join(kept) + b"".join(line for entry in added for line in entry.lines)
 
 
 def _csv(fields: Iterable[object]) -> bytes:

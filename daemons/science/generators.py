@@ -32,11 +32,11 @@ class UnknownGenerator(LookupError):
 
 
 class BadGenerator(ValueError):
-    """A generator did what none may do. Hint: the message says what."""
+    """A generator broke its contract. Hint: the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class GeneratedWork:
     """The output of a generator: workunits, its new state, and when to run it again.
 
     Workunits of science code are `from_outside`: they may not name paths of the server's disk.
@@ -49,16 +49,16 @@ class Made:
 
 
 class Generator(Protocol):
-    """Makes work without end, or until there is no more."""
+    """Generates workunits, without end or until there are no more."""
 
     def __call__(
         self, count: int, options: Mapping[str, Any], state: dict[str, Any], /
     ) -> Iterable[Mapping[str, Any]]:
         """Describe the next `count` workunits.
 
-        `state` is what it left behind the last time, empty at first: change it in place, before
-        the workunit that it counts is yielded.  It is saved with the workunits or not at all.
-        None made says that there is no more; `Defer` raised, that there is none now.
+        `state` is the state after the last call, empty at first.  Change it in place, before
+        yielding the workunit that it counts: it is saved together with the workunits or not at all.
+        A call that yields no workunit ends the generator; raise `Defer` to be called again later.
         """
 
 
@@ -82,18 +82,18 @@ def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownGenerator` or `BadOptions`.  Runs no science, which may find more faults."""
+    """Raise `UnknownGenerator` or `BadOptions`.  Does not run science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)
 
 
-def read_answer(value: object, most: int) -> Made:
+def read_answer(value: object, most: int) -> GeneratedWork:
     """Read the answer of `run`; raises `BadMessage`.  Submission checks the descriptions."""
     answer = an_object(value, "The answer", ("workunits", "state", "ask_again"))
     if not isinstance(answer["state"], dict):
         raise BadMessage("The state is not an object.")
-    return Made(
+    return GeneratedWork(
         workunits=tuple(a_list(answer["workunits"], "workunits", most)),
         state=answer["state"],
         ask_again=optional(read_moment)(answer["ask_again"]),
@@ -107,15 +107,15 @@ def read_answer(value: object, most: int) -> Made:
 def run(
     target: str, folder: str, count: int, options: dict[str, Any], state: dict[str, Any]
 ) -> dict[str, Any]:
-    """Have a generator make up to `count` workunits, as JSON; runs in the worker."""
+    """Return up to `count` workunits of a generator as JSON; runs in the worker."""
     target_object: Any = resolve(target, folder)
-    made_by: Any = target_object() if isclass(target_object) else None
-    generate = target_object if made_by is None else made_by.generate
-    made: list[Any] = []
+    generator: Any = target_object() if isclass(target_object) else None
+    generate = target_object if generator is None else generator.generate
+    workunits: list[Any] = []
     ask_again = None
     try:
         for workunit in islice(generate(count, options, state), count):
-            made.append(_plain(workunit))  # noqa: PERF401 - workunits before a Defer are kept
+            workunits.append(_plain(workunit))  # noqa: PERF401 - workunits before a Defer are kept
     except Defer as defer:
         ask_again = defer.until
     try:
@@ -124,11 +124,11 @@ def run(
         msg = f"The generator's state is not JSON: {error}. Hint: keep numbers, texts and lists."
         raise BadGenerator(msg) from error
     again = None if ask_again is None else moment_message(ask_again)
-    return {"workunits": made, "state": kept, "ask_again": again}
+    return {"workunits": workunits, "state": kept, "ask_again": again}
 
 
 def _plain(workunit: Any) -> Any:  # noqa: ANN401 - the generator's output
-    """Return a description as JSON: durations in seconds, moments as text, contents in Base64."""
+    """Return a description as JSON: durations in seconds, times as text, contents in Base64."""
     if not isinstance(workunit, Mapping):
         return workunit
     plain = {name: _plain_value(value) for name, value in workunit.items()}

@@ -1,4 +1,4 @@
-"""The shapes that plug-ins of science have."""
+"""The interfaces of plug-ins: validators and assimilators."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ E = TypeVar("E")
 
 
 class TransientScienceError(Exception):
-    """Raised by science code for what may heal: a full disk, a service that is away.
+    """Raised by science code for a transient failure: a full disk, an unreachable service.
 
-    The work is put off and tried again; nothing is invalidated, and nobody is blamed.
+    The call is retried later; no result is invalidated.
     """
 
 
 class Defer(Exception):
-    """Returned or raised by an assimilator that wants to be asked again later; no failure.
+    """Returned or raised by an assimilator to be called again later; this is not a failure.
 
-    `until` is a moment with a time zone, or a timedelta from now.
+    `until` is a datetime with a time zone, or a timedelta from now.
     """
 
     def __init__(self, until: datetime | timedelta, reason: str = "") -> None:
@@ -34,27 +34,27 @@ class Defer(Exception):
 
 
 class BadOutput(Exception):
-    """Raised by a validator for an output that cannot be read as what it should be.
+    """Raised by a validator for an output that does not have the expected format.
 
-    It is the result's fault: it gets no credit and is computed again (VALIDATE_ERROR).
+    The result gets no credit and is computed again (VALIDATE_ERROR).
     """
 
 
 class BadOptions(ValueError):
-    """Options that a plug-in does not take. Hint: the message names what it knows."""
+    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
 
 
-#: The place of what a program wrote to standard error, for the validators that look into it.
+#: The position of a program's standard error, for validators that read it.
 STDERR = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """One output file that a result was to bring: as the workunit lists it, and what arrived.
+class ReportedOutput:
+    """One output of a result: as the workunit lists it, and what arrived.
 
-    `sha256` None says that it did not arrive.  `path` is readable while `prepare` and `agree` run;
-    it is empty for validators that judge by digests.  An output marked ``no_validate`` must arrive,
-    but its content is not compared.  Standard error (`STDERR`) is no file but has a `text`.
+    `sha256` is None if it did not arrive.  `path` is readable while `prepare` and `agree` run; it
+    is empty for validators that compare digests.  An output marked ``no_validate`` must arrive, but
+    its content is not compared.  Standard error (`STDERR`) is not a file but has a `text`.
     """
 
     position: int
@@ -67,7 +67,7 @@ class Brought:
 
     @property
     def is_missed(self) -> bool:
-        """Whether it had to arrive and did not."""
+        """Return whether a required output did not arrive."""
         return self.sha256 is None and not self.optional
 
 
@@ -75,23 +75,23 @@ Options = Mapping[str, Any]
 
 
 class Validator(Protocol[E]):
-    """Says whether two results of a workunit agree.
+    """Decides whether two results of a workunit agree.
 
-    Four more functions are used where a validator has them: ``tidy(evidence)`` forgets what
-    `prepare` made, whatever happened in between; ``check_options(options)`` raises `BadOptions`;
-    ``runtime_outlier(evidence) -> bool`` says that a valid result ran so unlike others that its
-    times teach nothing; ``suspicious(evidence) -> bool`` that a result is not to be believed alone.
+    A validator may have four more functions.  ``tidy(evidence)`` releases what `prepare` made, and
+    is called in any case.  ``check_options(options)`` raises `BadOptions`.
+    ``runtime_outlier(evidence) -> bool`` excludes the run time of a valid result from averages.
+    ``suspicious(evidence) -> bool`` requires that another result agrees with this one.
     """
 
-    def prepare(self, outputs: Sequence[Brought], options: Options, /) -> E | None:
-        """What is compared of one result; None if a required output is missing.
+    def prepare(self, outputs: Sequence[ReportedOutput], options: Options, /) -> E | None:
+        """Return the evidence of one result to compare; None if a required output is missing.
 
-        Raises `BadOutput` or `TransientScienceError`; whatever else it raises is a fault of the
-        science, and of no result.
+        Raises `BadOutput` or `TransientScienceError`; any other exception counts as a failure of
+        the validator, not of the result.
         """
 
-    def agree(self, one: E, other: E, /) -> bool:
-        """Whether two pieces of evidence speak for the same answer; asked once for each two."""
+    def agree(self, first: E, second: E, /) -> bool:
+        """Return whether two pieces of evidence agree; called once for each pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assimilation:
-    """A finished workunit as it is handed to the science.
+    """A finished workunit as it is passed to the assimilator.
 
-    It is handed over at least once; `key` (``<project>/<workunit id>``) never changes, so that a
-    repeat is recognised.  A failed workunit has `errors`, in words, and neither canonical result
-    nor outputs.  `options` are the app's `assimilator_options`.
+    It is passed at least once; `key` (``<project>/<workunit id>``) never changes, so that a repeat
+    can be recognized.  A failed workunit has `errors`, in words, and neither canonical result nor
+    outputs.  `options` are the app's `assimilator_options`.
     """
 
     key: str
@@ -128,16 +128,16 @@ class Assimilation:
 
     @property
     def failed(self) -> bool:
-        """Whether there is a reason instead of an answer."""
+        """Return whether the workunit failed, so that it has errors and no canonical result."""
         return self.canonical_result_id is None
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What one workunit adds to a part of a dataset; see `daemons.science.dataset`.
+    """The lines that one workunit adds to a part of a dataset; see `daemons.science.dataset`.
 
-    `lines` are whole lines with their ends, each beginning with `mark`, by which they are found
-    again; `header` is the part's first line, or nothing.
+    `lines` are complete lines with line ends.  Each begins with `mark`, which identifies the
+    workunit's lines.  `header` is the part's first line, or empty.
     """
 
     app: str
@@ -149,21 +149,21 @@ class Records:
 
 
 if TYPE_CHECKING:
-    #: A file of ``var/results`` that is not yet on disk for good, or records not yet in a file.
+    #: A file of ``var/results`` that is not synced yet, or records not yet in a file.
     Written = Path | Records
 
 
 class Assimilator(Protocol):
-    """Does with a finished workunit what the scientist wants.
+    """Processes a finished workunit as the scientist wants.
 
     Returns the files it wrote, to be synced before the workunit counts as assimilated, or None.
-    A plug-in's function may also return a dict of names and contents, which the
-    daemon writes to ``var/results/<app>/``.  Raises or returns `Defer` to be called again later,
-    raises `TransientScienceError` for what may heal; whatever else it raises is a failure.  One
-    with a true attribute `transactional` (a plug-in: with that key in the allow-list) is called
-    inside the transaction that settles the workunit: what it writes to our database is written
-    exactly once.
+    A plug-in's function may also return a dict of names and contents, which the daemon writes to
+    ``var/results/<app>/``.  Raises or returns `Defer` to be called again later, and raises
+    `TransientScienceError` for a transient failure; any other exception is a failure.  If the
+    attribute `transactional` is True (for a plug-in: that key in the allow-list), it is called
+    inside the transaction that settles the workunit, so that its writes to the server's database
+    happen exactly once.
     """
 
     def __call__(self, assimilation: Assimilation, /) -> Iterable[Written] | Defer | None:
-        """Take the workunit over."""
+        """Process one workunit."""

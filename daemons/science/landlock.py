@@ -1,6 +1,6 @@
 """Confines the calling process irrevocably by Landlock and a system call filter.
 
-Landlock limits which files can be opened, and hides all processes outside.  It does not cover
+Landlock limits which files can be opened, and hides all other processes.  It does not cover
 sockets before its latest versions, so a seccomp filter refuses them: otherwise PostgreSQL's
 socket could be reached by the daemon's own user.  Source: the kernel's
 Documentation/userspace-api/landlock.rst and seccomp_filter.rst.
@@ -27,7 +27,7 @@ _PATH_BENEATH: Final = 1
 _EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
 #: The rights that the kernel accepts for a file that is not a folder.
-_OF_A_FILE: Final = _EXECUTE | (1 << 1) | _READ_FILE | (1 << 14) | (1 << 15)
+_FILE_RIGHTS: Final = _EXECUTE | (1 << 1) | _READ_FILE | (1 << 14) | (1 << 15)
 _FS_BITS: Final = {1: 13, 2: 14, 3: 15, 4: 15}
 _LATEST_FS_BITS: Final = 16
 #: Bind and connect by TCP, since ABI 4; abstract sockets and signals out of the domain, since 6.
@@ -68,14 +68,14 @@ def confine(
     scopes = _ALL_SCOPES if abi >= _SCOPES_SINCE else 0
     size = 24 if scopes else 16 if abi >= _NET_SINCE else 8
     attributes = struct.pack("=QQQ", everything, net, scopes)[:size]
-    ruleset = _called(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
+    ruleset = _syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0)
     try:
         for paths, access in ((lists, _READ_DIR), (reads, _READ), (writes, everything)):
             for path in paths:
                 _allow(ruleset, path, access & everything)
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise Unavailable(ctypes.get_errno(), "no_new_privs cannot be set")
-        _called(_RESTRICT_SELF, ruleset, 0)
+        _syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
     _refuse_sockets(network=network)
@@ -88,14 +88,14 @@ def _allow(ruleset: int, path: str, access: int) -> None:
         return
     try:
         if not Path(path).is_dir():
-            access &= _OF_A_FILE
+            access &= _FILE_RIGHTS
         rule = struct.pack("=Qi", access, descriptor)
-        _called(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+        _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
         os.close(descriptor)
 
 
-def _called(number: int, *args: object) -> int:
+def _syscall(number: int, *args: object) -> int:
     result: int = _libc.syscall(number, *args)
     if result < 0:
         code = ctypes.get_errno()

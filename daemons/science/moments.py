@@ -1,4 +1,4 @@
-"""`Defer` and its moment as JSON, for messages from a worker to its daemon."""
+"""`Defer` and its time as JSON, for messages from a worker to its daemon."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 from daemons.science.interfaces import Defer
 from daemons.science.messages import BadMessage, a_number, a_text, an_object
 
-#: Longer waits are cut to this; seconds.
-_LONGEST: Final = 366 * 86_400
+#: Longer delays are reduced to this; seconds.
+_MAX_SECONDS: Final = 366 * 86_400
 
 
 def moment_message(until: object) -> dict[str, Any]:
-    """Encode a moment with a time zone, or a duration from now; raises TypeError for others."""
+    """Encode a datetime with a time zone, or a timedelta; raises TypeError for others."""
     if isinstance(until, timedelta):
         return {"seconds": until.total_seconds()}
     if isinstance(until, datetime) and until.tzinfo is not None:
@@ -23,10 +23,10 @@ def moment_message(until: object) -> dict[str, Any]:
 
 
 def read_moment(value: object) -> datetime | timedelta:
-    """Read the output of `moment_message`, a moment in UTC; raises `BadMessage`."""
+    """Read the output of `moment_message`, a datetime in UTC; raises `BadMessage`."""
     if isinstance(value, dict) and value.keys() == {"seconds"}:
         seconds = a_number(value["seconds"], "seconds")
-        return timedelta(seconds=min(max(seconds, 0.0), _LONGEST))
+        return timedelta(seconds=min(max(seconds, 0.0), _MAX_SECONDS))
     text = a_text(an_object(value, "A moment", ("at",))["at"], "a moment", 64)
     try:
         moment = datetime.fromisoformat(text)
@@ -35,7 +35,7 @@ def read_moment(value: object) -> datetime | timedelta:
     if moment.tzinfo is None:
         raise BadMessage(f"{text!r} has no time zone.")
     try:
-        # PostgreSQL refuses some of the offsets that Python knows.
+        # PostgreSQL refuses some of the offsets that Python accepts.
         return moment.astimezone(UTC)
     except OverflowError:
         raise BadMessage(f"{text!r} is before year 1 or after year 9999.") from None

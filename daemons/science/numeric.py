@@ -1,6 +1,6 @@
-"""Results agree when their numbers do, in text, CSV and JSON.
+"""The validator `numeric`: compares the numbers in text, CSV and JSON.
 
-Each output becomes a *shape* (its words, its keys, how many lines, rows and cells) and a list of
+Each output becomes a *shape* (its words, keys, and numbers of lines, rows and cells) and a list of
 numbers.  Shapes must be equal.  Two numbers agree when they differ by no more than the larger of
 `absolute` and `relative` times the larger of the two.
 """
@@ -21,7 +21,7 @@ from daemons.science.interfaces import BadOutput
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from daemons.science.interfaces import Brought, Options
+    from daemons.science.interfaces import Options, ReportedOutput
 
 Number = int | float
 
@@ -34,30 +34,32 @@ _SPELLED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far apart two numbers may be; `nan_is_nan` says whether NaN agrees with NaN."""
+    """How far apart two numbers may be; with `nan_is_nan`, NaN agrees with NaN."""
 
     absolute: float
     relative: float
     nan_is_nan: bool = True
 
-    def covers(self, one: Number, other: Number) -> bool:
-        """Whether two numbers agree; an infinity agrees with itself only."""
-        if one == other:
+    def covers(self, first: Number, second: Number) -> bool:
+        """Return whether two numbers agree; an infinity agrees with itself only."""
+        if first == second:
             return True
         try:
-            if math.isnan(one) or math.isnan(other):
-                return self.nan_is_nan and math.isnan(one) and math.isnan(other)
-            if math.isinf(one) or math.isinf(other):
+            if math.isnan(first) or math.isnan(second):
+                return self.nan_is_nan and math.isnan(first) and math.isnan(second)
+            if math.isinf(first) or math.isinf(second):
                 return False
-            # Whole numbers stay whole: a float would lose what lies beyond 2**53.
-            return abs(one - other) <= max(self.absolute, self.relative * max(abs(one), abs(other)))
-        except OverflowError:  # a whole number larger than any float
+            # Integers are compared as integers: floats lose precision beyond 2**53.
+            return abs(first - second) <= max(
+                self.absolute, self.relative * max(abs(first), abs(second))
+            )
+        except OverflowError:  # an integer larger than any float
             return False
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The options as they are applied; patterns are kept in the order in which they are tried."""
+    """The parsed options; patterns are in the order in which they are tried."""
 
     tolerance: Tolerance
     format: str
@@ -70,20 +72,20 @@ class Rules:
     ignore_lines: tuple[re.Pattern[str], ...]
 
     def keeps(self, line: str) -> bool:
-        """Whether a line is compared."""
+        """Return whether a line is compared."""
         return not any(pattern.search(line) for pattern in self.ignore_lines)
 
 
 @dataclass(slots=True)
 class Evidence:
-    """What stands in the outputs of one result: as many tolerances as numbers."""
+    """The contents of one result's outputs; each number has its tolerance."""
 
     shape: list[str] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
     tolerances: list[Tolerance] = field(default_factory=list)
 
     def add(self, number: Number, tolerance: Tolerance) -> None:
-        """Take one number."""
+        """Append one number."""
         self.numbers.append(number)
         self.tolerances.append(tolerance)
 
@@ -93,7 +95,7 @@ def check_options(options: Options) -> None:
     _rules(options)
 
 
-def prepare(outputs: Sequence[Brought], options: Options) -> Evidence | None:
+def prepare(outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
     """Read a result's outputs; raises `BadOutput` for one that is not of its format."""
     if any(output.is_missed for output in outputs):
         return None
@@ -107,11 +109,13 @@ def prepare(outputs: Sequence[Brought], options: Options) -> Evidence | None:
     return evidence
 
 
-def agree(one: Evidence, other: Evidence) -> bool:
-    """Whether shapes are equal and all numbers within their tolerances."""
-    return one.shape == other.shape and all(
-        tolerance.covers(mine, theirs)
-        for mine, theirs, tolerance in zip(one.numbers, other.numbers, one.tolerances, strict=True)
+def agree(first: Evidence, second: Evidence) -> bool:
+    """Return whether shapes are equal and all numbers are within their tolerances."""
+    return first.shape == second.shape and all(
+        tolerance.covers(number, other)
+        for number, other, tolerance in zip(
+            first.numbers, second.numbers, first.tolerances, strict=True
+        )
     )
 
 
@@ -119,31 +123,32 @@ def agree(one: Evidence, other: Evidence) -> bool:
 
 
 def _rules(options: Options) -> Rules:
-    given = checked("numeric", options, _OPTIONS)
+    settings = checked("numeric", options, _OPTIONS)
     tolerance = Tolerance(
-        given.get("absolute", 0.0),
-        given.get("relative", RELATIVE),
-        nan_is_nan=given.get("nan", "equal") == "equal",
+        settings.get("absolute", 0.0),
+        settings.get("relative", RELATIVE),
+        nan_is_nan=settings.get("nan", "equal") == "equal",
     )
     return Rules(
         tolerance=tolerance,
-        format=given.get("format", "auto"),
-        delimiter=given.get("delimiter", ","),
-        header=given.get("header", True),
-        columns=_tolerances(given.get("columns", {}), "column", tolerance),
-        keys=_tolerances(given.get("keys", {}), "key", tolerance),
-        ignore_columns=given.get("ignore_columns", ()),
-        ignore_keys=given.get("ignore_keys", ()),
-        ignore_lines=given.get("ignore_lines", ()),
+        format=settings.get("format", "auto"),
+        delimiter=settings.get("delimiter", ","),
+        header=settings.get("header", True),
+        columns=_tolerances(settings.get("columns", {}), "column", tolerance),
+        keys=_tolerances(settings.get("keys", {}), "key", tolerance),
+        ignore_columns=settings.get("ignore_columns", ()),
+        ignore_keys=settings.get("ignore_keys", ()),
+        ignore_lines=settings.get("ignore_lines", ()),
     )
 
 
-def _tolerances(found: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:
-    """The tolerances of single columns or keys; what one leaves out is as for all."""
-    read = {
-        name: checked(f"numeric's {kind} {name!r}", its, _TOLERANCES) for name, its in found.items()
+def _tolerances(values: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:
+    """Return the tolerances of single columns or keys, based on the general tolerance."""
+    options_by_name = {
+        name: checked(f"numeric's {kind} {name!r}", options, _TOLERANCES)
+        for name, options in values.items()
     }
-    return {name: replace(general, **its) for name, its in read.items()}
+    return {name: replace(general, **options) for name, options in options_by_name.items()}
 
 
 def _by_name(value: object) -> dict[str, object]:
@@ -160,7 +165,7 @@ def _character(value: object) -> str:
 
 def _patterns(value: object) -> tuple[re.Pattern[str], ...]:
     try:
-        return tuple(re.compile(one) for one in texts(value))
+        return tuple(re.compile(pattern) for pattern in texts(value))
     except re.error as error:
         raise ValueError(f"a list of regular expressions ({error.pattern!r}: {error})") from error
 
@@ -183,49 +188,49 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 # Reading outputs
 
 
-def _format(output: Brought, rules: Rules) -> str:
-    """The format of one output: as the options say, or by the end of its open name."""
+def _format(output: ReportedOutput, rules: Rules) -> str:
+    """Return the format of one output: as the options set it, or by the suffix of its open name."""
     if rules.format != "auto":
         return rules.format
     ending = output.open_name.rpartition(".")[2].lower()
     return ending if ending in ("csv", "json") else "text"
 
 
-def _text(output: Brought) -> str:
+def _text(output: ReportedOutput) -> str:
     try:
         with open(output.path, encoding="utf-8-sig", newline="") as file:  # noqa: PTH123 - a path as text
             return file.read()
     except UnicodeDecodeError as error:
-        raise BadOutput(f"Output {output.position} is no text in UTF-8: {error}.") from error
+        raise BadOutput(f"Output {output.position} is not UTF-8 text: {error}.") from error
 
 
 def _read_text(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Lines of words and numbers; how much white space there is does not count."""
+    """Read lines of words and numbers; the amount of white space is not compared."""
     for line in text.rstrip().splitlines():
         if rules.keeps(line):
             evidence.shape.append(_take_numbers(line, rules.tolerance, evidence))
 
 
 def _take_numbers(line: str, tolerance: Tolerance, evidence: Evidence) -> str:
-    """The line with a mark for each number, which the evidence takes."""
+    """Append the numbers of a line to the evidence; return the line with placeholders for them."""
 
-    def taken(match: re.Match[str]) -> str:
+    def replaced(match: re.Match[str]) -> str:
         number = _number(match[0])
         if isinstance(number, str):
             return number
         evidence.add(number, tolerance)
         return "\N{NUMERO SIGN}"
 
-    return " ".join(_SPELLED.sub(taken, line).split())
+    return " ".join(_SPELLED.sub(replaced, line).split())
 
 
 def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Rows of cells; a cell is a number or a text, and columns are known by the first row."""
+    """Read rows of cells, each a number or a text; the first row names the columns."""
     lines = (line for line in text.splitlines(keepends=True) if rules.keeps(line.rstrip("\r\n")))
     try:
         rows = [row for row in csv.reader(lines, delimiter=rules.delimiter, strict=True) if row]
     except csv.Error as error:
-        raise BadOutput(f"It is no CSV: {error}.") from error
+        raise BadOutput(f"It is not CSV: {error}.") from error
     names = [cell.strip() for cell in rows[0]] if rules.header and rows else []
     for index, row in enumerate(rows):
         cells = [
@@ -239,19 +244,19 @@ def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
 
 
 def _names_of(names: Sequence[str], place: int) -> Iterator[str]:
-    """What a column may be called: the name in its header, or its number from 1."""
+    """Yield the names of a column: the one in its header, and its number from 1."""
     if place < len(names):
         yield names[place]
     yield str(place + 1)
 
 
 def _of_column(rules: Rules, names: Sequence[str], place: int) -> Tolerance:
-    known = (rules.columns[name] for name in _names_of(names, place) if name in rules.columns)
-    return next(known, rules.tolerance)
+    tolerances = (rules.columns[name] for name in _names_of(names, place) if name in rules.columns)
+    return next(tolerances, rules.tolerance)
 
 
 def _cell(text: str, tolerance: Tolerance, evidence: Evidence, *, is_name: bool) -> str | None:
-    """None for a number, which the evidence takes."""
+    """Return a text cell; append a number to the evidence and return None."""
     clean = text.strip()
     number = clean if is_name or not _SPELLED.fullmatch(clean) else _number(clean)
     if isinstance(number, str):
@@ -261,11 +266,11 @@ def _cell(text: str, tolerance: Tolerance, evidence: Evidence, *, is_name: bool)
 
 
 def _read_json(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Objects in any order of keys; a value is known by its path: ``energies.0.total``."""
+    """Read JSON with keys in any order; a value is identified by its path: ``energies.0.total``."""
     try:
         _take_json(json.loads(text, parse_float=_number), "", rules, evidence)
     except (ValueError, RecursionError) as error:
-        raise BadOutput(f"It is no JSON: {error}.") from error
+        raise BadOutput(f"It is not JSON: {error}.") from error
 
 
 def _take_json(value: object, path: str, rules: Rules, evidence: Evidence) -> None:
@@ -279,8 +284,8 @@ def _take_json(value: object, path: str, rules: Rules, evidence: Evidence) -> No
             _take_json(inner, f"{path}.{key}" if path else str(key), rules, evidence)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         evidence.shape.append(path)
-        found = (pattern for pattern in rules.keys if fnmatchcase(path, pattern))
-        evidence.add(value, rules.keys.get(next(found, ""), rules.tolerance))
+        matches = (pattern for pattern in rules.keys if fnmatchcase(path, pattern))
+        evidence.add(value, rules.keys.get(next(matches, ""), rules.tolerance))
     else:
         evidence.shape.append(f"{path} = {json.dumps(value)}")
 
@@ -290,7 +295,7 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
 
 
 def _number(spelled: str) -> Number | str:
-    """A number; itself if it is too large for one, for infinities would all be equal."""
+    """Parse a number; return the text if it is too large, because infinities would all be equal."""
     try:
         return int(spelled)
     except ValueError:

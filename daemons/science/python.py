@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def load(path: str, *, folder: str) -> Validator[Any]:
-    """An object of the class at ``package.module.Class``; modules may also lie in `folder`.
+    """Return an object of the class ``package.module.Class``; modules may also lie in `folder`.
 
-    Raises ImportError, AttributeError, and TypeError for a class of another shape.
+    Raises ImportError, AttributeError, and TypeError for a class without the needed functions.
     """
     if folder not in sys.path:
         sys.path.append(folder)
     module, _, name = path.rpartition(".")
-    found: Validator[Any] = getattr(import_module(module), name)()
+    validator: Validator[Any] = getattr(import_module(module), name)()
     for function in ("prepare", "agree"):
-        if not callable(getattr(found, function, None)):
+        if not callable(getattr(validator, function, None)):
             raise TypeError(f"{path} has no function {function!r}")
-    return found
+    return validator

@@ -10,38 +10,40 @@ if TYPE_CHECKING:
 
 
 class BadRecords(ValueError):
-    """An output does not hold what the app's assimilator expects. Hint: the message says what."""
+    """An output does not contain what the assimilator expects. Hint: the message has the reason."""
 
 
 def chosen(assimilation: Assimilation, open_name: str | None) -> Output:
-    """The output of an open name, or the first one; raises `BadRecords` if it did not come."""
+    """Return the output with an open name, or the first; raises `BadRecords` if it is missing."""
     for output in assimilation.outputs:
         if open_name in (None, output.open_name):
             return output
     which = f"output {open_name!r}" if open_name else "output"
     raise BadRecords(
-        f"Workunit {assimilation.workunit_name} brought no {which}. "
-        "Hint: it is optional, or the option 'output' is misspelt."
+        f"Workunit {assimilation.workunit_name} has no {which}. "
+        "Hint: the output may be optional, or the option 'output' is misspelled."
     )
 
 
 def records(output: Output) -> list[dict[str, Any]]:
-    """The JSON objects of an output, in their order; raises `BadRecords` for anything else."""
+    """Return the JSON objects of an output in order; raises `BadRecords` for anything else."""
     text = output.path.read_text(encoding="utf-8-sig")
     try:
         try:
-            found = _loads(text)
+            entries = _loads(text)
         except json.JSONDecodeError:
-            found = [_loads(line) for line in text.splitlines() if line.strip()]
+            entries = [_loads(line) for line in text.splitlines() if line.strip()]
     except ValueError as error:
         name = output.open_name or output.upload_name
-        raise BadRecords(f"Output {name} is no JSON: {error}. Hint: write one object.") from error
-    if isinstance(found, dict):
-        found = [found]
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise BadRecords(f"Output {name} is not JSON: {error}. Hint: write one object.") from error
+    if isinstance(entries, dict):
+        entries = [entries]
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         name = output.open_name or output.upload_name
-        raise BadRecords(f"Output {name} holds no JSON objects. Hint: write {{...}} or [{{...}}].")
-    return found
+        raise BadRecords(
+            f"Output {name} contains no JSON objects. Hint: write {{...}} or [{{...}}]."
+        )
+    return entries
 
 
 def _loads(text: str) -> Any:  # noqa: ANN401 - any JSON

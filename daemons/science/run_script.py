@@ -1,8 +1,9 @@
 """Assimilates by running a program of the allow-list: ``script:PROGRAM``.
 
-``PROGRAM KEY WORKUNIT FILE...`` with the same and more in its environment (``MANYHANDS_...``).
-Exit status 0: taken.  3: not now, try again; with a last line ``defer SECONDS`` on its standard
-output, not before that.  Anything else is a failure, with what it wrote to standard error.
+The command is ``PROGRAM KEY WORKUNIT FILE...``, with the same and more in its environment
+(``MANYHANDS_...``).  Exit status 0: assimilated.  3: try again later; if the last line of its
+standard output is ``defer SECONDS``, not before that.  Any other status is a failure; its standard
+error is kept.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
     from daemons.science.interfaces import Assimilation
     from scheduler.apps.rules.plugins import Plugin
 
-#: The exit status that asks for another try.
+#: The exit status that requests a retry.
 TRY_AGAIN = 3
-_LAST_WORDS = 8000
+_MAX_EXCERPT = 8000
 _KNOWN = {"arguments": checking.texts, "environment": checking.texts_by_name}
 
 
 class ScriptFailed(Exception):
-    """The program did not take the workunit; the message has the end of its standard error."""
+    """The program failed; the message has the end of its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunScript:
-    """A program as an assimilator; `arguments` stand before the key."""
+    """A program as an assimilator; `arguments` precede the key."""
 
     program: str
     arguments: tuple[str, ...]
@@ -57,7 +58,7 @@ class RunScript:
         return worker.call(
             "daemons.science.run_script:run",
             [self.program, *self.arguments, assimilation.key, assimilation.workunit_name, *paths],
-            {**told(assimilation), **self.environment},
+            {**environment_of(assimilation), **self.environment},
             time_limit=self.time_limit,
             read=optional(read_defer),
             profile=worker.profile_of(self.plugin),
@@ -72,8 +73,8 @@ def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) ->
     return RunScript(program, arguments, environment, plugin, time_limit)
 
 
-def told(assimilation: Assimilation) -> dict[str, str]:
-    """What the program is told in its environment."""
+def environment_of(assimilation: Assimilation) -> dict[str, str]:
+    """Return the environment variables that describe the workunit to the program."""
     files = {
         output.open_name or f"output_{output.position}": str(output.path)
         for output in assimilation.outputs
@@ -95,36 +96,36 @@ def told(assimilation: Assimilation) -> dict[str, str]:
 def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
     """Run a program to its end; runs in the worker.  Returns null, or a `Defer` as JSON.
 
-    Raises `ScriptFailed`, and `TransientScienceError` if it asks for another try.
+    Raises `ScriptFailed`, and `TransientScienceError` if it requests a retry.
     """
-    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             # In the worker's process group, so that it is killed with the worker.
             status = subprocess.run(  # noqa: S603 - the program that the operator chose
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=complained,
+                stdout=output,
+                stderr=errors,
                 env={**os.environ, **variables},
                 check=False,
             ).returncode
         except BlockingIOError as error:
             raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
         except OSError as error:
-            hint = "Hint: is it there, executable, and does its first line name its interpreter?"
+            hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
             raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
         if status == 0:
             return None
-        words = _end_of(complained)
+        excerpt = _end_of(errors)
         if status == TRY_AGAIN:
-            if found := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(said)):
-                return defer_message(Defer(timedelta(seconds=int(found[1])), words))
-            raise TransientScienceError(f"{command[0]} asks to be run again later.\n{words}")
+            if match := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(output)):
+                return defer_message(Defer(timedelta(seconds=int(match[1])), excerpt))
+            raise TransientScienceError(f"{command[0]} requested a later retry.\n{excerpt}")
         how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-        raise ScriptFailed(f"{command[0]} ended with {how}.\n{words}".rstrip())
+        raise ScriptFailed(f"{command[0]} ended with {how}.\n{excerpt}".rstrip())
 
 
 def _end_of(file: IO[bytes]) -> str:
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _LAST_WORDS))
+    file.seek(max(0, size - _MAX_EXCERPT))
     return file.read().decode(errors="replace")

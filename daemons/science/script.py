@@ -1,9 +1,9 @@
-"""Results are judged by a program of the scientist's own, by its exit status.
+"""Validates results by a program of the scientist, by its exit status.
 
-For each result ``PROGRAM init FILE...`` says whether its outputs can be read, for each two
-``PROGRAM compare FILE... OTHER_FILE...`` whether they agree: 0 yes, 1 no, 3 try again later.  Any
-other end is a fault of the program.  Source: the manners of BOINC's script validator, whose two
-scripts can be named by options.
+``PROGRAM init FILE...`` is called for each result to check that its outputs can be read, and
+``PROGRAM compare FILE... OTHER_FILE...`` for each pair to check whether they agree: 0 yes, 1 no, 3
+try again later.  Any other exit is a failure of the program.  Source: the conventions of BOINC's
+script validator, whose two scripts can be named by options.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from daemons.science.interfaces import BadOptions, BadOutput, TransientScienceEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from daemons.science.interfaces import Brought, Options
+    from daemons.science.interfaces import Options, ReportedOutput
 
 FILES, OTHER_FILES = "{files}", "{other_files}"
 _INIT, _COMPARE = ("init", FILES), ("compare", FILES, OTHER_FILES)
-_LAST_WORDS = 4000
+_MAX_EXCERPT = 4000
 _PR_SET_PDEATHSIG = 1
 
 
 class ScriptFailed(Exception):
-    """The program ended neither with yes nor with no; the message has the end of what it said."""
+    """The program failed: neither yes nor no; the message has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The options as they are applied: words, a program and exit statuses."""
+    """The parsed options: words of the command lines, a program and exit statuses."""
 
     init: tuple[str, ...] | None = _INIT
     compare: tuple[str, ...] = _COMPARE
@@ -66,8 +66,8 @@ class Script:
         """Raise `BadOptions`."""
         _rules(options)
 
-    def prepare(self, outputs: Sequence[Brought], options: Options) -> Evidence | None:
-        """Ask the program whether a result's outputs can be read; raises `BadOutput` if not."""
+    def prepare(self, outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
+        """Run the program to check a result's outputs; raises `BadOutput` if they are not valid."""
         if any(output.is_missed for output in outputs):
             return None
         paths = tuple(
@@ -79,68 +79,68 @@ class Script:
         evidence = Evidence(paths, rules)
         if rules.init is not None:
             command = [self.program, *_filled(rules.init, evidence)]
-            if not _says_yes(command, rules):
-                raise BadOutput(f"{self.program} says that the outputs are not valid.")
+            if not _accepts(command, rules):
+                raise BadOutput(f"{self.program} reports that the outputs are not valid.")
         return evidence
 
-    def agree(self, one: Evidence, other: Evidence) -> bool:
-        """Ask the program; results that left out different optional outputs do not agree."""
-        if [path is None for path in one.paths] != [path is None for path in other.paths]:
+    def agree(self, first: Evidence, second: Evidence) -> bool:
+        """Run the program to compare; results with different missing outputs do not agree."""
+        if [path is None for path in first.paths] != [path is None for path in second.paths]:
             return False
-        program = Path(self.program).parent / (one.rules.compare_program or self.program)
-        return _says_yes([str(program), *_filled(one.rules.compare, one, other)], one.rules)
+        program = Path(self.program).parent / (first.rules.compare_program or self.program)
+        return _accepts([str(program), *_filled(first.rules.compare, first, second)], first.rules)
 
 
-def _says_yes(command: list[str], rules: Rules) -> bool:
-    status, said = _run(command, rules.time_limit)
+def _accepts(command: list[str], rules: Rules) -> bool:
+    status, excerpt = _run(command, rules.time_limit)
     if status in (0, rules.invalid):
         return status == 0
     sentence = f"{' '.join(command[:2])} ended with {_ending(status)}"
     if status == rules.transient:
-        raise TransientScienceError(f"{sentence}: try again later. {said}".rstrip())
-    raise ScriptFailed(f"{sentence}.\n{said}".rstrip())
+        raise TransientScienceError(f"{sentence}: try again later. {excerpt}".rstrip())
+    raise ScriptFailed(f"{sentence}.\n{excerpt}".rstrip())
 
 
 def _run(command: list[str], seconds: float | None) -> tuple[int, str]:
-    """Run a program to its end; its exit status, and the end of what it said on either channel."""
-    with tempfile.TemporaryFile() as said:
+    """Run a program; return its exit status and the end of its output on both channels."""
+    with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(  # noqa: S603 - the program that the operator chose
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 preexec_fn=_end_with_worker,  # noqa: PLW1509 - the worker has no other threads
             )
         except BlockingIOError as error:
             raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
         except OSError as error:
-            hint = "Hint: is it there, executable, and does its first line name its interpreter?"
+            hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
             raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            words = f"{' '.join(command[:2])} was killed after {seconds:g} s.\n{_end_of(said)}"
+            words = f"{' '.join(command[:2])} was killed after {seconds:g} s.\n{_end_of(output)}"
             raise ScriptFailed(words.rstrip()) from None
-        return status, _end_of(said)
+        return status, _end_of(output)
 
 
-def _end_of(said: IO[bytes]) -> str:
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - _LAST_WORDS))
-    return said.read().decode(errors="replace")
+def _end_of(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _MAX_EXCERPT))
+    return file.read().decode(errors="replace")
 
 
-def _filled(words: Sequence[str], one: Evidence, other: Evidence | None = None) -> list[str]:
-    """Put the paths where the words say that they stand."""
+def _filled(words: Sequence[str], first: Evidence, second: Evidence | None = None) -> list[str]:
+    """Replace the placeholders for files in a command line by paths."""
     filled: list[str] = []
     for word in words:
         if word == FILES:
-            filled += [path for path in one.paths if path is not None]
-        elif word == OTHER_FILES and other is not None:
-            filled += [path for path in other.paths if path is not None]
+            filled += [path for path in first.paths if path is not None]
+        elif word == OTHER_FILES and second is not None:
+            filled += [path for path in second.paths if path is not None]
         else:
             filled.append(word)
     return filled
@@ -150,12 +150,12 @@ def _rules(options: Options) -> Rules:
     rules = Rules(**checked("script", options, _OPTIONS))
     if rules.invalid == rules.transient:
         hint = "'invalid' and 'transient' must differ."
-        raise BadOptions(f"Exit status {rules.invalid} means two things. Hint: {hint}")
+        raise BadOptions(f"Exit status {rules.invalid} has two meanings. Hint: {hint}")
     return rules
 
 
 def _words(*needed: str) -> Callable[[Any], tuple[str, ...]]:
-    """Words of a command line, among them those that stand for the files."""
+    """Return a reader of the words of a command line, which must contain the `needed` ones."""
 
     def read(value: object) -> tuple[str, ...]:
         words: tuple[str, ...] = texts(value)
@@ -167,7 +167,7 @@ def _words(*needed: str) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _init_words(value: object) -> tuple[str, ...] | None:
-    """False leaves the first question out."""
+    """Read the words of the `init` command; False skips that command."""
     return None if value is False else _words(FILES)(value)
 
 

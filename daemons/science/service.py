@@ -1,7 +1,7 @@
 """The science service: starts workers for daemons, under a separate user id.
 
 ``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on the one that systemd
-hands over.  For each connection it starts a worker, whose channel the connection is, and confines
+passes.  For each connection it starts a worker, whose channel the connection is, and confines
 it by bubblewrap or Landlock where these work.  It has no settings, no database and no keys: its
 unit or container decides which files it can reach.
 
@@ -37,7 +37,7 @@ _MAX_HELLO: Final = 1 << 20
 _HELLO_SECONDS: Final = 10.0
 #: The maximum number of workers; each daemon process has at most four.
 MAX_WORKERS: Final = 64
-#: The first descriptor that systemd hands over.
+#: The first descriptor that systemd passes.
 _FIRST_FROM_SYSTEMD: Final = 3
 
 
@@ -54,12 +54,12 @@ def main() -> None:
     form = confinement.best_form(os.environ.get("SCIENCE_CONFINEMENT", "").strip() or "auto")
     listener = _listener(options.socket, int(options.mode, 8))
     log.info("science_service_started", extra={"fields": f"form={form} uid={os.getuid()}"})
-    seats = threading.BoundedSemaphore(MAX_WORKERS)
+    slots = threading.BoundedSemaphore(MAX_WORKERS)
     with suppress(KeyboardInterrupt), listener:
         while True:
             connection, _ = listener.accept()
-            if seats.acquire(blocking=False):
-                threading.Thread(target=_serve, args=(connection, form, seats), daemon=True).start()
+            if slots.acquire(blocking=False):
+                threading.Thread(target=_serve, args=(connection, form, slots), daemon=True).start()
             else:
                 log.error("workers_exhausted", extra={"fields": f"max={MAX_WORKERS}"})
                 connection.close()
@@ -78,7 +78,9 @@ def _listener(path: str | None, mode: int) -> socket.socket:
     if os.environ.pop("LISTEN_PID", "") == str(os.getpid()):
         return socket.socket(fileno=_FIRST_FROM_SYSTEMD)
     if path is None:
-        sys.exit("No socket was given. Hint: python -m daemons.science.service /run/science.sock")
+        sys.exit(
+            "There is no socket path. Hint: python -m daemons.science.service /run/science.sock"
+        )
     with suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX)
@@ -91,7 +93,7 @@ def _listener(path: str | None, mode: int) -> socket.socket:
     return listener
 
 
-def _serve(connection: socket.socket, form: str, seats: threading.BoundedSemaphore) -> None:
+def _serve(connection: socket.socket, form: str, slots: threading.BoundedSemaphore) -> None:
     traces, folder = -1, ""
     try:
         with connection:
@@ -110,7 +112,7 @@ def _serve(connection: socket.socket, form: str, seats: threading.BoundedSemapho
             os.close(traces)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
-        seats.release()
+        slots.release()
 
 
 def _start(

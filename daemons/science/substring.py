@@ -1,6 +1,6 @@
-"""Results are valid by a text in their standard error, or in an output.
+"""The validator `substring`: searches a text in an output or standard error.
 
-Two valid ones agree.  Source: BOINC's sample validator by substring.
+Any two valid results agree.  Source: BOINC's sample validator by substring.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from daemons.science.interfaces import STDERR, BadOutput
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from daemons.science.interfaces import Brought, Options
+    from daemons.science.interfaces import Options, ReportedOutput
 
 
 def _position(value: object) -> int:
@@ -31,28 +31,28 @@ def check_options(options: Options) -> None:
     checked("substring", options, _OPTIONS, required=("text",))
 
 
-def prepare(outputs: Sequence[Brought], options: Options) -> tuple[()] | None:
-    """Look for the text; raises `BadOutput` if it is not there, or is there and must not be."""
+def prepare(outputs: Sequence[ReportedOutput], options: Options) -> tuple[()] | None:
+    """Search the text; raises `BadOutput` if it is missing, or with `reject` if it is present."""
     if any(output.is_missed for output in outputs):
         return None
     place = options.get("output", STDERR)
-    found = next((output for output in outputs if output.position == place), None)
+    source = next((output for output in outputs if output.position == place), None)
     name = "standard error" if place == STDERR else f"output {place}"
-    if found is None:
-        raise LookupError(f"There is no {name} to look into. Hint: see the option 'output'.")
-    has_it = options["text"] in (found.text if place == STDERR else _content(found))
+    if source is None:
+        raise LookupError(f"There is no {name} to search. Hint: see the option 'output'.")
+    has_it = options["text"] in (source.text if place == STDERR else _content(source))
     if has_it == options.get("reject", False):
-        word = "has" if has_it else "has not"
-        raise BadOutput(f"Its {name} {word} the text {options['text']!r}.")
+        verb = "contains" if has_it else "does not contain"
+        raise BadOutput(f"Its {name} {verb} the text {options['text']!r}.")
     return ()
 
 
 def agree(_one: tuple[()], _other: tuple[()]) -> bool:
-    """Whether two valid results agree: always."""
+    """Return True: all valid results agree."""
     return True
 
 
-def _content(output: Brought) -> str:
+def _content(output: ReportedOutput) -> str:
     if output.sha256 is None:
         return ""
     return Path(output.path).read_bytes().decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Assimilates by inserting records into a table of our own database, exactly once.
+"""Assimilates by inserting records into a database table, exactly once.
 
-The rows are inserted by the transaction that settles the workunit: either both happen or neither.
-The table is made by the app's own Django model or by its own SQL; the server's own tables are
+The rows are inserted in the transaction that settles the workunit: either both happen or neither.
+The table is created by a Django model or by SQL of the project; the server's own tables are
 refused.  Names are quoted, values are parameters.
 """
 
@@ -31,18 +31,18 @@ _KNOWN = {
     "workunit_column": checking.text,
     "error_column": checking.text,
 }
-#: Whose tables are the server's own.
-_OURS = frozenset({"scheduler", "auth", "admin", "contenttypes", "sessions"})
-_OUR_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
+#: The apps whose tables are the server's own.
+_SERVER_APPS = frozenset({"scheduler", "auth", "admin", "contenttypes", "sessions"})
+_SERVER_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table and what goes into which column.
+    """A table and the columns to fill.
 
-    Each record's fields go into the columns of their names; `columns`, if given, are those that are
-    kept, and a record without one gives NULL.  A failed workunit gives a row if there is an
-    `error_column`, else nothing.
+    Each field of a record goes into the column of its name.  If `columns` is set, only these are
+    inserted, and a field that a record lacks is NULL.  A failed workunit inserts a row if there is
+    an `error_column`, else nothing.
     """
 
     table: tuple[str, ...]
@@ -54,7 +54,7 @@ class Table:
     transactional: ClassVar[bool] = True
 
     def __call__(self, assimilation: Assimilation) -> None:
-        """Insert a workunit's rows; raises `BadRecords`, and what the database raises."""
+        """Insert a workunit's rows; raises `BadRecords` and database errors."""
         if assimilation.failed:
             if self.error_column:
                 self._insert(
@@ -63,13 +63,15 @@ class Table:
             return
         own = self._own(assimilation)
         rows = [
-            {name: one.get(name) for name in self.columns} if self.columns else one
-            for one in records(chosen(assimilation, self.output))
+            {name: record.get(name) for name in self.columns} if self.columns else record
+            for record in records(chosen(assimilation, self.output))
         ]
         if any(set(row) != set(rows[0]) for row in rows):
             raise BadRecords("The records have different fields. Hint: name the option 'columns'.")
-        if taken := {name for row in rows for name in row if name in own}:
-            raise BadRecords(f"A record has a field {min(taken)!r}, which the app's options fill.")
+        if reserved := {name for row in rows for name in row if name in own}:
+            raise BadRecords(
+                f"A record has a field {min(reserved)!r}, which the app's options fill."
+            )
         self._insert([own | row for row in rows])
 
     def _own(self, assimilation: Assimilation) -> dict[str, Any]:
@@ -91,7 +93,7 @@ class Table:
         with connection.cursor() as cursor:
             cursor.executemany(
                 insertion(self.table, list(rows[0])).as_string(connection.connection),
-                [[_value(value) for value in row.values()] for row in _alike(rows)],
+                [[_value(value) for value in row.values()] for row in _in_same_order(rows)],
             )
 
 
@@ -103,17 +105,17 @@ def make(options: object) -> Table:
         raise BadOptions("table needs either the option 'table' or 'model'. Hint: name one.")
     name = _table_of(model) if model else tuple(table.split("."))
     if len(name) > 2 or not all(name):  # noqa: PLR2004 - schema and table
-        raise BadOptions(f"{table!r} is no table. Hint: write table or schema.table.")
-    if _is_ours(name):
+        raise BadOptions(f"{table!r} is not a table. Hint: write table or schema.table.")
+    if _is_server_table(name):
         raise BadOptions(
-            f"{'.'.join(name)} is a table of the server's own. "
-            "Hint: make one for the science, in a schema or with a name of its own."
+            f"{'.'.join(name)} is one of the server's own tables. "
+            "Hint: create a table for the science, in its own schema or with its own name."
         )
     return Table(name, **read)
 
 
 def insertion(table: tuple[str, ...], columns: list[str]) -> sql.Composed:
-    """The statement that inserts a row, every name quoted."""
+    """Return the statement that inserts a row, with every name quoted."""
     return sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
         sql.Identifier(*table),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
@@ -121,12 +123,12 @@ def insertion(table: tuple[str, ...], columns: list[str]) -> sql.Composed:
     )
 
 
-def _alike(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with their fields in the order of the first one's."""
+def _in_same_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows with their fields in the order of the first row."""
     return [{name: row[name] for name in rows[0]} for row in rows]
 
 
-def _value(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _value(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return Jsonb(value) if isinstance(value, dict | list) else value
 
 
@@ -139,12 +141,16 @@ def _table_of(model: str) -> tuple[str, ...]:
         ) from error
 
 
-def _is_ours(name: tuple[str, ...]) -> bool:
-    """Whether a table is the server's, a partition of the ledger, or PostgreSQL's own."""
+def _is_server_table(name: tuple[str, ...]) -> bool:
+    """Return whether a table is the server's, a partition of the ledger, or PostgreSQL's own."""
     schema, table = name if len(name) > 1 else ("public", name[0])
-    if schema not in _OUR_SCHEMAS:
+    if schema not in _SERVER_SCHEMAS:
         return schema.startswith("pg_")
-    ours = {one._meta.db_table for one in apps.get_models() if one._meta.app_label in _OURS}
+    tables = {
+        model._meta.db_table for model in apps.get_models() if model._meta.app_label in _SERVER_APPS
+    }
     return (
-        schema != "public" or table in ours or table.startswith(("ledger_entry", "django_", "pg_"))
+        schema != "public"
+        or table in tables
+        or table.startswith(("ledger_entry", "django_", "pg_"))
     )

@@ -1,4 +1,4 @@
-"""The shapes of an app's own handlers of trickles, and how answers are read."""
+"""The interface of an app's own trickle handlers, and how their answers are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KNOWN = ("extend_deadline", "fraction_done", "reply")
 
 
 class BadAnswer(ValueError):
-    """A handler returned what is no answer. Hint: the message says what is."""
+    """A handler returned an invalid answer. Hint: the message names what is valid."""
 
 
 class UnknownHandler(LookupError):
@@ -26,9 +26,9 @@ class UnknownHandler(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trickle:
-    """One message of a running result, as its handler is given it.
+    """One message of a running result, as its handler gets it.
 
-    `text` is what the program wrote, raw; `said_at` is by the host's clock.  `id` never changes:
+    `text` is the raw text of the program; `said_at` is by the host's clock.  `id` never changes:
     a handler that was killed after its work is called again with the same.
     """
 
@@ -46,7 +46,7 @@ class Trickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What shall come of a trickle, all of it while its result is in progress."""
+    """The effects of a trickle, which apply while its result is in progress."""
 
     extend_deadline: timedelta = timedelta(0)
     fraction_done: float | None = None
@@ -54,10 +54,10 @@ class Answer:
 
 
 class TrickleHandler(Protocol):
-    """Does with a trickle what the scientist wants."""
+    """Processes a trickle as the scientist wants."""
 
     def __call__(self, trickle: Trickle, /) -> Mapping[str, Any] | None:
-        """Take it over; None, or a dict of `extend_deadline`, `fraction_done`, `reply`."""
+        """Process it; return None, or a dict of `extend_deadline`, `fraction_done`, `reply`."""
 
 
 def allowed(name: str, plugins: Plugins) -> Plugin:
@@ -69,7 +69,7 @@ def allowed(name: str, plugins: Plugins) -> Plugin:
 
 
 def check(handlers: object) -> None:
-    """Raise `UnknownHandler` if a variety names an unknown handler, else `BadAnswer` for faults."""
+    """Raise `UnknownHandler` for an unknown handler, `BadAnswer` for other errors."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     if not isinstance(handlers, Mapping) or not all(

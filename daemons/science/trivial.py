@@ -1,7 +1,7 @@
-"""Every result that brought its outputs is valid, whatever stands in them.
+"""The validator `trivial`: every result with its required outputs is valid.
 
 For work whose outputs cannot be compared, such as random searches whose answers are checked
-elsewhere, and for broadcast work, which each host answers for itself.
+elsewhere, and for broadcast work, where each host has its own answer.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from daemons.science.checking import checked
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemons.science.interfaces import Brought, Options
+    from daemons.science.interfaces import Options, ReportedOutput
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions`: there are none."""
+    """Raise `BadOptions` for any option: `trivial` has none."""
     checked("trivial", options, {})
 
 
-def prepare(outputs: Sequence[Brought], _options: Options) -> tuple[()] | None:
-    """Nothing to compare; None if a required output is missing."""
+def prepare(outputs: Sequence[ReportedOutput], _options: Options) -> tuple[()] | None:
+    """Return an empty evidence; None if a required output is missing."""
     return None if any(output.is_missed for output in outputs) else ()
 
 
 def agree(_one: tuple[()], _other: tuple[()]) -> bool:
-    """Whether two results agree: always."""
+    """Return True: all results agree."""
     return True

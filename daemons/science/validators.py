@@ -21,21 +21,25 @@ if TYPE_CHECKING:
     from daemons.science.interfaces import Options, Validator
     from scheduler.apps.rules.plugins import Plugin, Plugins
 
-#: Those that judge by facts of the database alone, within a transaction.
-AT_ONCE: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
-_BUILT_IN: dict[str, Validator[Any]] = {**AT_ONCE, "numeric": numeric, "substring": substring}
-#: Those that are also shown what the program wrote to standard error.
+#: Validators that use facts in the database only; they run within a transaction.
+FAST_VALIDATORS: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
+_BUILT_IN: dict[str, Validator[Any]] = {
+    **FAST_VALIDATORS,
+    "numeric": numeric,
+    "substring": substring,
+}
+#: Validators that also read the program's standard error.
 READS_STDERR = frozenset({"substring"})
 #: The built-in ones, and the forms of targets in the allow-list.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 
 class UnknownValidator(LookupError):
-    """There is no such validator. Hint: the message says what was tried."""
+    """There is no such validator. Hint: the message names what was tried."""
 
 
 def check(name: str, options: Options) -> None:
-    """Raise `UnknownValidator` or `BadOptions`, as far as can be seen without running science."""
+    """Raise `UnknownValidator` or `BadOptions`, as far as can be checked without science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     plugins: Plugins = settings.PLUGINS
@@ -45,7 +49,7 @@ def check(name: str, options: Options) -> None:
 def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options, Plugin | None]:
     """Return the target of an app's validator, all its options, and its plug-in (None: built in).
 
-    Raises `UnknownValidator` and `BadOptions`.  Imports no science.
+    Raises `UnknownValidator` and `BadOptions`.  Imports no science code.
     """
     if name in _BUILT_IN:
         _check_options(_BUILT_IN[name], options)
@@ -65,7 +69,7 @@ def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
     """Return the validator of a target; programs without a path lie in `folder`.
 
-    Raises `UnknownValidator` and `BadOptions`.  Imports science: for the worker.
+    Raises `UnknownValidator` and `BadOptions`.  Imports science code: for the worker only.
     """
     kind, _, rest = target.partition(":")
     validator: Validator[Any]

@@ -1,12 +1,12 @@
-"""Assimilates by sending the answer to a web address as JSON, signed.
+"""Assimilates by sending the answer to a web address as signed JSON.
 
-The body is the same at every try; the ``Idempotency-Key`` is the workunit's key, by which the
-receiver recognises a repeat; ``X-Manyhands-Signature`` is ``sha256=`` and the HMAC-SHA256 of the
-body with the app's secret.  2xx: taken.  408, 425, 429, 5xx and trouble of the network: tried again
-later.  Everything else, a redirection included, is a failure.
+The body is the same in every attempt; the ``Idempotency-Key`` is the workunit's key, by which the
+receiver recognizes a repeat; ``X-Manyhands-Signature`` is ``sha256=`` and the HMAC-SHA256 of the
+body with the app's secret.  2xx: assimilated.  408, 425, 429, 5xx and network errors are retried
+later.  Everything else, redirections included, is a failure.
 
 The daemon itself sends it, to public addresses only: hosts of the server's own networks must be
-named by the setting `WEBHOOK_HOSTS` (`scheduler.files.fetching.post`).
+listed in the setting `WEBHOOK_HOSTS` (`scheduler.files.fetching.post`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Assimilation, Output
 
-#: What may be otherwise next time, besides 5xx.
-_PASSING = frozenset({408, 425, 429})
+#: The statuses that are transient, besides 5xx.
+_TRANSIENT = frozenset({408, 425, 429})
 _OK, _REDIRECTS, _SERVER_ERROR = 200, 300, 500
-_SHORTEST_SECRET = 16
+_MIN_SECRET_LENGTH = 16
 _KNOWN = {
     "url": checking.text,
     "secret": checking.text,
@@ -45,12 +45,12 @@ _KNOWN = {
 
 
 class WebhookRefused(Exception):
-    """The receiver refused for good; the message has the status and the start of its answer."""
+    """The receiver refused permanently; the message has the status and the start of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address, and how it is spoken to; outputs longer than `max_bytes` are only named."""
+    """An address and its options; outputs longer than `max_bytes` are sent without content."""
 
     url: str
     secret: str
@@ -84,7 +84,7 @@ class Webhook:
                 seconds=self.time_limit.total_seconds(),
             )
         except sources.BadSource as error:
-            raise WebhookRefused(_not_there(self.url, error)) from error
+            raise WebhookRefused(_refusal_text(self.url, error)) from error
         except fetching.SourceFailed as error:
             raise TransientScienceError(f"{self.url} cannot be reached: {error}") from error
         if _OK <= answer.status < _REDIRECTS:
@@ -92,7 +92,7 @@ class Webhook:
         sentence = (
             f"{self.url} answered {answer.status} {answer.reason}.\n{answer.excerpt}".rstrip()
         )
-        if answer.status >= _SERVER_ERROR or answer.status in _PASSING:
+        if answer.status >= _SERVER_ERROR or answer.status in _TRANSIENT:
             raise TransientScienceError(sentence)
         raise WebhookRefused(sentence)
 
@@ -113,34 +113,34 @@ class Webhook:
 
     def _output(self, output: Output) -> dict[str, Any]:
         nbytes = output.path.stat().st_size
-        known = {"position": output.position, "open_name": output.open_name, "nbytes": nbytes}
+        facts = {"position": output.position, "open_name": output.open_name, "nbytes": nbytes}
         if nbytes > self.max_bytes:
-            return known
+            return facts
         data = output.path.read_bytes()
         try:
-            return {**known, "encoding": "utf-8", "content": data.decode()}
+            return {**facts, "encoding": "utf-8", "content": data.decode()}
         except UnicodeDecodeError:
             content = base64.b64encode(data).decode()
-            return {**known, "encoding": "base64", "content": content}
+            return {**facts, "encoding": "base64", "content": content}
 
 
 def make(options: object, time_limit: timedelta) -> Webhook:
-    """A webhook by an app's options; raises `BadOptions`."""
+    """Return the webhook of an app's options; raises `BadOptions`."""
     read = checking.checked("webhook", options, _KNOWN, required=("url", "secret"))
     try:
         place = sources.read_web(read["url"])
         _check_literal(place.host)
     except sources.BadSource as error:
-        raise BadOptions(_not_there(read["url"], error)) from error
-    if len(read["secret"]) < _SHORTEST_SECRET:
+        raise BadOptions(_refusal_text(read["url"], error)) from error
+    if len(read["secret"]) < _MIN_SECRET_LENGTH:
         raise BadOptions(
-            f"The secret is shorter than {_SHORTEST_SECRET} characters. Hint: openssl rand -hex 32."
+            f"The secret has less than {_MIN_SECRET_LENGTH} characters. Hint: openssl rand -hex 32."
         )
     return Webhook(time_limit=time_limit, **read)
 
 
 def signature(body: bytes, secret: str) -> str:
-    """What the receiver computes, too, and compares."""
+    """Return the signature of a body; the receiver computes it as well and compares."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
@@ -160,7 +160,7 @@ def _check_literal(host: str) -> None:
     sources.check_addresses(host, [host], private_hosts=_private_hosts(), any_private=False)
 
 
-def _not_there(url: str, error: sources.BadSource) -> str:
+def _refusal_text(url: str, error: sources.BadSource) -> str:
     """Return the error text of a refused address, with a hint for webhooks."""
     reason = str(error).partition(" Hint:")[0]
     return (

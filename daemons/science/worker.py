@@ -1,4 +1,4 @@
-"""Runs science code in a process that may hang, crash or turn hostile.
+"""Runs science code in a process of its own: it may hang, crash or be hostile.
 
 Each daemon process has at most `MAX_WORKERS` workers: one per plug-in, and one for built-in
 science.  A worker starts with the first call, serves many, and is replaced after a hang, a crash,
@@ -56,7 +56,7 @@ _POLL_SECONDS, _TRACEBACK_SECONDS = 0.05, 1.0
 
 
 class ScienceFailed(Exception):
-    """Science code did not do its work; `traceback` says where it was, as far as is known."""
+    """Science code failed; `traceback` has the place, as far as it is known."""
 
     def __init__(self, sentence: str, traceback: str = "") -> None:
         super().__init__(sentence)
@@ -64,15 +64,15 @@ class ScienceFailed(Exception):
 
 
 class ScienceTimedOut(ScienceFailed):
-    """It did not answer within its time limit and was killed."""
+    """Science code did not answer within its time limit and was killed."""
 
 
 class ScienceCrashed(ScienceFailed):
-    """Its process ended before it answered: a signal, or an exit status."""
+    """The process ended before it answered: by a signal or with an exit status."""
 
 
 class ScienceRaised(ScienceFailed):
-    """The science raised (the sentence is the exception's last line), or its answer was invalid."""
+    """Science code raised (the sentence is the exception's last line) or answered invalidly."""
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
@@ -92,8 +92,8 @@ def call(
 
     Arguments and answer are JSON; `read` checks the answer's shape, and raises `BadMessage`.
     Raises `ScienceTimedOut`, `ScienceCrashed`, `ScienceRaised` (all `ScienceFailed`), or
-    `TransientScienceError` if the science raised that, or no worker can be started as it should be
-    confined.  The time to start a worker does not count.
+    `TransientScienceError` if science code raised that, or no worker can be started with the needed
+    confinement.  The time to start a worker does not count.
     """
     data = json.dumps({"target": target, "arguments": args}, ensure_ascii=False)
     request = data.encode("utf-8", "replace")
@@ -113,9 +113,9 @@ def call(
     sentence = a_text(answer.get("sentence", ""), "sentence", MAX_SENTENCE)
     trace = a_text(answer.get("traceback", ""), "traceback", MAX_TRACEBACK)
     if answer["status"] == "transient":
-        failed = TransientScienceError(sentence)
-        failed.add_note(trace)
-        raise failed
+        transient = TransientScienceError(sentence)
+        transient.add_note(trace)
+        raise transient
     raise ScienceRaised(sentence, trace)
 
 
@@ -159,7 +159,7 @@ def warning() -> str:
         return ""
     if settings.SCIENCE_CONFINEMENT == "none":
         return (
-            "Science code runs with the rights of the daemons: SCIENCE_CONFINEMENT is none. "
+            "Science code runs with the rights of the daemons: SCIENCE_CONFINEMENT=none. "
             "Hint: unset it."
         )
     return (
@@ -225,14 +225,14 @@ class _Worker:
             self._send(len(request).to_bytes(LENGTH, "big") + request, deadline)
             answer = self._receive(target, deadline, most)
         except TimeoutError:
-            where = self._last_words()
+            where = self._hang_traceback()
             self.end()
             sentence = f"{target} did not answer within {seconds:g} s and was killed."
             raise ScienceTimedOut(sentence, f"{sentence}\n{where}") from None
         except OSError:
             raise self._crashed(target) from None
         except BaseException:
-            # Interrupted half way: the answer to this request must not be taken for the next one's.
+            # Interrupted: the answer to this request must not be read as that of the next one.
             self.end()
             raise
         self.busy += monotonic() - began
@@ -243,7 +243,7 @@ class _Worker:
         return self.calls >= MAX_CALLS or self.busy > MAX_SECONDS
 
     def end(self) -> None:
-        """Kill the whole process group and forget it; twice is fine."""
+        """Kill the whole process group and drop the worker; may be called twice."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -322,7 +322,7 @@ class _Worker:
         sentence = f"{target} crashed its process: {ending or 'closed its channel'}."
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
-    def _last_words(self) -> str:
+    def _hang_traceback(self) -> str:
         """Return the Python traceback of a hanging worker; its keeper makes it write one."""
         deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):

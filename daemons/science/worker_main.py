@@ -115,7 +115,7 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
 
 
 def _watched(worker: int, channel: socket.socket) -> int | None:
-    """The worker's exit status; None when the daemon closed its end before that."""
+    """Return the worker's exit status; None if the daemon closed its end before that."""
     poll = select.poll()
     poll.register(channel, getattr(select, "POLLRDHUP", 0))
     with suppress(AttributeError, OSError):  # needs Linux 5.3
@@ -186,10 +186,10 @@ def _ending(status: int) -> str:
 
 
 def _work(channel: socket.socket, traces: int, config: Config) -> None:
-    # A crash, and a daemon that lost its patience, leave behind where the science was.
+    # After a crash or a timeout, the file of traces shows where the science code was.
     faulthandler.enable(traces)
     faulthandler.register(signal.SIGUSR1, traces, all_threads=True)
-    # Comparing is what most calls do: its import is ours, not the first call's.
+    # Most calls compare results: import this before the time limit of the first call begins.
     import_module("daemons.science.comparison")
     confine(config)
     channel.sendall(packed({"status": "ready", "form": config.form, "uid": os.getuid()}))
@@ -234,13 +234,13 @@ def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - any object
         if type(error).__name__ in {"AppRegistryNotReady", "ImproperlyConfigured"}:
             error.add_note(
                 "Hint: science code has no Django, settings or database. Make the assimilator "
-                "`transactional` in the PLUGINS file, or return its findings."
+                "`transactional` in the PLUGINS file, or return its results."
             )
         raise
-    found: Any = module
+    target_object: Any = module
     for name in function.split("."):
-        found = getattr(found, name)
-    return found
+        target_object = getattr(target_object, name)
+    return target_object
 
 
 def _answer(request: dict[str, Any]) -> bytes:
@@ -265,7 +265,7 @@ def _failure(status: str, sentence: str, trace: str) -> bytes:
 
 
 def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
-    """The next request, or None at the end."""
+    """Return the next request, or None at the end."""
     head = _read(channel, LENGTH)
     return json.loads(_read(channel, int.from_bytes(head, "big"))) if head else None
 
@@ -282,7 +282,7 @@ def _read(channel: socket.socket, count: int) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end this process with its parent, even while it hangs (Linux only)."""
+    """Let the kernel kill this process when its parent ends, even if it hangs (Linux only)."""
     parent = os.getppid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # The parent may have died before this call.

@@ -1,4 +1,4 @@
--- Has handlers' replies wait for the hosts of results that are in progress.
+-- Store handlers' replies for the hosts of results that are in progress.
 INSERT INTO trickle_down (host_id, result_id, result_name, text, created_at)
 SELECT
     r.host_id,

@@ -1,4 +1,4 @@
--- Claim a chore if nobody did it for its interval; of several at once one gets it.
+-- Claim a chore whose interval has passed; of several concurrent claims one succeeds.
 INSERT INTO heartbeat AS done (name, seen_at)
 VALUES (%(name)s::text, %(now)s::timestamptz)
 ON CONFLICT (name) DO UPDATE

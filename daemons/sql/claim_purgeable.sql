@@ -1,4 +1,4 @@
--- Claim workunits of which nothing is left to do, files included, for archiving.
+-- Claim workunits for archiving: completed, with all files deleted.
 WITH due AS (
     SELECT w.id
     FROM workunit AS w

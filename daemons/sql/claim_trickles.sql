@@ -1,4 +1,4 @@
--- Claims unhandled trickles by a lease, with all that their handlers are told; parked ones are left.
+-- Claim unhandled trickles by a lease, with the facts for their handlers; skip parked ones.
 WITH chosen AS (
     SELECT t.id
     FROM trickle_up AS t

@@ -1,9 +1,9 @@
--- Claim finished workunits for a while, with what the science is told of them.
+-- Claim finished workunits by a lease, with the facts for their assimilators.
 WITH due AS (
     SELECT id
     FROM workunit
     WHERE
-        -- The code itself, not a parameter: a generic plan must see that the partial index fits.
+        -- A literal, not a parameter, so that a generic plan can use the partial index.
         assimilate_state = 1
         AND assimilate_state = any(%(sources)s::smallint[])
         AND (assimilate_after IS NULL OR assimilate_after <= %(now)s::timestamptz)
@@ -22,7 +22,7 @@ WITH due AS (
 claimed AS (
     UPDATE workunit AS w
     SET
-        -- It outlives the batch, whose last workunit may take its app's whole time limit.
+        -- The lease outlives the batch: its last workunit may take its app's whole time limit.
         lease_until = %(now)s::timestamptz + %(lease)s::interval
             + (SELECT max(science_time_limit) FROM app),
         lease_token = w.lease_token + 1

@@ -1,5 +1,5 @@
--- Claim workunits of an app for its validator: fresh ones first, then those that failed before and
--- are due again; neither the parked, nor what another holds.
+-- Claim workunits of an app for its validator: new ones first, then those that failed before and
+-- are due again.  Parked workunits, and those with a lease, are skipped.
 WITH due AS (
     SELECT w.id
     FROM workunit AS w

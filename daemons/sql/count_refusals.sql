@@ -1,5 +1,5 @@
--- How many hosts that are still about were refused a result which is still not sent, for those
--- workunits to which somebody was refused of late, and for how many of them that is confirmed.
+-- Count the active hosts that were refused an unsent result, and those for which the refusal is
+-- confirmed, for each workunit that was refused to a host recently.
 WITH asked AS (
     SELECT DISTINCT workunit_id
     FROM refusal
@@ -27,7 +27,7 @@ waiting AS (
         AND EXISTS (SELECT FROM result AS r WHERE r.workunit_id = w.id AND r.server_state = 2)
 ),
 
--- What was refused before the newest version came says nothing of that one.
+-- Refusals before the newest app version was published do not count: they say nothing about it.
 newest AS (
     SELECT v.app_id, max(v.created_at) AS created_at
     FROM app_version AS v

@@ -1,4 +1,4 @@
--- A locked host that did not reply starts anew to be trusted, and is given less of it a day.
+-- Reset the trust of locked hosts that did not reply, and reduce their daily quotas.
 UPDATE host_app_version AS known
 SET
     consecutive_valid = 0,

@@ -1,4 +1,4 @@
--- Drop doomed files that are gone from disk, and put off those that could not be deleted.
+-- Drop doomed files that were deleted from disk, and delay those that could not be deleted.
 WITH dropped AS (
     DELETE FROM file
     WHERE id = any(%(gone_ids)s::bigint[]) AND doomed_at IS NOT NULL
@@ -11,14 +11,14 @@ put_off AS (
     WHERE id = any(%(kept_ids)s::bigint[]) AND doomed_at IS NOT NULL
 ),
 
--- Past ones: while one lasts, its file is not doomed.
+-- These holds have expired: a file with a current hold is not doomed.
 unheld AS (
     DELETE FROM file_hold AS hold
     USING dropped
     WHERE hold.file_id = dropped.id
 ),
 
--- A name alone keeps nothing.
+-- A name alone does not keep a file.
 unnamed AS (
     DELETE FROM job_file
     USING dropped

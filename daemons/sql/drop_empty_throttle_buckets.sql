@@ -1,4 +1,4 @@
--- Drops throttle buckets that are empty again: a missing row is an empty bucket.
+-- Drop throttle buckets that are empty again: a missing row is an empty bucket.
 WITH old AS (
     SELECT id
     FROM throttle_bucket

@@ -1,5 +1,5 @@
--- Drop locked workunits' references to their input files; what they were is written down, for the
--- archive and for those who ask.
+-- Drop locked workunits' references to their input files; the files' names, sizes and digests are
+-- kept in the workunit, for the archive and the API.
 WITH gone AS (
     DELETE FROM workunit_file
     WHERE workunit_id = any(%(workunit_ids)s::bigint[])

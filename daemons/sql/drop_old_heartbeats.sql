@@ -1,4 +1,4 @@
--- Drop the heartbeats of parts of the server that are no more.
+-- Drop the heartbeats of parts of the server that no longer exist.
 WITH old AS (
     SELECT id
     FROM heartbeat

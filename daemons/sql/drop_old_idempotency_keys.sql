@@ -1,4 +1,4 @@
--- Drops idempotency keys that nobody will repeat any more.
+-- Drop idempotency keys that are too old to be repeated.
 WITH old AS (
     SELECT id
     FROM idempotency_key

@@ -1,4 +1,4 @@
--- Drops networks from which accounts logged in long ago.
+-- Drop networks whose last login of an account is too long ago.
 WITH old AS (
     SELECT id
     FROM login_network

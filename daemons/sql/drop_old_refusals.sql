@@ -1,4 +1,4 @@
--- Drop why hosts were refused workunits, long ago.
+-- Drop old refusals: the reasons why hosts were not sent workunits.
 WITH old AS (
     SELECT id
     FROM refusal

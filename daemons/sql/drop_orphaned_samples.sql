@@ -1,4 +1,4 @@
--- Drop what results said of themselves once their rows are gone.
+-- Drop usage samples of results whose rows were dropped.
 WITH old AS (
     SELECT id
     FROM usage_sample AS kept

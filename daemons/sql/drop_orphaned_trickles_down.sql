@@ -1,4 +1,4 @@
--- Drop the messages for results once their rows are gone.
+-- Drop trickles for results whose rows were dropped.
 WITH old AS (
     SELECT id
     FROM trickle_down AS kept

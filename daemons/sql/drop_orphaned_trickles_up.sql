@@ -1,4 +1,4 @@
--- Drop the messages of results, once handled, when the results' rows are gone.
+-- Drop handled trickles of results whose rows were dropped.
 WITH old AS (
     SELECT id
     FROM trickle_up AS kept

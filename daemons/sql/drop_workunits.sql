@@ -1,6 +1,6 @@
--- Drop locked, archived workunits with all that is theirs; credit stays.
--- Their batches, locked before them, remember how they ended, and what they have cost.  Totals of
--- apps are locked last, and in order: only purgers write them.
+-- Drop locked, archived workunits with all their rows; credit stays.
+-- Their batches, which are locked before them, keep counts of how they ended and what they cost.
+-- Totals of apps are locked last, and in order: only purgers write them.
 WITH theirs AS MATERIALIZED (
     SELECT r.id
     FROM result AS r

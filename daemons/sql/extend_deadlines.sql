@@ -1,4 +1,4 @@
--- Moves the deadlines of results in progress whose workunits are locked; what is late stays late.
+-- Extend deadlines of results in progress whose workunits are locked; late results stay late.
 UPDATE result AS r
 SET
     report_deadline = r.report_deadline + make_interval(secs => u.seconds),

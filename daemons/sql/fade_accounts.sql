@@ -1,4 +1,4 @@
--- Let the recent averages of accounts fade that nothing was granted to for a while.
+-- Decay the recent averages of accounts that no grant has updated for a while.
 WITH idle AS (
     SELECT id
     FROM account

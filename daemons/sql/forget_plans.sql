@@ -1,3 +1,3 @@
--- Has this session plan anew, the checks of foreign keys among it: their plans were kept from a day
--- on which the tables were small, and then read whole tables for each row that is dropped.
+-- Discard this session's cached plans, those of foreign key checks included: a plan made while the
+-- tables were small reads whole tables for each dropped row.
 DISCARD PLANS

@@ -1,5 +1,5 @@
--- Grant credit for valid results, with the team of the moment; what was granted before under the
--- same rule is left out.
+-- Grant credit for valid results, with the account's current team; results that were already paid
+-- under the same rule are skipped.
 INSERT INTO credit_entry (
     result_id, rule, account_id, host_id, team_id, app_id, amount, granted_at
 )

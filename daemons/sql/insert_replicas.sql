@@ -1,4 +1,4 @@
--- Make new, unsent results of locked workunits, for whom these are, and how urgent a retry is.
+-- Insert new unsent results of locked workunits, with their targets and the priority of retries.
 WITH born AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, target_kind, target_id, reliable_until,
@@ -9,7 +9,7 @@ WITH born AS (
     SELECT
         w.id,
         w.app_id,
-        -- As results.facts.result_name has it.
+        -- The same format as in results.facts.result_name.
         w.name || '_' || replica.attempt,
         replica.attempt,
         w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
@@ -45,12 +45,12 @@ WITH born AS (
         %(attempts)s::integer[],
         %(retries)s::boolean[]
     ) WITH ORDINALITY AS replica (workunit_id, attempt, is_retry, place)
-    -- One look-up each: where nothing is known of a young table, a join reads all of it.
+    -- One look-up per row: while a new table has no statistics, a join reads all of it.
     CROSS JOIN LATERAL (SELECT * FROM workunit WHERE workunit.id = replica.workunit_id OFFSET 0) AS w
     INNER JOIN app ON w.app_id = app.id
     LEFT JOIN batch ON w.batch_id = batch.id
     CROSS JOIN LATERAL (SELECT replica.is_retry OR coalesce(batch.accelerate, FALSE)) AS urgent (is_so)
-    -- Ids in the order of attempts, whichever way the tables are joined.
+    -- Ids are in the order of attempts, however the tables are joined.
     ORDER BY replica.place
     RETURNING id, workunit_id
 ),

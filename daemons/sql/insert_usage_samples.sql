@@ -1,4 +1,4 @@
--- Keeps usage samples, of each result at most one per interval.
+-- Insert usage samples, at most one per result and interval.
 INSERT INTO usage_sample
 (result_id, at, fraction_done, cpu_time, elapsed_time, memory_bytes, gpu_usage)
 SELECT

@@ -1,4 +1,4 @@
--- Lock workunits whose lease still carries our token and that still ask, with their apps' rules.
+-- Lock workunits whose lease token is unchanged and that still need validation, with apps' rules.
 SELECT
     w.id,
     w.name,

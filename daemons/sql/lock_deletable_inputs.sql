@@ -1,4 +1,4 @@
--- Lock workunits whose input files they need no more; those that another pass holds are skipped.
+-- Lock workunits that no longer need their input files; those that another pass holds are skipped.
 SELECT
     id,
     file_delete_state

@@ -1,6 +1,6 @@
 -- Lock the workunits that are due, longest due first; those that another pass holds are skipped.
--- First what tells one from another, then the facts that many have in common: see the transitioner.
--- When each was due is left out: it is, and reading a time takes longer than judging by it.
+-- Identifying columns come first, then the facts that many have in common: see the transitioner.
+-- The due time is not read: decoding a time takes longer than judging.
 SELECT
     id,
     name,
@@ -30,7 +30,7 @@ SELECT
     broadcast,
     dependency_failed_at,
     outputs_kept,
-    -- Only for apps that end a workunit for which no other account (or host) is about.
+    -- Only for apps that end a workunit for which no other account (or host) is active.
     CASE
         WHEN canonical_result_id IS NULL AND error_mask = 0
             THEN (

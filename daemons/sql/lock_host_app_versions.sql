@@ -1,4 +1,4 @@
--- Lock what is known of app versions on locked hosts, in ascending order of the pairs.
+-- Lock the statistics of app versions on locked hosts, in ascending order of the pairs.
 SELECT
     host_id,
     app_version_id,

@@ -1,4 +1,4 @@
--- Lock what is known of app versions on hosts that did not reply, in ascending pair.
+-- Lock the statistics of app versions on hosts that did not reply, in ascending pairs.
 WITH late AS (
     SELECT
         host_id,

@@ -1,4 +1,4 @@
--- Lock the batches of workunits that are about to be dropped, before these, in order of id.
+-- Lock the batches of workunits that will be dropped, before the workunits, in ascending id.
 SELECT b.id
 FROM batch AS b
 WHERE

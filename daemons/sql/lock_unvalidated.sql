@@ -1,4 +1,4 @@
--- Lock workunits whose validators judge at once, with their apps' rules; locked ones are skipped.
+-- Lock workunits with validators on the fast path, with apps' rules; locked ones are skipped.
 SELECT
     w.id,
     w.name,

@@ -1,4 +1,4 @@
--- Lock the app versions of valid results, in ascending id: what their results usually claim.
+-- Lock the app versions of valid results, in ascending id, with the averages of their claims.
 SELECT
     id,
     pfc_n,

@@ -1,4 +1,4 @@
--- Mark results of locked workunits whose run times teach nothing.
+-- Mark results of locked workunits whose run times are excluded from averages.
 UPDATE result
 SET runtime_outlier = TRUE
 WHERE id = any(%(ids)s::bigint[]) AND NOT runtime_outlier

@@ -1,10 +1,10 @@
--- Ask that workunits whose results nobody may have be given up, and note those that come near it.
+-- Mark workunits that no host may get as unsendable, and note those that are hard to send.
 WITH asked AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(unsendables)s::boolean[]) AS u (id, is_unsendable)
 ),
 
--- One that is locked comes again with the next pass.
+-- A workunit that another transaction has locked is marked in the next pass.
 locked AS (
     SELECT id
     FROM workunit

@@ -1,6 +1,6 @@
 -- Move results of locked workunits, each from the state that was judged, on up to three axes, and
--- write down what they are paid.  Steps (what becomes of a result) and moves (what the ledger says
--- of it) are few and have numbers, for most results of a pass are judged alike.
+-- write their pay.  Steps (the changes of a result) and moves (its entries in the ledger) are few
+-- and numbered, because most results of a pass change in the same way.
 WITH moved AS (
     UPDATE result AS r
     SET
@@ -30,7 +30,7 @@ WITH moved AS (
     RETURNING r.id
 ),
 
--- All or nothing: the caller rolls back if one of them was not where it was judged.
+-- All or nothing: the caller rolls back if a result was no longer in the state that was judged.
 written AS (
     INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
     SELECT

@@ -1,5 +1,5 @@
--- Notes how far results in progress have come; one that others hold is passed over, it will say
--- more.  Nobody is woken.
+-- Store the progress of results in progress.  Rows that others hold are skipped, because their hosts
+-- will send further trickles.  No daemon is woken.
 WITH free AS (
     SELECT r.id
     FROM result AS r

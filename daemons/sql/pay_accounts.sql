@@ -1,4 +1,4 @@
--- Add credit to locked accounts, in all and app by app, with their new averages.
+-- Add credit to locked accounts, in total and by app, with their new averages.
 WITH by_app AS (
     INSERT INTO account_app_credit AS kept (account_id, app_id, total, expavg, expavg_at)
     SELECT

@@ -1,4 +1,4 @@
--- Charge apps with what they granted; remember what was learned of locked app versions.
+-- Debit apps with the credit that they granted; store the new averages of locked app versions.
 WITH learned AS (
     UPDATE app_version AS version
     SET

@@ -1,4 +1,4 @@
--- Give back leases that still carry our token: those that failed wait, the untouched do not.
+-- Release leases whose token is unchanged: failed workunits wait, the others are due at once.
 UPDATE workunit AS w
 SET
     assimilate_after = u.again_at,

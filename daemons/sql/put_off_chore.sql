@@ -1,4 +1,4 @@
--- Have a chore that failed done again sooner than its interval says.
+-- Retry a failed chore before its interval has passed.
 UPDATE heartbeat
 SET seen_at = %(seen_at)s::timestamptz
 WHERE name = %(name)s::text

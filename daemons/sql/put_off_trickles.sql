@@ -1,4 +1,4 @@
--- Puts trickles off, or gives them back at once, that still carry our lease.
+-- Delay or release at once the trickles whose lease is unchanged.
 UPDATE trickle_up AS t
 SET handle_after = u.again_at
 FROM unnest(%(ids)s::bigint[], %(again_ats)s::timestamptz[]) AS u (id, again_at)

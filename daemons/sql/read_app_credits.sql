@@ -1,4 +1,4 @@
--- The recent averages of locked accounts, app by app.
+-- Read the recent averages of locked accounts by app.
 SELECT
     account_id,
     app_id,

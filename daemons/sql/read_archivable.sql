@@ -1,6 +1,6 @@
--- What seldom hangs on claimed workunits and their results: refusals, failures, usage, messages.
--- Each table is asked by one array, without a join: a plan made while the tables were small stays
--- good when they have grown.
+-- Read rarely present rows of claimed workunits and their results: refusals, failures, usage,
+-- messages.  Each table is read by one array, without a join, so that a plan made while the tables
+-- were small stays good when they have grown.
 SELECT
     'refusals' AS kind,
     f.workunit_id AS id,

@@ -1,4 +1,4 @@
--- What happened to claimed workunits and their results, in the order in which it happened.
+-- Read the moves of claimed workunits and their results, in order of time.
 SELECT
     e.workunit_id,
     e.at,
@@ -11,7 +11,7 @@ SELECT
 FROM ledger_entry AS e
 WHERE
     e.workunit_id = any(%(ids)s::bigint[])
-    -- Days in which nothing can have happened to them are not looked at.
+    -- Partitions of days before the oldest workunit are not read.
     AND e.at >= %(oldest)s::timestamptz
     AND e.at <= %(now)s::timestamptz
 ORDER BY e.at, e.id

@@ -1,4 +1,4 @@
--- The results of claimed workunits as they are, every column.
+-- Read all columns of the results of claimed workunits.
 SELECT r.* -- noqa: AM04
 FROM result AS r
 WHERE r.workunit_id = any(%(ids)s::bigint[])

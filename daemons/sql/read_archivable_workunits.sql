@@ -1,4 +1,4 @@
--- Claimed workunits as they are, every column, with the names of their app and batch.
+-- Read all columns of claimed workunits, with the names of their apps and batches.
 SELECT
     w.*, -- noqa: AM04
     (

@@ -1,4 +1,4 @@
--- Results whose outputs nobody needs, those that were never tried first.
+-- Read results whose outputs are no longer needed; those never tried before come first.
 SELECT
     r.id,
     r.workunit_id,

@@ -1,4 +1,4 @@
--- Files that nobody refers to, to be deleted from disk, longest doomed first.
+-- Read unreferenced files to delete from disk, the earliest marked first.
 SELECT
     id,
     name

@@ -1,5 +1,5 @@
--- Doomed files among the past inputs of workunits: those that are to be deleted from disk.
--- Each is looked up by itself: a join would read all files there are.
+-- Read the doomed files among the past inputs of workunits, to delete them from disk.
+-- Each is looked up by itself: a join would read all files.
 SELECT
     w.id AS workunit_id,
     doomed.id,
@@ -11,7 +11,7 @@ CROSS JOIN LATERAL (
         file.id,
         file.name
     FROM file
-    -- In words that the partial index does not answer to: it would be read from end to end.
+    -- Written so that the planner does not use the partial index, which it would read completely.
     WHERE file.name = past.input ->> 'name' AND (file.doomed_at IS NULL) IS FALSE
     LIMIT 1
 ) AS doomed

@@ -1,5 +1,5 @@
--- How fast each host was with an app's work, by its best version: estimated operations per second,
--- times the part of the time in which it computes.
+-- Read each host's speed for an app's work, by its best version: estimated operations per second,
+-- times the fraction of time in which it computes.
 SELECT max(least(1, greatest(0.1, host.on_frac * host.active_frac)) / known.et_avg) AS speed
 FROM host_app_version AS known
 INNER JOIN app_version AS version ON known.app_version_id = version.id

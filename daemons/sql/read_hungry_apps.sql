@@ -1,4 +1,4 @@
--- Reads apps with a generator and fewer unsent results than their cushion; counts also the workunits
+-- Read apps with a generator and fewer unsent results than their cushion, and count the workunits
 -- of the last round that have no results yet.
 SELECT
     a.id,

@@ -1,4 +1,4 @@
--- The ledger's partitions by name, and the birth of the oldest living workunit.
+-- Read the names of the ledger's partitions, and the creation time of the oldest workunit.
 SELECT
     array_agg(part.relname ORDER BY part.relname) AS partitions,
     (

@@ -1,6 +1,6 @@
--- All results of locked workunits; a statement of its own, to see what was reported before the lock.
--- First what tells one from another, then the facts that many have in common: see the transitioner.
--- Times that the judgement does not ask for are left out: reading one takes longer than judging it.
+-- Read all results of locked workunits; a separate statement sees reports made before the lock.
+-- Identifying columns come first, then the facts that many have in common: see the transitioner.
+-- Times that no rule needs are not read: decoding a time takes longer than judging.
 SELECT
     id,
     workunit_id,
@@ -22,7 +22,7 @@ SELECT
             OR workunit_id = any(%(delayed_ids)s::bigint[])
             THEN received_at
     END AS received_at
--- One look-up each: where nothing is known of a young table, a list may have all of it read.
+-- One look-up per row: while a new table has no statistics, a list may read all of it.
 FROM unnest(%(workunit_ids)s::bigint[]) AS due (due_id)
 CROSS JOIN LATERAL (SELECT * FROM result WHERE workunit_id = due.due_id OFFSET 0) AS result
 ORDER BY workunit_id, id

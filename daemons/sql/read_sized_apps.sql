@@ -1,4 +1,4 @@
--- Apps that offer work in several sizes, with the boundaries of the last census.
+-- Read apps that offer work in several sizes, with the boundaries of the last census.
 SELECT
     id,
     n_size_classes,

@@ -1,4 +1,4 @@
--- What the programs of some results wrote to standard error.
+-- Read the standard error of some results.
 SELECT
     r.id,
     r.stderr

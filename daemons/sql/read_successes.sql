@@ -1,4 +1,4 @@
--- The usable successes of locked workunits, a row for each file that they brought, with its digest.
+-- Read the usable successes of locked workunits: one row for each uploaded file, with its digest.
 SELECT
     r.id,
     r.workunit_id,
@@ -16,7 +16,7 @@ SELECT
     f.position,
     f.name,
     f.sha256
--- One look-up each: where nothing is known of a young table, a join or a list reads all of it.
+-- One look-up per row: while a new table has no statistics, a join or a list reads all of it.
 FROM unnest(%(workunit_ids)s::bigint[]) AS asking (id)
 CROSS JOIN LATERAL (SELECT * FROM result WHERE workunit_id = asking.id OFFSET 0) AS r
 LEFT JOIN LATERAL (SELECT * FROM result_file WHERE result_id = r.id OFFSET 0) AS f ON TRUE

@@ -1,4 +1,4 @@
--- Reads a workunit that is copied, with its input files, as a generator would describe it.
+-- Read the template of a generator's copies, with its input files, as a description.
 SELECT
     w.app_id,
     w.file_delete_state,

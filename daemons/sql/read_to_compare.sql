@@ -1,4 +1,4 @@
--- Read workunits with their apps' rules, as the validator reads those that it locks.
+-- Read workunits with their apps' rules, in the columns of the validator's locking statements.
 SELECT
     w.id,
     w.name,

@@ -1,4 +1,4 @@
--- What results of each app's current versions usually claim, and whether they use a GPU.
+-- Read the average claims of each app's current versions, and whether they use a GPU.
 SELECT
     version.app_id,
     version.id,

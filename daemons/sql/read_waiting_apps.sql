@@ -1,4 +1,4 @@
--- Apps with workunits that wait for a validator that does not judge at once.
+-- Read apps with workunits that wait for a validator that is not on the fast path.
 SELECT
     app.id,
     app.name,

@@ -1,4 +1,4 @@
--- Set by how much claims of app versions are scaled, in ascending id; the same scale stays.
+-- Set the scales of app versions' claims, in ascending id; unchanged rows are not written.
 WITH scale AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(scales)s::double precision[]) AS s (id, pfc_scale)

@@ -1,4 +1,4 @@
--- Set what apps' results really cost, per operation estimated, in ascending id; the same stays.
+-- Set the measured cost of apps' results per estimated operation, in ascending id, if it changed.
 WITH cost AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(costs)s::double precision[]) AS c (id, min_avg_pfc)

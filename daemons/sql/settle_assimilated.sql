@@ -1,4 +1,4 @@
--- Settle assimilated workunits whose lease still carries our token, and wake the transitioner.
+-- Settle assimilated workunits whose lease token is unchanged, and wake the transitioner.
 WITH held AS (
     SELECT w.id
     FROM workunit AS w
@@ -15,7 +15,7 @@ settled AS (
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
         transition_at = %(now)s::timestamptz
-    -- An array, not a join: estimates of arrays are so low that two lists are joined row by row.
+    -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
     FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token)
     WHERE
         w.id = u.id
@@ -25,7 +25,7 @@ settled AS (
     RETURNING w.id
 ),
 
--- Taken after all: what the science failed on before is forgotten.
+-- These workunits have succeeded, so their earlier failures are deleted.
 forgotten AS (
     DELETE FROM science_failure AS f
     WHERE f.stage = any('{1, 2}'::smallint[]) AND f.subject_id = any(array(SELECT id FROM settled))

@@ -9,7 +9,7 @@ WITH tried AS (
     ) AS t (id, source, target, again_at)
 ),
 
--- What is locked is settled in the next pass: its files are gone then, which is no error.
+-- Locked workunits are settled in the next pass; that their files are missing then is no error.
 locked AS (
     SELECT id
     FROM workunit
@@ -26,7 +26,7 @@ settled AS (
     FROM tried
     WHERE
         w.id = tried.id
-        -- An array, not a join: estimates of arrays are so low that two lists are joined row by row.
+        -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
         AND w.id = any(array(SELECT id FROM locked))
         AND w.file_delete_state = tried.source
         AND w.file_delete_state = any(%(sources)s::smallint[])

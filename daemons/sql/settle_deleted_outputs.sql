@@ -1,4 +1,4 @@
--- Settle results whose outputs were deleted, or could not be, unless something came meanwhile.
+-- Settle results whose outputs were deleted or could not be, unless they were reported since.
 WITH tried AS (
     SELECT *
     FROM unnest(
@@ -10,7 +10,7 @@ WITH tried AS (
     ) AS t (id, received_at, source, target, again_at)
 ),
 
--- Workunits before results, as everywhere; what is locked is deleted once more in the next pass.
+-- Workunits are locked before results, as everywhere; locked ones are retried in the next pass.
 locked AS (
     SELECT id
     FROM workunit
@@ -27,7 +27,7 @@ settled AS (
     FROM tried
     WHERE
         r.id = tried.id
-        -- An array, not a join: estimates of arrays are so low that two lists are joined row by row.
+        -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
         AND r.workunit_id = any(array(SELECT id FROM locked))
         AND r.file_delete_state = tried.source
         AND r.file_delete_state = any(%(sources)s::smallint[])

@@ -1,4 +1,4 @@
--- Marks trickles as handled that still carry our lease; the ids of those that we settled.
+-- Mark trickles whose lease is unchanged as handled; return their ids.
 UPDATE trickle_up
 SET handled_at = %(now)s::timestamptz, handle_after = NULL
 WHERE

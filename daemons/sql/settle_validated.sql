@@ -1,4 +1,4 @@
--- Settle validated workunits: the canonical result and its worth, if there is one; always a wake-up.
+-- Settle validated workunits: set the canonical result and its credit, if any; wake all.
 WITH verdict AS (
     SELECT *
     FROM unnest(
@@ -19,7 +19,7 @@ settled AS (
         END,
         need_validate = verdict.unfinished,
         validate_after = NULL,
-        -- A lease of ours ends here; one of the assimilator's is not ours to end.
+        -- A lease of the validator ends here; one of the assimilator stays.
         lease_until = CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END,
         transition_at = %(now)s::timestamptz
     FROM verdict

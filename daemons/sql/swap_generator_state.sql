@@ -1,4 +1,4 @@
--- Keeps a generator's new state if it is still the one that we began with.
+-- Store a generator's new state if the stored one is still that with which the call began.
 UPDATE app
 SET generator_state = %(state)s::jsonb
 WHERE

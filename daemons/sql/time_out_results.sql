@@ -1,5 +1,5 @@
--- Give up on results whose deadline, grace included, has passed, and on those whose host has never
--- shown that it got them, where the app sets a time for that; wake their workunits.
+-- Time out results whose deadline, including grace, has passed, and those that their host has not
+-- acknowledged within the app's `ack_timeout`, if it has one; wake their workunits.
 WITH passed AS (
     SELECT r.id, r.workunit_id, %(deadline_passed)s::smallint AS because
     FROM result AS r
@@ -14,7 +14,7 @@ WITH passed AS (
     LIMIT %(limit)s::bigint
 ),
 
--- After an outage, every host has the whole time again to be heard of.
+-- After an outage, every host gets the whole timeout again.
 never_acknowledged AS (
     SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
     FROM app
@@ -37,7 +37,7 @@ overdue AS (
     SELECT id, workunit_id, because FROM never_acknowledged
 ),
 
--- Workunits before results, as everywhere; one that is locked comes again in a moment.
+-- Workunits are locked before results, as everywhere; locked ones are handled in a later pass.
 locked AS (
     SELECT id
     FROM workunit

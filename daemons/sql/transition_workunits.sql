@@ -1,5 +1,5 @@
--- Write what was decided of locked workunits, their next look included, and their own moves.
--- Verdicts and moves are few and have numbers, for most workunits of a pass are judged alike.
+-- Write the verdicts on locked workunits, with the time when each is due next, and their moves.
+-- Verdicts and moves are few and numbered, because most workunits of a pass are judged alike.
 WITH moved AS (
     UPDATE workunit AS w
     SET
@@ -11,11 +11,12 @@ WITH moved AS (
         release_state = verdict.release_state,
         assimilate_state = verdict.assimilate_state,
         file_delete_state = verdict.file_delete_state,
-        -- The request is met, or somebody was given the result after all.
+        -- The request was met, or a host got the result after all.
         unsendable_at = CASE
             WHEN verdict.error_mask & %(couldnt_send)s::integer <> 0 THEN w.unsendable_at
         END,
-        -- Met, or beyond that.  Whoever holds the answer that is taken back is fenced off.
+        -- The request was met, or is too late.  The new token fences off an assimilator that
+        -- still has the revoked answer.
         revalidate_requested_at = NULL,
         canonical_result_id = CASE WHEN NOT verdict.reopened THEN w.canonical_result_id END,
         canonical_credit = CASE WHEN verdict.reopened THEN 0 ELSE w.canonical_credit END,

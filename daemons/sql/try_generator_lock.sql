@@ -1,2 +1,2 @@
--- Has one daemon at a time run an app's generator; the lock is the session's, no transaction is open.
+-- Lock an app's generator, which one daemon at a time runs; a session lock needs no transaction.
 SELECT pg_try_advisory_lock(hashtextextended('generator ' || %(id)s::bigint::text, 0)) AS locked

@@ -1,4 +1,4 @@
--- Wake at once what was due by a clock that has been set back since.
+-- Make workunits due now that were due by a clock that was set back since.
 WITH due AS (
     SELECT id
     FROM workunit

@@ -1,4 +1,4 @@
--- Wake unfinished workunits whose end has passed, should nothing else have done so.
+-- Wake unfinished workunits whose `end_before` has passed, unless they are due anyway.
 WITH expired AS (
     SELECT id
     FROM workunit

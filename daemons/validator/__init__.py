@@ -1,7 +1,7 @@
 """Compares results, chooses the canonical one, marks the others, grants credit.
 
-A pass has two parts.  What can be judged by facts of our tables, such as digests, is one
-transaction.  Then each app whose validator is science of its own gets a turn: see `turns`.
+A pass has two parts.  First, one transaction judges the workunits whose validators need only facts
+in the database, such as digests.  Then each app with any other validator gets a turn: see `turns`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from daemons.low_water import LowWater
+from daemons.low_water import LowWaterMark
 from daemons.science.interfaces import BadOptions
-from daemons.science.validators import AT_ONCE, UnknownValidator, check
+from daemons.science.validators import FAST_VALIDATORS, UnknownValidator, check
 from daemons.tally import WHOLE, Shard, Tally
-from daemons.validator.comparing import Asking, at_once, judge
+from daemons.validator.comparing import PendingWorkunit, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
-from daemons.validator.turns import Waiting, take_turns
+from daemons.validator.turns import PendingApp, take_turns
 from scheduler import sql
 
 if TYPE_CHECKING:
@@ -27,38 +27,38 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Which facts of a workunit that asks come as JSON.
+#: The positions of the columns of `PendingWorkunit` that are read as JSON text.
 _JSON = tuple(
-    place
-    for place, fact in enumerate(fields(Asking))
+    index
+    for index, fact in enumerate(fields(PendingWorkunit))
     if fact.name in {"outputs", "validator_options"}
 )
 
-_queues: dict[Shard, LowWater[int]] = {}
+_queues: dict[Shard, LowWaterMark[int]] = {}
 _warned: set[tuple[str, str]] = set()
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Judge the successes of workunits that ask for it: what is quick before what may hang."""
-    quick = _judge_at_once(now=now, limit=limit, shard=shard)
+    """Judge the successes of pending workunits; validators that may hang run last."""
+    quick = _judge_fast(now=now, limit=limit, shard=shard)
     apps = [app for app in _waiting_apps() if app.reason is None]
     slow = take_turns(apps, now=now, limit=limit, shard=shard)
     total = quick + slow
     return Tally(seen=total.seen, counts=total.counts, more=quick.more or slow.more)
 
 
-def _judge_at_once(*, now: datetime, limit: int, shard: Shard) -> Tally:
+def _judge_fast(*, now: datetime, limit: int, shard: Shard) -> Tally:
     with transaction.atomic():
         workunits = _lock(limit=limit, shard=shard)
         if not workunits:
             return Tally()
-        # A statement of its own: only a snapshot taken after the locks sees what was reported.
+        # A separate statement: only a snapshot taken after the locks sees all reported results.
         successes = successes_of([workunit.id for workunit in workunits], now=now)
         judged = [
             judge(
                 workunit,
                 successes.get(workunit.id, ()),
-                at_once(workunit, AT_ONCE[workunit.validator]),
+                fact_comparison(workunit, FAST_VALIDATORS[workunit.validator]),
             )
             for workunit in workunits
         ]
@@ -66,54 +66,62 @@ def _judge_at_once(*, now: datetime, limit: int, shard: Shard) -> Tally:
     return Tally(seen=len(judged), counts=counts, more=len(judged) >= limit)
 
 
-def _lock(*, limit: int, shard: Shard) -> list[Asking]:
-    queue = _queues.setdefault(shard, LowWater(0))
+def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
+    queue = _queues.setdefault(shard, LowWaterMark(0))
     share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
     rows = queue.read(
         lambda after: sql.fetch_rows(
             "lock_unvalidated",
-            {"after_id": after, "validators": list(AT_ONCE), **share},
+            {"after_id": after, "validators": list(FAST_VALIDATORS), **share},
             PACKAGE,
         )
     )
     if rows:
-        # They came in ascending id; what asks for it behind our back is seen from the head.
+        # Rows come in ascending ids; workunits that became pending below the mark are found when
+        # the queue is read from its head.
         queue.mark = rows[-1][0]
-    # What many have in common comes as text, and is decoded once.
-    decoded = {text: loads(text) for text in {row[place] for row in rows for place in _JSON}}
-    return [Asking(*_with(decoded, row)) for row in rows]
+    # Many rows have the same JSON texts: each text is decoded once.
+    decoded = {text: loads(text) for text in {row[index] for row in rows for index in _JSON}}
+    return [PendingWorkunit(*_with(decoded, row)) for row in rows]
 
 
 def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
-    one, two = _JSON
-    between = row[one + 1 : two]
-    return (*row[:one], decoded[row[one]], *between, decoded[row[two]], *row[two + 1 :])
+    first, second = _JSON
+    between = row[first + 1 : second]
+    return (
+        *row[:first],
+        decoded[row[first]],
+        *between,
+        decoded[row[second]],
+        *row[second + 1 :],
+    )
 
 
-def _waiting_apps() -> list[Waiting]:
-    """Apps that wait for science; those that wait in vain are said once per process."""
-    found = sql.fetch("read_waiting_apps", {"at_once": list(AT_ONCE)}, PACKAGE)
+def _waiting_apps() -> list[PendingApp]:
+    """Return apps with pending workunits for the worker; unusable validators are logged once."""
+    rows = sql.fetch("read_waiting_apps", {"at_once": list(FAST_VALIDATORS)}, PACKAGE)
     apps = [
-        Waiting(**row, reason=_reason(row["validator"], row["validator_options"])) for row in found
+        PendingApp(**row, reason=_reason(row["validator"], row["validator_options"]))
+        for row in rows
     ]
-    in_vain = {(app.name, app.validator): app.reason for app in apps if app.reason is not None}
-    for app, validator in sorted(in_vain.keys() - _warned):
+    unusable = {(app.name, app.validator): app.reason for app in apps if app.reason is not None}
+    for app, validator in sorted(unusable.keys() - _warned):
         log.error(
-            "unknown validator",
+            "unknown_validator",
             extra={
                 "app": app,
                 "validator": validator,
-                "reason": in_vain[app, validator],
+                "reason": unusable[app, validator],
                 "hint": "correct the app or PLUGINS file; `manage.py check_science` checks both",
             },
         )
     _warned.clear()
-    _warned.update(in_vain)
+    _warned.update(unusable)
     return apps
 
 
 def _reason(validator: str, options: dict[str, object]) -> str | None:
-    """Why a validator cannot judge anything; None if it may."""
+    """Return why a validator cannot be used; None if it can."""
     try:
         check(validator, options)
     except (UnknownValidator, BadOptions) as error:

@@ -1,4 +1,4 @@
-"""Has the worker process compare a workunit's results."""
+"""Lets the worker process compare a workunit's results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from django.conf import settings
 
 from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
-from daemons.science.interfaces import STDERR, BadOptions, Brought
+from daemons.science.interfaces import STDERR, BadOptions, ReportedOutput
 from daemons.science.validators import READS_STDERR, UnknownValidator, allowed
-from daemons.validator.comparing import brought
+from daemons.validator.comparing import reported_outputs
 from daemons.validator.settling import PACKAGE
 from scheduler import sql, storage
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
-    from daemons.validator.comparing import Asking, Success
+    from daemons.validator.comparing import PendingWorkunit, Success
 
 
 def answer_of(
-    workunit: Asking,
+    workunit: PendingWorkunit,
     successes: Sequence[Success],
     stderrs: Mapping[int, str],
     time_limit: timedelta,
 ) -> Answer:
-    """Have these successes compared, or all other results with the canonical one.
+    """Compare these successes with each other, or with the canonical result if there is one.
 
     Raises what `worker.call` raises.
     """
@@ -42,7 +42,8 @@ def answer_of(
         options=options,
         folder=str(settings.VAR_DIR / "science"),
         results={
-            success.id: brought(workunit, success, _path) + _stderr(stderrs.get(success.id))
+            success.id: reported_outputs(workunit, success, _path)
+            + _stderr(stderrs.get(success.id))
             for success in successes
         },
         canonical=workunit.canonical_result_id,
@@ -52,7 +53,7 @@ def answer_of(
 
 
 def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:
-    """What programs wrote to standard error, by result; read only for validators that look."""
+    """Return the standard error of results by id; empty for validators that do not read it."""
     if validator not in READS_STDERR or not successes:
         return {}
     rows = sql.fetch("read_stderrs", {"ids": [success.id for success in successes]}, PACKAGE)
@@ -63,5 +64,5 @@ def _path(name: str) -> str:
     return str(storage.upload_path(name))
 
 
-def _stderr(text: str | None) -> list[Brought]:
-    return [] if text is None else [Brought(STDERR, "stderr", sha256="", text=text)]
+def _stderr(text: str | None) -> list[ReportedOutput]:
+    return [] if text is None else [ReportedOutput(STDERR, "stderr", sha256="", text=text)]

@@ -1,4 +1,4 @@
-"""Judges a workunit's successes: who agrees, who is canonical, what each is worth."""
+"""Judges a workunit's successes: which agree, which is canonical, their pay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from daemons.science.interfaces import Brought
+from daemons.science.interfaces import ReportedOutput
 from scheduler.credit.rules import credit
 from scheduler.lifecycle import (
     Actor,
@@ -31,8 +31,8 @@ UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """A workunit that asks for validation, with its app's rules."""
+class PendingWorkunit:
+    """A workunit that needs validation, with its app's rules."""
 
     id: int
     name: str
@@ -59,9 +59,9 @@ class Asking:
 class Success:
     """A success that may be compared; times in seconds.
 
-    `turnaround` lies between sending and reporting, `age` between sending and now.  A
-    `runtime_outlier` is valid, but its times teach nothing.  `names`, `positions` and `digests`
-    are of the files that it brought, in the same order.
+    `turnaround` is the time from sending to reporting, `age` that from sending to now.  The times
+    of a `runtime_outlier` are not used for averages.  `names`, `positions` and `digests` are those
+    of its uploaded files, in the same order.
     """
 
     id: int
@@ -84,13 +84,13 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What became of a workunit: the moves of its results and the pay of the valid ones.
+    """The outcome for a workunit: the moves of its results and the pay of the valid ones.
 
-    `canonical` is set only if it was found now.  With `unfinished` there are successes that were
-    not judged: they came while the science was comparing.
+    `canonical` is set only if it was chosen now.  If `unfinished`, some successes were not judged:
+    they were reported while the validator was running.
     """
 
-    workunit: Asking
+    workunit: PendingWorkunit
     canonical: int | None = None
     pay: Decimal | None = None
     valid: tuple[Success, ...] = ()
@@ -101,9 +101,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[E]):
-    """How results are compared: what is compared of each (None: nothing can be), and how.
+    """How results are compared: a function for the evidence of each, and one that compares two.
 
-    Those that are `suspicious` are not believed alone.
+    Evidence is None if a required output is missing.  A `suspicious` result cannot become
+    canonical unless another result agrees.
     """
 
     evidence: Callable[[Success], E | None]
@@ -111,55 +112,62 @@ class Comparison(Generic[E]):
     suspicious: frozenset[int] = frozenset()
 
 
-def judge(workunit: Asking, successes: Sequence[Success], comparison: Comparison[Any]) -> Judged:
-    """Compare what nobody has judged yet, among itself or with the canonical result."""
+def judge(
+    workunit: PendingWorkunit, successes: Sequence[Success], comparison: Comparison[Any]
+) -> Judged:
+    """Compare the unjudged successes with each other, or with the canonical result."""
     by_id = {success.id: success for success in successes}
     new = [success for success in successes if success.validate_state in UNJUDGED]
     if workunit.error_mask or not new:
         return Judged(workunit)
     candidates = [quorum.Candidate(success.id, comparison.evidence(success)) for success in new]
-    known = by_id.get(workunit.canonical_result_id or 0)
+    canonical = by_id.get(workunit.canonical_result_id or 0)
     if workunit.canonical_result_id is None:
-        found = quorum.check_set(candidates, min_quorum=workunit.min_quorum, agree=comparison.agree)
-        found = quorum.doubt(found, comparison.suspicious)
-    elif known is not None:
-        truth = quorum.Candidate(known.id, comparison.evidence(known))
-        found = quorum.check_late(candidates, truth, agree=comparison.agree)
+        consensus = quorum.check_set(
+            candidates, min_quorum=workunit.min_quorum, agree=comparison.agree
+        )
+        consensus = quorum.doubt(consensus, comparison.suspicious)
+    elif canonical is not None:
+        truth = quorum.Candidate(canonical.id, comparison.evidence(canonical))
+        consensus = quorum.check_late(candidates, truth, agree=comparison.agree)
     else:
         return Judged(workunit)
-    valid = tuple(by_id[one] for one in found.valid)
-    refused = tuple(by_id[one] for one in (*found.invalid, *found.missing))
-    is_new = workunit.canonical_result_id is None and found.canonical is not None
+    valid = tuple(by_id[result_id] for result_id in consensus.valid)
+    refused = tuple(by_id[result_id] for result_id in (*consensus.invalid, *consensus.missing))
+    is_new = workunit.canonical_result_id is None and consensus.canonical is not None
     pay = _pay(workunit, valid) if is_new else workunit.canonical_credit
     return Judged(
         workunit,
-        canonical=found.canonical if is_new else None,
+        canonical=consensus.canonical if is_new else None,
         pay=pay if valid else None,
         valid=valid,
         refused=refused,
-        moves=tuple(_moves(found, by_id)),
+        moves=tuple(_moves(consensus, by_id)),
     )
 
 
-def at_once(workunit: Asking, science: Validator[Any]) -> Comparison[Any]:
-    """A comparison by facts of the database alone: no path is made, no file is opened."""
+def fact_comparison(workunit: PendingWorkunit, science: Validator[Any]) -> Comparison[Any]:
+    """Return a comparison that uses facts in the database only and opens no file."""
     options = workunit.validator_options
-    known: dict[tuple[object, ...], Any] = {}
+    prepared: dict[tuple[object, ...], Any] = {}
 
     def evidence(success: Success) -> Any:  # noqa: ANN401  the validator's own
-        # Most results of a workunit brought the same: it is prepared once.
+        # Most results of a workunit have the same digests: their evidence is prepared once.
         files = (*success.positions, *success.digests)
-        if files not in known:
-            known[files] = science.prepare(brought(workunit, success), options)
-        return known[files]
+        if files not in prepared:
+            prepared[files] = science.prepare(reported_outputs(workunit, success), options)
+        return prepared[files]
 
     return Comparison(evidence, science.agree)
 
 
-def brought(
-    workunit: Asking, success: Success, path: Callable[[str], str] | None = None
-) -> list[Brought]:
-    """What a success was to bring, and what arrived; `path` says where a file of a name lies."""
+def reported_outputs(
+    workunit: PendingWorkunit, success: Success, path: Callable[[str], str] | None = None
+) -> list[ReportedOutput]:
+    """Return the listed outputs of a success, with digests of those that arrived.
+
+    `path` maps a file name to its path; without it, paths are empty.
+    """
     arrived = {
         position: (name, digest)
         for position, name, digest in zip(
@@ -167,7 +175,7 @@ def brought(
         )
     }
     return [
-        Brought(
+        ReportedOutput(
             position,
             output.get("open_name", ""),
             path(arrived[position][0]) if path and position in arrived else "",
@@ -179,34 +187,37 @@ def brought(
     ]
 
 
-def _pay(workunit: Asking, valid: Iterable[Success]) -> Decimal:
+def _pay(workunit: PendingWorkunit, valid: Iterable[Success]) -> Decimal:
     return credit.amount(
         workunit.credit_rule,
-        [credit.Effort(one.elapsed_time, one.cpu_time, one.flops_estimate) for one in valid],
+        [
+            credit.Effort(success.elapsed_time, success.cpu_time, success.flops_estimate)
+            for success in valid
+        ],
         fixed=workunit.credit_per_workunit,
         rsc_fpops_bound=workunit.rsc_fpops_bound,
     )
 
 
 def _moves(
-    found: quorum.Consensus, by_id: dict[int, Success]
+    consensus: quorum.Consensus, by_id: dict[int, Success]
 ) -> Iterable[tuple[Success, tuple[Move, ...]]]:
     judged = (
-        (found.valid, ValidateState.VALID, Because.AGREES),
-        (found.invalid, ValidateState.INVALID, Because.DISAGREES),
-        (found.missing, ValidateState.INVALID, Because.OUTPUT_MISSING),
-        (found.inconclusive, ValidateState.INCONCLUSIVE, Because.NO_QUORUM_YET),
+        (consensus.valid, ValidateState.VALID, Because.AGREES),
+        (consensus.invalid, ValidateState.INVALID, Because.DISAGREES),
+        (consensus.missing, ValidateState.INVALID, Because.OUTPUT_MISSING),
+        (consensus.inconclusive, ValidateState.INCONCLUSIVE, Because.NO_QUORUM_YET),
     )
     for ids, target, because in judged:
-        for one in ids:
-            success = by_id[one]
+        for result_id in ids:
+            success = by_id[result_id]
             if step := _step(success.validate_state, target, because):
                 yield success, step
 
 
 @cache
 def _step(source: int, target: ValidateState, because: Because) -> tuple[Move, ...]:
-    """What is said of a success: nothing if it was said before."""
+    """Return the moves of a success to a verdict; a verdict that it already has is no move."""
     unreadable = (_UNREADABLE,) if because is Because.OUTPUT_MISSING else ()
     if source == target:
         return unreadable

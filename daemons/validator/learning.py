@@ -1,4 +1,4 @@
-"""Remembers how app versions did on hosts, and what their results usually claim."""
+"""Updates statistics of app versions per host, and average claims of app versions."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from scheduler.dispatch.rules import trust
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemons.validator.comparing import Asking, Judged, Success
+    from daemons.validator.comparing import Judged, PendingWorkunit, Success
 
 PACKAGE = "daemons.sql"
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
-    """One judged result of a known host, and the workunit that it belongs to."""
+class JudgedResult:
+    """One judged result of a known host, with its workunit."""
 
     success: Success
-    workunit: Asking
+    workunit: PendingWorkunit
     is_valid: bool
-    #: Operations claimed per operation estimated, if that teaches anything.
+    #: Operations claimed per operation estimated; None if it is not usable for averages.
     cost: float | None
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The ids of host and app version."""
+        """Return the ids of host and app version."""
         return self.success.host_id or 0, self.success.app_version_id or 0
 
     @property
     def daily_quota(self) -> int:
-        """How many results a day the app gives at first."""
+        """Return the app's initial number of results per day."""
         own = self.workunit.daily_quota
         return settings.PROJECT.daily_quota if own is None else own
 
 
 @dataclass(slots=True)
 class Record:
-    """How one app version did on one host (PROTOCOL 9.4)."""
+    """The statistics of one app version on one host (PROTOCOL 9.4)."""
 
     n_valid: int = 0
     consecutive_valid: int = 0
@@ -58,63 +58,63 @@ class Record:
     turnaround_n: float = 0.0
     turnaround_avg: float = 0.0
 
-    def learn(self, lesson: Lesson) -> None:
-        """Take one judged result into account."""
-        if not lesson.is_valid:
+    def update(self, result: JudgedResult) -> None:
+        """Add one judged result."""
+        if not result.is_valid:
             self.consecutive_valid = 0
             self.max_results_per_day = trust.after_invalid(
-                self.max_results_per_day, daily_quota=lesson.daily_quota
+                self.max_results_per_day, daily_quota=result.daily_quota
             )
             return
         self.n_valid += 1
-        if earns_trust(lesson.workunit):
+        if earns_trust(result.workunit):
             self.consecutive_valid += 1
         self.max_results_per_day = trust.after_valid(
-            self.max_results_per_day, daily_quota=lesson.daily_quota
+            self.max_results_per_day, daily_quota=result.daily_quota
         )
-        self._learn_times(lesson)
+        self._update_times(result)
 
-    def _learn_times(self, lesson: Lesson) -> None:
-        success = lesson.success
+    def _update_times(self, result: JudgedResult) -> None:
+        success = result.success
         self.turnaround_avg, self.turnaround_n = running_average(
             self.turnaround_avg, self.turnaround_n, max(0.0, success.turnaround)
         )
-        # A run too short for the client's clock would teach that the host is infinitely fast.
+        # A run too short for the client's clock would make the host look infinitely fast.
         if success.elapsed_time > 0 and not success.runtime_outlier:
             self.et_avg, self.et_n = running_average(
-                self.et_avg, self.et_n, success.elapsed_time / lesson.workunit.rsc_fpops_est
+                self.et_avg, self.et_n, success.elapsed_time / result.workunit.rsc_fpops_est
             )
-        if lesson.cost is not None:
-            self.pfc_avg, self.pfc_n = running_average(self.pfc_avg, self.pfc_n, lesson.cost)
+        if result.cost is not None:
+            self.pfc_avg, self.pfc_n = running_average(self.pfc_avg, self.pfc_n, result.cost)
 
 
-def earns_trust(workunit: Asking) -> bool:
-    """Whether agreeing proves anything: not where nobody else computed the same (PROTOCOL 9.4)."""
+def earns_trust(workunit: PendingWorkunit) -> bool:
+    """Return whether valid results prove anything: not those of single replicas (PROTOCOL 9.4)."""
     return not (workunit.target_nresults == 1 and workunit.app_target_nresults > 1)
 
 
-def lessons_of(judged: Sequence[Judged]) -> list[Lesson]:
-    """What there is to learn, oldest result first; without results that no host is known for."""
-    found = [
-        Lesson(success, one.workunit, is_valid, _cost(success, one.workunit))
-        for one in judged
-        for successes, is_valid in ((one.valid, True), (one.refused, False))
+def judged_results(judged: Sequence[Judged]) -> list[JudgedResult]:
+    """Return the judged results in ascending ids, without those whose host is unknown."""
+    results = [
+        JudgedResult(success, entry.workunit, is_valid, _cost(success, entry.workunit))
+        for entry in judged
+        for successes, is_valid in ((entry.valid, True), (entry.refused, False))
         for success in successes
         if success.host_id is not None
     ]
-    return sorted(found, key=lambda lesson: lesson.success.id)
+    return sorted(results, key=lambda result: result.success.id)
 
 
-def _cost(success: Success, workunit: Asking) -> float | None:
+def _cost(success: Success, workunit: PendingWorkunit) -> float | None:
     return adaptive.sample(
         effort_of(success), workunit.rsc_fpops_est, is_outlier=success.runtime_outlier
     )
 
 
-def learn(lessons: Iterable[Lesson]) -> None:
-    """Bring the records of the locked hosts up to date; two statements."""
-    on_versions = [one for one in lessons if one.success.app_version_id is not None]
-    pairs = sorted({lesson.pair for lesson in on_versions})
+def update_records(results: Iterable[JudgedResult]) -> None:
+    """Update the records of the locked hosts, with two statements."""
+    on_versions = [result for result in results if result.success.app_version_id is not None]
+    pairs = sorted({result.pair for result in on_versions})
     if not pairs:
         return
     params = {
@@ -125,8 +125,8 @@ def learn(lessons: Iterable[Lesson]) -> None:
     for row in sql.fetch("lock_host_app_versions", params, PACKAGE):
         pair = (row.pop("host_id"), row.pop("app_version_id"))
         records[pair] = Record(**row)
-    for lesson in on_versions:
-        records[lesson.pair].learn(lesson)
+    for result in on_versions:
+        records[result.pair].update(result)
     kept = [records[pair] for pair in pairs]
     sql.execute(
         "learn_host_app_versions",
@@ -146,18 +146,18 @@ def learn(lessons: Iterable[Lesson]) -> None:
     )
 
 
-def version_averages(lessons: Iterable[Lesson]) -> dict[int, tuple[float, float]]:
-    """Lock the app versions that valid results teach about; their new (samples, average)."""
+def version_averages(results: Iterable[JudgedResult]) -> dict[int, tuple[float, float]]:
+    """Lock the app versions of valid results; return their new (samples, average) by id."""
     costs: defaultdict[int, list[float]] = defaultdict(list)
-    for lesson in lessons:
-        if lesson.is_valid and lesson.success.app_version_id and lesson.cost is not None:
-            costs[lesson.success.app_version_id].append(lesson.cost)
+    for result in results:
+        if result.is_valid and result.success.app_version_id and result.cost is not None:
+            costs[result.success.app_version_id].append(result.cost)
     if not costs:
         return {}
-    learned = {}
+    averages = {}
     for row in sql.fetch("lock_versions", {"ids": sorted(costs)}, PACKAGE):
         average, samples = row["pfc_avg"], row["pfc_n"]
         for cost in costs[row["id"]]:
             average, samples = running_average(average, samples, cost, OF_VERSION)
-        learned[row["id"]] = (samples, average)
-    return learned
+        averages[row["id"]] = (samples, average)
+    return averages

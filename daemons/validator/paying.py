@@ -1,4 +1,4 @@
-"""Grants credit for what was judged: by double entry, once each, into exact sums.
+"""Grants credit for judged results: double entry, once per result, exact sums.
 
 An entry debits the app and credits the host, the account and the account's team of that moment.
 Their totals are sums of ``credit_entry``: each entry and what it adds are written in the same
@@ -14,7 +14,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from daemons.validator.learning import Lesson, learn, lessons_of, version_averages
+from daemons.validator.learning import (
+    JudgedResult,
+    judged_results,
+    update_records,
+    version_averages,
+)
 from scheduler import sql
 from scheduler.credit.rules.credit import recent_average
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from daemons.validator.comparing import Judged, Success
 
 PACKAGE = "daemons.sql"
-#: The name of the rule under which valid results are paid, once each.
+#: The name of the rule under which each valid result is paid once.
 RULE = "validated"
 #: How much one new turnaround moves a host's average (PROTOCOL 9.4).
 TURNAROUND_WEIGHT = 0.3
@@ -32,19 +37,19 @@ _NEVER: Mapping[str, Any] = {"expavg_credit": 0.0, "expavg_at": None}
 
 
 @dataclass(slots=True)
-class _Purse:
-    """What one host, account, team or app gains in this pass."""
+class _Gain:
+    """The credit that one host, account, team or app gains in this pass."""
 
     granted: Decimal = Decimal(0)
     age: float = 0.0
 
     def add(self, amount: Decimal, age: float) -> None:
-        """Take the pay of one result, sent `age` seconds ago."""
+        """Add the pay of one result that was sent `age` seconds ago."""
         self.granted += amount
         self.age = max(self.age, age)
 
     def average(self, row: Mapping[str, Any], now: datetime) -> float:
-        """The owner's recent average with this gain."""
+        """Return the owner's recent average after this gain."""
         return recent_average(
             row["expavg_credit"],
             row["expavg_at"],
@@ -54,41 +59,41 @@ class _Purse:
         )
 
 
-def _purses() -> defaultdict[Any, _Purse]:
-    return defaultdict(_Purse)
+def _gain_map() -> defaultdict[Any, _Gain]:
+    return defaultdict(_Gain)
 
 
 @dataclass(slots=True)
 class _Gains:
-    hosts: dict[int, _Purse] = field(default_factory=_purses)
-    accounts: dict[int, _Purse] = field(default_factory=_purses)
-    account_apps: dict[tuple[int, int], _Purse] = field(default_factory=_purses)
-    teams: dict[int, _Purse] = field(default_factory=_purses)
-    apps: dict[int, _Purse] = field(default_factory=_purses)
+    hosts: dict[int, _Gain] = field(default_factory=_gain_map)
+    accounts: dict[int, _Gain] = field(default_factory=_gain_map)
+    account_apps: dict[tuple[int, int], _Gain] = field(default_factory=_gain_map)
+    teams: dict[int, _Gain] = field(default_factory=_gain_map)
+    apps: dict[int, _Gain] = field(default_factory=_gain_map)
 
 
 def pay_and_learn(judged: Sequence[Judged], *, now: datetime) -> int:
-    """Write credit, averages and host records in the caller's transaction; how many were paid.
+    """Write credit, averages and host records; return how many results were paid.
 
-    The workunits and results are locked by the caller.
+    Runs in the caller's transaction, which has locked the workunits and results.
     """
-    lessons = lessons_of(judged)
-    if not lessons:
+    results = judged_results(judged)
+    if not results:
         return 0
     gains, paid = _grant(judged, now=now)
-    _update_hosts(lessons, gains, now=now)
+    _update_hosts(results, gains, now=now)
     _update_accounts(gains, now=now)
     _update_teams(gains, now=now)
-    _update_apps(lessons, gains)
+    _update_apps(results, gains)
     return paid
 
 
 def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     due = {
-        success.id: (success, one.workunit.app_id, one.pay)
-        for one in judged
-        for success in one.valid
-        if one.pay and success.host_id is not None and success.account_id is not None
+        success.id: (success, entry.workunit.app_id, entry.pay)
+        for entry in judged
+        for success in entry.valid
+        if entry.pay and success.host_id is not None and success.account_id is not None
     }
     gains = _Gains()
     if not due:
@@ -109,11 +114,11 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     )
     for row in granted:
         success, app_id, amount = due[row["result_id"]]
-        _enter(gains, success, app_id, row["team_id"], amount)
+        _add_gains(gains, success, app_id, row["team_id"], amount)
     return gains, len(granted)
 
 
-def _enter(
+def _add_gains(
     gains: _Gains, success: Success, app_id: int, team_id: int | None, amount: Decimal
 ) -> None:
     host_id, account_id = success.host_id or 0, success.account_id or 0
@@ -125,14 +130,14 @@ def _enter(
         gains.teams[team_id].add(amount, success.age)
 
 
-def _update_hosts(lessons: Sequence[Lesson], gains: _Gains, *, now: datetime) -> None:
-    ids = sorted({lesson.success.host_id or 0 for lesson in lessons})
+def _update_hosts(results: Sequence[JudgedResult], gains: _Gains, *, now: datetime) -> None:
+    ids = sorted({result.success.host_id or 0 for result in results})
     hosts = sql.fetch("lock_paid_hosts", {"ids": ids}, PACKAGE)
-    learn(lessons)
+    update_records(results)
     turnarounds = {row["id"]: row["turnaround_seconds"] for row in hosts}
-    for lesson in lessons:
-        if lesson.is_valid:
-            host_id, new = lesson.success.host_id or 0, max(0.0, lesson.success.turnaround)
+    for result in results:
+        if result.is_valid:
+            host_id, new = result.success.host_id or 0, max(0.0, result.success.turnaround)
             before = turnarounds.get(host_id, 0)
             weight = TURNAROUND_WEIGHT if before else 1.0
             turnarounds[host_id] = (1 - weight) * before + weight * new
@@ -169,8 +174,8 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
         "account_ids": sql.array(account for account, _ in pairs),
         "app_ids": sql.array(app for _, app in pairs),
     }
-    # Only now: whoever pays the same account waits for its lock, and what he wrote is seen here.
-    known = {
+    # Read after the locks: payments to the same account wait for its lock, so all are visible here.
+    app_credits = {
         (row["account_id"], row["app_id"]): row
         for row in sql.fetch("read_app_credits", pair_params, PACKAGE)
     }
@@ -186,7 +191,8 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
             ),
             "app_granted": sql.array(gains.account_apps[pair].granted for pair in pairs),
             "app_expavg_credits": sql.array(
-                gains.account_apps[pair].average(known.get(pair, _NEVER), now) for pair in pairs
+                gains.account_apps[pair].average(app_credits.get(pair, _NEVER), now)
+                for pair in pairs
             ),
         },
         PACKAGE,
@@ -209,9 +215,9 @@ def _update_teams(gains: _Gains, *, now: datetime) -> None:
     )
 
 
-def _update_apps(lessons: Sequence[Lesson], gains: _Gains) -> None:
-    """Debit the apps; last of all, for every pass wants these few rows."""
-    versions = version_averages(lessons)
+def _update_apps(results: Sequence[JudgedResult], gains: _Gains) -> None:
+    """Debit the apps; last, because all passes compete for these few rows."""
+    versions = version_averages(results)
     if not gains.apps and not versions:
         return
     apps = sorted(gains.apps)

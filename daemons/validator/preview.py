@@ -1,8 +1,7 @@
-"""Says what validating anew would change: compares really, writes nothing.
+"""Computes what a revalidation would change: compares results, writes nothing.
 
-All successes of a workunit, those that were judged invalid too, are compared with each other by the
-app's validator as if none had been judged: so does the validator once the transitioner has taken
-the verdicts back.
+The app's validator compares all successes of a workunit, including invalid ones, as if none had
+been judged.  The validator daemon does the same once the transitioner has reset the verdicts.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.science import worker
 from daemons.science.interfaces import BadOptions, TransientScienceError
-from daemons.science.validators import AT_ONCE
+from daemons.science.validators import FAST_VALIDATORS
 from daemons.validator.asking import answer_of, stderrs_of
-from daemons.validator.comparing import Asking, Comparison, Success, at_once, judge
+from daemons.validator.comparing import Comparison, PendingWorkunit, Success, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, successes_of
 from scheduler import sql
 from scheduler.lifecycle import Axis, ValidateState
@@ -36,9 +35,9 @@ _JUDGED = [
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would become of a workunit: its canonical result and, by result id, its verdicts.
+    """The outcome of a revalidation: the canonical result and, by result id, the verdicts.
 
-    `trouble` says why it could not be compared.
+    `trouble` is the reason if the workunit could not be compared.
     """
 
     workunit_id: int
@@ -51,55 +50,64 @@ class Preview:
 
     @property
     def changed(self) -> dict[int, tuple[ValidateState, ValidateState]]:
-        """The results whose verdict would be another one: what it is, and what it would be."""
+        """Return the results whose verdict would change: by id, the old and the new verdict."""
         before, after = self.before or {}, self.after or {}
         return {
-            one: (before[one], after[one]) for one in sorted(after) if before[one] != after[one]
+            result_id: (before[result_id], after[result_id])
+            for result_id in sorted(after)
+            if before[result_id] != after[result_id]
         }
 
     @property
     def is_other(self) -> bool:
-        """Whether anything would change."""
+        """Return whether anything would change."""
         return bool(self.changed) or (
             not self.trouble and self.canonical_before != self.canonical_after
         )
 
 
 def preview(ids: Sequence[int], limits: Mapping[int, timedelta], *, now: datetime) -> list[Preview]:
-    """Compare the successes of workunits anew, two statements for all of them.
+    """Compare the successes of workunits again; reads all of them with two statements.
 
-    `limits` are the time limits of the apps' science, by app id.
+    `limits` are the time limits of the apps' science code, by app id.
     """
-    workunits = sql.fetch_into(Asking, "read_to_compare", {"ids": list(ids)}, PACKAGE)
+    workunits = sql.fetch_into(PendingWorkunit, "read_to_compare", {"ids": list(ids)}, PACKAGE)
     successes = successes_of(ids, usable=_JUDGED, now=now)
-    return [_anew(one, successes.get(one.id, []), limits[one.app_id]) for one in workunits]
+    return [
+        _preview(workunit, successes.get(workunit.id, []), limits[workunit.app_id])
+        for workunit in workunits
+    ]
 
 
-def _anew(workunit: Asking, successes: list[Success], limit: timedelta) -> Preview:
-    known = Preview(workunit.id, workunit.name, workunit.canonical_result_id)
-    asking = replace(workunit, canonical_result_id=None)
-    unjudged = [replace(one, validate_state=int(ValidateState.INIT)) for one in successes]
+def _preview(workunit: PendingWorkunit, successes: list[Success], limit: timedelta) -> Preview:
+    unchanged = Preview(workunit.id, workunit.name, workunit.canonical_result_id)
+    pending = replace(workunit, canonical_result_id=None)
+    unjudged = [replace(success, validate_state=int(ValidateState.INIT)) for success in successes]
     try:
-        judged = judge(asking, unjudged, _comparison(asking, unjudged, limit))
+        judged = judge(pending, unjudged, _comparison(pending, unjudged, limit))
     except (worker.ScienceFailed, TransientScienceError, BadOptions) as error:
-        return replace(known, trouble=str(error))
-    after = {one.id: ValidateState.INIT for one in successes}
+        return replace(unchanged, trouble=str(error))
+    after = {success.id: ValidateState.INIT for success in successes}
     for success, step in judged.moves:
         for move in step:
             if move.axis is Axis.VALIDATION:
                 after[success.id] = ValidateState(move.target)
-    before = {one.id: ValidateState(one.validate_state) for one in successes}
-    return replace(known, canonical_after=judged.canonical, before=before, after=after)
+    before = {success.id: ValidateState(success.validate_state) for success in successes}
+    return replace(unchanged, canonical_after=judged.canonical, before=before, after=after)
 
 
-def _comparison(workunit: Asking, successes: list[Success], limit: timedelta) -> Comparison[Any]:
-    """As the validator compares: by facts at once, or by its app's science in the worker."""
-    if science := AT_ONCE.get(workunit.validator):
-        return at_once(workunit, science)
+def _comparison(
+    workunit: PendingWorkunit, successes: list[Success], limit: timedelta
+) -> Comparison[Any]:
+    """Return the comparison that the validator daemon would make."""
+    if science := FAST_VALIDATORS.get(workunit.validator):
+        return fact_comparison(workunit, science)
     stderrs = stderrs_of(workunit.validator, successes)
     answer = answer_of(workunit, successes, stderrs, limit)
     if answer.unusable:
         raise BadOptions(answer.unusable)
     return Comparison(
-        lambda one: None if one.id in answer.bad else one.id, answer.agree, answer.suspicious
+        lambda success: None if success.id in answer.bad else success.id,
+        answer.agree,
+        answer.suspicious,
     )

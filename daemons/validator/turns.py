@@ -1,13 +1,13 @@
 """Gives each app's own validator its turn: claim, compare, settle.
 
-While science runs, no transaction is open and nothing is locked but by a lease with a token.  A
-turn is short, and what goes wrong in it costs the other apps no more than one time limit:
+While a validator runs, no transaction is open and rows are held only by a lease with a token.  A
+turn is short, and a failure in it delays the other apps by no more than one time limit:
 
-- a workunit whose science raises, crashes or hangs is put off, longer each time, and parked in the
-  end (`daemons.poison`); what may heal is only put off;
-- after a hang the app's turn is over, and an app that hangs time after time rests for a while.
+- a workunit whose validator raises, crashes or hangs is retried with growing back-off, and finally
+  parked (`daemons.poison`); transient failures are retried longer;
+- after a hang the app's turn ends, and an app that hangs repeatedly is suspended for a while.
 
-Under the workunits' locks only those results are judged that were compared and have not changed.
+Under the workunits' locks, only results that were compared and have not changed are judged.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from daemons.tally import Shard, Tally
 from daemons.validator.asking import answer_of, stderrs_of
 from daemons.validator.comparing import (
     UNJUDGED,
-    Asking,
     Comparison,
     Judged,
+    PendingWorkunit,
     Success,
     judge,
 )
@@ -42,27 +42,28 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: At most so many workunits are claimed for a turn, and none is begun later than this after the
-#: first; seconds.
+#: The maximum number of workunits claimed for a turn, and the time after which no further one is
+#: compared; seconds.
 TURN_ROWS, TURN_SECONDS = 100, 2.0
-#: What a lease lasts beyond the turn and one time limit.
+#: How long a lease lasts beyond the turn and one time limit.
 LEASE_MARGIN = timedelta(minutes=1)
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=10), timedelta(hours=6)
-#: How long work waits whose validator cannot be loaded or does not take its options.
+FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=6)
+#: The delay before workunits are retried whose validator cannot be loaded or refuses its options.
 UNUSABLE_WAIT = timedelta(minutes=1)
-#: An app that hung twice in a row rests for twice what that cost, then for four times.
-REST_FACTOR, LONGEST_REST_FACTOR = 2, 4
+#: An app that hung twice in a row is suspended for twice the time of the last hang, then for four
+#: times.
+REST_FACTOR, MAX_REST_FACTOR = 2, 4
 
-#: By app: how often in a row its science hung in this process, and until when it rests.
+#: By app id: consecutive hangs of its validator in this process, and the end of its suspension.
 _hangs: dict[int, int] = {}
-_resting: dict[int, datetime] = {}
+_suspended_until: dict[int, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """An app with work for its own validator; `seconds` is its time limit.
+class PendingApp:
+    """An app with pending workunits for the worker; `seconds` is its time limit.
 
-    `reason` says why that validator cannot judge anything.
+    `reason` is set if its validator cannot be used.
     """
 
     id: int
@@ -74,17 +75,17 @@ class Waiting:
 
     @property
     def limit(self) -> timedelta:
-        """How long its science may take for one workunit."""
+        """Return the time limit for one workunit."""
         return timedelta(seconds=self.seconds)
 
 
 @dataclass(slots=True)
 class _Turn:
-    """What was claimed for one app, and what became of it."""
+    """The claimed workunits of one app, and the outcome for each."""
 
-    app: Waiting
+    app: PendingApp
     tokens: dict[int, int]
-    workunits: list[Asking] = field(default_factory=list)
+    workunits: list[PendingWorkunit] = field(default_factory=list)
     successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
     stderrs: Mapping[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
@@ -95,17 +96,17 @@ class _Turn:
 
     @property
     def untouched(self) -> list[int]:
-        """What nobody looked at."""
+        """Return the ids of claimed workunits that were not compared."""
         return sorted(self.tokens.keys() - self.answers.keys() - self.errors.keys())
 
 
-def take_turns(apps: Sequence[Waiting], *, now: datetime, limit: int, shard: Shard) -> Tally:
-    """Give each app that is not resting its turn."""
+def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
+    """Give each app that is not suspended its turn."""
     began = monotonic()
     total = Tally()
     is_more = False
     for app in apps:
-        if _resting.get(app.id, now) > now:
+        if _suspended_until.get(app.id, now) > now:
             continue
         turn = _claim(
             app,
@@ -124,7 +125,7 @@ def take_turns(apps: Sequence[Waiting], *, now: datetime, limit: int, shard: Sha
     return Tally(seen=total.seen, counts=total.counts, more=is_more)
 
 
-def _claim(app: Waiting, *, now: datetime, until: datetime, limit: int, shard: Shard) -> _Turn:
+def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard: Shard) -> _Turn:
     rows = sql.fetch(
         "claim_unvalidated",
         {
@@ -140,21 +141,21 @@ def _claim(app: Waiting, *, now: datetime, until: datetime, limit: int, shard: S
     )
     turn = _Turn(app, {row["id"]: row["lease_token"] for row in rows})
     if rows:
-        turn.workunits = _held(turn, sorted(turn.tokens))
+        turn.workunits = _lock_leased(turn, sorted(turn.tokens))
         turn.successes = successes_of(sorted(turn.tokens), now=now)
-        of_all = [success for its in turn.successes.values() for success in its]
-        turn.stderrs = stderrs_of(app.validator, of_all)
+        successes = [success for group in turn.successes.values() for success in group]
+        turn.stderrs = stderrs_of(app.validator, successes)
     return turn
 
 
-def _held(turn: _Turn, ids: Sequence[int]) -> list[Asking]:
-    """Of these workunits the ones that carry our token; locked until the transaction ends."""
-    params = {"ids": ids, "tokens": [turn.tokens[one] for one in ids]}
-    return sql.fetch_into(Asking, "lock_claimed", params, PACKAGE)
+def _lock_leased(turn: _Turn, ids: Sequence[int]) -> list[PendingWorkunit]:
+    """Lock and return those of these workunits that still have the turn's lease tokens."""
+    params = {"ids": ids, "tokens": [turn.tokens[workunit_id] for workunit_id in ids]}
+    return sql.fetch_into(PendingWorkunit, "lock_claimed", params, PACKAGE)
 
 
 def _compare_all(turn: _Turn) -> None:
-    """Ask the science about one workunit after the other, until the turn is over."""
+    """Compare the results of one workunit after the other, until the turn is over."""
     began = monotonic()
     for workunit in turn.workunits:
         if turn.hung_for or turn.unusable or monotonic() - began > TURN_SECONDS:
@@ -162,19 +163,19 @@ def _compare_all(turn: _Turn) -> None:
         _compare_one(turn, workunit)
 
 
-def _compare_one(turn: _Turn, workunit: Asking) -> None:
+def _compare_one(turn: _Turn, workunit: PendingWorkunit) -> None:
     began = monotonic()
     try:
         answer = _ask(turn, workunit)
     except TransientScienceError as error:
         turn.errors[workunit.id] = f"{error}\n" + "\n".join(getattr(error, "__notes__", ()))
         turn.transient.add(workunit.id)
-        _say(turn.app, workunit, error)
+        _log_failure(turn.app, workunit, error)
     except worker.ScienceFailed as error:
         turn.errors[workunit.id] = error.traceback
         if isinstance(error, worker.ScienceTimedOut):
             turn.hung_for = monotonic() - began
-        _say(turn.app, workunit, error)
+        _log_failure(turn.app, workunit, error)
     else:
         if answer.unusable:
             turn.unusable = answer.unusable
@@ -182,26 +183,26 @@ def _compare_one(turn: _Turn, workunit: Asking) -> None:
             turn.answers[workunit.id] = answer
 
 
-def _ask(turn: _Turn, workunit: Asking) -> Answer:
+def _ask(turn: _Turn, workunit: PendingWorkunit) -> Answer:
     successes = turn.successes.get(workunit.id, ())
-    known = {success.id for success in successes}
+    success_ids = {success.id for success in successes}
     new = [success for success in successes if success.validate_state in UNJUDGED]
-    if workunit.error_mask or not new or not known.issuperset(_canonical(workunit)):
+    if workunit.error_mask or not new or not success_ids.issuperset(_canonical(workunit)):
         return Answer()
     truth = [success for success in successes if success.id == workunit.canonical_result_id]
     return answer_of(workunit, [*truth, *new], turn.stderrs, turn.app.limit)
 
 
-def _canonical(workunit: Asking) -> tuple[int, ...]:
+def _canonical(workunit: PendingWorkunit) -> tuple[int, ...]:
     return () if workunit.canonical_result_id is None else (workunit.canonical_result_id,)
 
 
-def _say(app: Waiting, workunit: Asking, error: Exception) -> None:
+def _log_failure(app: PendingApp, workunit: PendingWorkunit, error: Exception) -> None:
     about = {"workunit": workunit.name, "app": app.name, "reason": str(error)}
     if isinstance(error, TransientScienceError):
-        log.warning("validation put off", extra=about)
+        log.warning("validation_put_off", extra=about)
     else:
-        log.error("validation failed", extra=about)
+        log.error("validation_failed", extra=about)
 
 
 # Settling
@@ -212,25 +213,25 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
     counts: dict[str, int] = {}
     if turn.answers:
         with transaction.atomic():
-            held = _held(turn, sorted(turn.answers))
-            # A statement of its own: only a snapshot taken after the locks sees what changed.
-            current = successes_of([workunit.id for workunit in held], now=now)
+            workunits = _lock_leased(turn, sorted(turn.answers))
+            # A separate statement: only a snapshot taken after the locks sees what changed.
+            current = successes_of([workunit.id for workunit in workunits], now=now)
             judged = [
-                _judge_again(turn, workunit, current.get(workunit.id, ())) for workunit in held
+                _judge_again(turn, workunit, current.get(workunit.id, ())) for workunit in workunits
             ]
             if judged:
                 counts = settle(judged, now=now, is_leased=True)
-                poison.succeeded(poison.Stage.VALIDATE, [one.workunit.id for one in judged])
-    parked = _put_off(turn, turn.answers.keys() - {one.workunit.id for one in judged}, now=now)
+                poison.succeeded(poison.Stage.VALIDATE, [entry.workunit.id for entry in judged])
+    parked = _put_off(turn, turn.answers.keys() - {entry.workunit.id for entry in judged}, now=now)
     counts["put off"] = len(turn.errors) - parked
     counts["parked"] = parked
     counts["settled by another"] = len(turn.answers) - len(judged)
     return Tally(seen=len(turn.answers) + len(turn.errors), counts=counts)
 
 
-def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> Judged:
-    """Judge what was compared and is as it was then; ask again if there is more."""
-    before = next(one for one in turn.workunits if one.id == workunit.id)
+def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Success]) -> Judged:
+    """Judge the results that were compared and are unchanged; unfinished if there are others."""
+    before = next(claimed for claimed in turn.workunits if claimed.id == workunit.id)
     compared = {_content(success) for success in turn.successes.get(workunit.id, ())}
     same = [success for success in current if _content(success) in compared]
     changed = {success.id for success in current} - {success.id for success in same}
@@ -244,7 +245,7 @@ def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> J
         answer.agree,
         answer.suspicious,
     )
-    judged = judge(workunit, [_with_outlier(one, answer) for one in same], comparison)
+    judged = judge(workunit, [_with_outlier(success, answer) for success in same], comparison)
     is_unfinished = not workunit.error_mask and any(
         success.id in changed and success.validate_state in UNJUDGED for success in current
     )
@@ -252,7 +253,7 @@ def _judge_again(turn: _Turn, workunit: Asking, current: Sequence[Success]) -> J
 
 
 def _content(success: Success) -> tuple[Any, ...]:
-    """What must not change between comparing and settling."""
+    """Return the facts that must not change between comparing and settling."""
     files = zip(success.positions, success.names, success.digests, strict=True)
     return success.id, success.validate_state, tuple(sorted(files))
 
@@ -262,7 +263,7 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
 
 
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
-    """Count failures and give back the leases, also of what was `lost`; how many were parked."""
+    """Count failures; release leases, also those of `lost` ids; return how many were parked."""
     records = poison.record(
         poison.Stage.VALIDATE,
         turn.errors,
@@ -272,7 +273,7 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
     )
     if turn.unusable:
         log.error(
-            "validator unusable",
+            "validator_unusable",
             extra={
                 "app": turn.app.name,
                 "validator": turn.app.validator,
@@ -280,7 +281,8 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
             },
         )
     again_at = {
-        one: now + wait_after(its.failures + its.transients) for one, its in records.items()
+        workunit_id: now + wait_after(record.failures + record.transients)
+        for workunit_id, record in records.items()
     }
     untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
     ids = sorted({*turn.errors, *turn.untouched, *lost})
@@ -289,25 +291,25 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
             "put_off_validation",
             {
                 "ids": ids,
-                "tokens": [turn.tokens[one] for one in ids],
-                "again_ats": [again_at.get(one, untouched_until) for one in ids],
+                "tokens": [turn.tokens[workunit_id] for workunit_id in ids],
+                "again_ats": [again_at.get(workunit_id, untouched_until) for workunit_id in ids],
             },
             PACKAGE,
         )
-    return sum(its.parked for its in records.values())
+    return sum(record.parked for record in records.values())
 
 
 def wait_after(failures: int) -> timedelta:
-    """How long a workunit waits after so many failures: 10 s, doubled each time, up to 6 hours."""
+    """Return the back-off after `failures` failures: 10 s, doubled each time, up to 6 hours."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, LONGEST_WAIT)
+    return min(FIRST_WAIT * doublings, MAX_WAIT)
 
 
 def _rest(turn: _Turn, *, now: datetime) -> None:
-    """Have an app rest that hangs time after time, so that others get most of our time."""
+    """Suspend an app that hangs repeatedly, so that the others get most of the daemon's time."""
     if not turn.hung_for:
         _hangs.pop(turn.app.id, None)
         return
     hangs = _hangs[turn.app.id] = 1 if turn.answers else _hangs.get(turn.app.id, 0) + 1
-    if factor := min(REST_FACTOR * (hangs - 1), LONGEST_REST_FACTOR):
-        _resting[turn.app.id] = now + timedelta(seconds=factor * turn.hung_for)
+    if factor := min(REST_FACTOR * (hangs - 1), MAX_REST_FACTOR):
+        _suspended_until[turn.app.id] = now + timedelta(seconds=factor * turn.hung_for)

@@ -1,4 +1,4 @@
-"""Says what the valid results of workunits just decided are worth."""
+"""Computes the pay of the valid results of workunits that were just decided."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ if TYPE_CHECKING:
 PACKAGE = "daemons.sql"
 ADAPTIVE = "adaptive"
 
-Pairs = dict[tuple[int, int], adaptive.Known]
+Pairs = dict[tuple[int, int], adaptive.Averages]
 
 
 def appraise(judged: Sequence[Judged]) -> list[Judged]:
-    """Set the pay of new answers: what was paid before (a revalidation), or by the app's rule.
+    """Set the pay of newly decided workunits: the amount paid before (a revalidation), or by rule.
 
-    Only the adaptive rule reads anything, by one statement; the other rules were judged with the
-    results.  Late results are paid what the canonical one was, and are left as they are.
+    Only the adaptive rule reads rows, with one statement; the other rules were applied when the
+    results were judged.  Late results keep the pay of the canonical one.
     """
-    new = [one for one in judged if one.canonical is not None and one.valid]
-    known = _read_known([one for one in new if one.workunit.credit_rule == ADAPTIVE])
-    pays = {one.workunit.id: _pay(one, known) for one in new}
+    new = [entry for entry in judged if entry.canonical is not None and entry.valid]
+    averages = _read_averages([entry for entry in new if entry.workunit.credit_rule == ADAPTIVE])
+    pays = {entry.workunit.id: _pay(entry, averages) for entry in new}
     return [
-        one
-        if pays.get(one.workunit.id, one.pay) == one.pay
-        else replace(one, pay=pays[one.workunit.id])
-        for one in judged
+        entry
+        if pays.get(entry.workunit.id, entry.pay) == entry.pay
+        else replace(entry, pay=pays[entry.workunit.id])
+        for entry in judged
     ]
 
 
-def _pay(one: Judged, known: Mapping[tuple[int, int], adaptive.Known]) -> Decimal | None:
-    # Entries are never changed: a workunit that is judged anew pays all what it paid some.
-    before = max((success.granted_credit for success in one.valid), default=Decimal(0))
+def _pay(entry: Judged, averages: Mapping[tuple[int, int], adaptive.Averages]) -> Decimal | None:
+    # Entries are never changed: a revalidation pays all results the amount already paid to some.
+    before = max((success.granted_credit for success in entry.valid), default=Decimal(0))
     if before > 0:
         return before
-    if one.workunit.credit_rule != ADAPTIVE:
-        return one.pay
-    workunit = one.workunit
+    if entry.workunit.credit_rule != ADAPTIVE:
+        return entry.pay
+    workunit = entry.workunit
     estimated = adaptive.estimate(workunit.rsc_fpops_est, min_avg_pfc=workunit.min_avg_pfc)
     claims = [
         adaptive.claim(
             effort_of(success),
-            known.get((success.host_id or 0, success.app_version_id or 0)),
+            averages.get((success.host_id or 0, success.app_version_id or 0)),
             estimated=estimated,
             rsc_fpops_bound=workunit.rsc_fpops_bound,
             host_scale_check=workunit.host_scale_check,
         )
-        for success in one.valid
+        for success in entry.valid
     ]
     return adaptive.amount(claims, estimated=estimated, rsc_fpops_bound=workunit.rsc_fpops_bound)
 
 
 def effort_of(success: Success) -> Effort:
-    """What a valid result says it took."""
+    """Return the effort that a valid result reports."""
     return Effort(success.elapsed_time, success.cpu_time, success.flops_estimate)
 
 
-def _read_known(judged: Sequence[Judged]) -> Pairs:
+def _read_averages(judged: Sequence[Judged]) -> Pairs:
     pairs = sorted(
         {
             (success.host_id, success.app_version_id)
-            for one in judged
-            for success in one.valid
+            for entry in judged
+            for success in entry.valid
             if success.host_id is not None and success.app_version_id is not None
         }
     )
@@ -84,4 +84,6 @@ def _read_known(judged: Sequence[Judged]) -> Pairs:
         },
         PACKAGE,
     )
-    return {(row.pop("host_id"), row.pop("app_version_id")): adaptive.Known(**row) for row in rows}
+    return {
+        (row.pop("host_id"), row.pop("app_version_id")): adaptive.Averages(**row) for row in rows
+    }

@@ -1,4 +1,4 @@
-"""The engine itself: Django's own, with a server behind it that it can start."""
+"""Django's PostgreSQL engine, which starts the embedded server on demand."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _TIMESTAMPTZ = psycopg.adapters.get_loader(_OID, psycopg.pq.Format.TEXT)
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
-    """What may be relied on; statements here need MERGE and NULLS NOT DISTINCT."""
+    """The minimum version; the statements need MERGE and NULLS NOT DISTINCT."""
 
     minimum_database_version = (15,)
 
 
 class DatabaseCreation(creation.DatabaseCreation):
-    """Makes and drops the databases of tests."""
+    """Creates and drops the databases of tests."""
 
     def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
-        """Drop a test database even if a process of a story still holds a connection to it."""
+        """Drop a test database even if another process still has a connection to it."""
         del verbosity
         with self.connection._nodb_cursor() as cursor:  # noqa: SLF001 - as Django's own does
             name = self.connection.ops.quote_name(test_database_name)
@@ -43,13 +43,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def embedded(self) -> EmbeddedPostgres | None:
-        """The server that comes with the project, unless DATABASE_URL names another."""
+        """The embedded server, or None if DATABASE_URL is set."""
         var = self.settings_dict.get("EMBEDDED")
         return EmbeddedPostgres(Path(var)) if var else None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:  # noqa: ANN401 - Django's
-        """Connect; if nobody answers and the server is our own, start it and connect again."""
-        # An open door is tried before anything is looked at: a request costs nothing more.
+        """Connect; if that fails and the embedded server does not run, start it and retry."""
+        # The connection is tried first, so that the usual case has no extra cost.
         try:
             return super().get_new_connection(conn_params)
         except OperationalError:
@@ -59,14 +59,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().get_new_connection(conn_params)
 
     def create_cursor(self, name: str | None = None) -> Any:  # noqa: ANN401 - Django's
-        """Make a cursor that reads times with psycopg's own loader, written in C.
+        """Return a cursor that reads times with psycopg's own loader, written in C.
 
-        Django's is Python: it costs more than all else that a row of times costs.  Both give aware
-        datetimes in UTC, for the connection's time zone is UTC.
+        Django's loader is in Python and takes most of the time of reading a row of times.  Both
+        return aware datetimes in UTC, because the connection's time zone is UTC.
         """
         adapters = self.connection.adapters
         if name is not None or self.timezone_name != "UTC":
-            # Django asks the loader of the connection for its time zone, which ours does not say.
+            # Django reads the time zone from the connection's loader; psycopg's loader has none.
             if adapters.get_loader(_OID, psycopg.pq.Format.TEXT) is _TIMESTAMPTZ:
                 register_tzloader(self.timezone, self.connection)
             return super().create_cursor(name)
@@ -74,8 +74,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return self.connection.cursor()
 
     def read_times_quickly(self) -> None:
-        """Have the connection read times with psycopg's own loader, where UTC is meant."""
-        # One of the pool may be new to us.
+        """Register psycopg's own loader of times, if the connection's time zone is UTC."""
+        # A connection of the pool may not have it yet.
         adapters = self.connection.adapters
         if (
             self.timezone_name == "UTC"
@@ -84,10 +84,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
             adapters.register_loader(_OID, _TIMESTAMPTZ)
 
     def check_database_version_supported(self) -> None:
-        """Refuse a server that is too old, with a sentence."""
-        found, least = self.get_database_version(), self.features.minimum_database_version
-        if least and found < least:
+        """Raise NotSupportedError if the server is too old."""
+        version, minimum = self.get_database_version(), self.features.minimum_database_version
+        if minimum and version < minimum:
             raise NotSupportedError(
-                f"DATABASE_URL leads to PostgreSQL {found[0]}, and Manyhands needs {least[0]} or "
-                "later.\nHint: unset DATABASE_URL to use the PostgreSQL that comes with it."
+                f"DATABASE_URL leads to PostgreSQL {version[0]}, and Manyhands needs {minimum[0]} "
+                "or later.\nHint: unset DATABASE_URL to use the embedded PostgreSQL."
             )

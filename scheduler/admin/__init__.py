@@ -1,4 +1,4 @@
-"""The face for staff: Django admin."""
+"""The interface for staff: Django admin."""
 
 from __future__ import annotations
 

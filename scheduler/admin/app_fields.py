@@ -1,10 +1,10 @@
-"""The form of an app: which fields stand together, and what each means."""
+"""The form of an app: groups of fields, and the help text of each field."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_DURATION = "Days and hh:mm:ss."
+_DURATION = "Format: days and hh:mm:ss."
 
 FIELDSETS: Any = (
     (
@@ -22,7 +22,7 @@ FIELDSETS: Any = (
         },
     ),
     (
-        "What its programs are",
+        "Programs",
         {
             "fields": (
                 "kind",
@@ -87,7 +87,7 @@ FIELDSETS: Any = (
         },
     ),
     (
-        "Whom work suits",
+        "Matching hosts",
         {"fields": ("locality", "n_size_classes", "size_bounds")},
     ),
     (
@@ -119,58 +119,63 @@ FIELDSETS: Any = (
 )
 
 HELPS = {
-    "name": "Clients and results folders are called by it; it stays as it is.",
-    "deprecated": "Takes no more work and sends none.",
+    "name": "Clients and result folders use this name; it cannot be changed.",
+    "deprecated": "No new work is accepted, and none is sent.",
     "beta": "Only for volunteers who want test applications.",
-    "weight": "Its part of what is sent, beside the other apps' weights.",
-    "kind": "native: BOINC's programs; script: a run.sh; command: each workunit is a shell's "
-    "command; container: an image by digest. It stays once there are versions (docs/apps.md).",
-    "success_rule": "What makes a report a success: the program exited with 0, wrote nothing to "
-    "its stderr, both, or its outputs came and the validator judges.",
-    "workunit_defaults": "A JSON object with what a submission need not say, such as "
+    "weight": "Share of the work that is sent, relative to the weights of other apps.",
+    "kind": "native: BOINC programs; script: a run.sh; command: each workunit is a shell "
+    "command; container: an image by digest. Cannot be changed once the app has versions "
+    "(docs/apps.md).",
+    "success_rule": "When a report counts as a success: exit status 0, empty stderr, both, or all "
+    "outputs uploaded and the validator decides.",
+    "workunit_defaults": "A JSON object with default values for submitted workunits, such as "
     '{"min_quorum": 2, "outputs": ["out"]}.',
-    "input_template": "BOINC's input template for submissions that name none; may be empty.",
-    "output_template": "BOINC's output template for submissions that name none; may be empty.",
-    "validator": "bitwise, trivial, numeric, substring, or a name of the allow-list (PLUGINS).",
+    "input_template": "BOINC input template for submissions without one; may be empty.",
+    "output_template": "BOINC output template for submissions without one; may be empty.",
+    "validator": "bitwise, trivial, numeric, substring, or a name from the allow-list (PLUGINS).",
     "validator_options": "A JSON object; unknown options are refused.",
-    "assimilator": "copy_files, dataset, webhook, or a name of the allow-list (PLUGINS).",
+    "assimilator": "copy_files, dataset, webhook, or a name from the allow-list (PLUGINS).",
     "assimilator_options": "A JSON object; unknown options are refused.",
-    "science_time_limit": f"How long one call of science code may take. {_DURATION}",
-    "max_science_failures": "A workunit on which science failed so often is parked.",
-    "one_result_per": "How apart the results of a workunit are kept.",
-    "retry_same_account_after": f"An account that failed a workunit may try again. {_DURATION}",
-    "fail_when_all_tried": "End a workunit without an answer once every account (or host) that "
-    "asked in the last 30 days had its turn, rather than wait for another.",
-    "target_nresults": "Adaptive replication: so many results where the first host is not "
-    "trusted; 1 switches it off.",
-    "trusted_after": "Valid results in a row that make a host trusted.",
+    "science_time_limit": f"Time limit of one call of science code. {_DURATION}",
+    "max_science_failures": "A workunit is parked after this number of failures of science code.",
+    "one_result_per": "The unit that gets at most one result of a workunit.",
+    "retry_same_account_after": "Time until an account that failed a workunit may get it again. "
+    f"{_DURATION}",
+    "fail_when_all_tried": "If set, a workunit fails once every account (or host) that requested "
+    "work in the last 30 days has tried it; otherwise it waits for another one.",
+    "target_nresults": "Adaptive replication: number of results if the first host is not "
+    "trusted; 1 disables it.",
+    "trusted_after": "A host is trusted after this number of valid results in a row.",
     "hr_type": "Homogeneous redundancy: 0 off, 1 fine classes, 2 coarse classes.",
-    "homogeneous_app_version": "All results of a workunit by one app version.",
-    "max_infeasible": "Hosts refused for good until a workunit is given up; empty: the project's.",
-    "grace": f"Reports are taken so long after the deadline that hosts are told. {_DURATION}",
-    "ack_timeout": f"A result that no client lists so long after it was sent is lost. {_DURATION}",
-    "reliable_max_turnaround": "Retries go first to hosts that answer within this time; empty: "
-    f"to all. {_DURATION}",
-    "reliable_wait": f"After this time retries go to any host. {_DURATION}",
-    "reduced_delay": "The part of the delay bound that a reliable host gets for a retry, 0 to 1.",
+    "homogeneous_app_version": "Send all results of a workunit to one app version.",
+    "max_infeasible": "A workunit fails when this number of hosts was permanently refused; "
+    "empty: the project's limit.",
+    "grace": f"Reports are accepted for this time after the deadline sent to hosts. {_DURATION}",
+    "ack_timeout": f"A result is lost if no client lists it within this time after it was sent. "
+    f"{_DURATION}",
+    "reliable_max_turnaround": "Retries go first to hosts that report within this time; empty: "
+    f"to all hosts. {_DURATION}",
+    "reliable_wait": f"After this time, retries go to any host. {_DURATION}",
+    "reduced_delay": "Fraction of the delay bound that a reliable host gets for a retry, 0 to 1.",
     "retry_priority": "Added to the priority of retries.",
-    "delete_delay": f"Files are kept so long after the last report. {_DURATION}",
-    "daily_quota": "Results a day and CPU or GPU; empty: the project's.",
-    "max_in_progress_per_cpu": "Results that a host may hold per CPU; empty: the project's.",
-    "max_in_progress_per_gpu": "Results that a host may hold per GPU; empty: no limit.",
-    "max_in_progress_per_host": "Results that a host may hold at all; empty: no limit.",
-    "locality": "Prefer hosts that have the input files already.",
-    "n_size_classes": "Into how many classes of size its work falls; 1: no classes.",
-    "size_bounds": "Speeds between the classes, floating-point operations a second; kept by the "
-    "housekeeper.",
-    "credit_per_workunit": "Credits for a valid result, with the rule fixed.",
-    "credit_window": f"Results reported so long after the deadline are still paid. {_DURATION}",
-    "host_scale_check": "Scale a host's claims only once it has been right for long.",
-    "non_cpu_intensive": "Runs beside other work, one at a time.",
-    "fraction_done_exact": "Clients may trust the fraction that it reports as done.",
+    "delete_delay": f"Files are kept for this time after the last report. {_DURATION}",
+    "daily_quota": "Results per day and CPU or GPU; empty: the project's limit.",
+    "max_in_progress_per_cpu": "Results in progress per CPU of a host; empty: the project's limit.",
+    "max_in_progress_per_gpu": "Results in progress per GPU of a host; empty: no limit.",
+    "max_in_progress_per_host": "Results in progress per host; empty: no limit.",
+    "locality": "Prefer hosts that already have the input files.",
+    "n_size_classes": "Number of size classes of its work; 1: no classes.",
+    "size_bounds": "Speeds that separate the classes, in floating-point operations per second. "
+    "Updated by the housekeeper.",
+    "credit_per_workunit": "Credit for a valid result, with the credit rule “fixed”.",
+    "credit_window": "Results reported within this time after the deadline get credit. "
+    f"{_DURATION}",
+    "host_scale_check": "Scale a host's credit claims only after 10 valid results in a row.",
+    "non_cpu_intensive": "Runs in addition to other work, one at a time.",
+    "fraction_done_exact": "The fraction done that its programs report is exact.",
     "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: for each '
-    "variety a handler of the allow-list (PLUGINS).",
-    "generator": "Makes workunits when few are unsent: a name of the allow-list (PLUGINS), or "
-    "copy:WORKUNIT.",
-    "cushion": "As many unsent results are kept ready by the generator; 0: none.",
+    "variety, a handler from the allow-list (PLUGINS).",
+    "generator": "Creates workunits when few results are unsent: a name from the allow-list "
+    "(PLUGINS), or copy:WORKUNIT.",
+    "cushion": "Number of unsent results that the generator keeps ready; 0 disables it.",
 }

@@ -1,7 +1,7 @@
-"""What all pages of the administration share: they stay quick on huge tables.
+"""Base classes of the admin pages, which stay fast on huge tables.
 
-Two rules.  A page never counts a whole table, and never sorts by what has no index.  A form saves
-only the columns that were changed in it: daemons move the others meanwhile.
+Two rules.  A page never counts a whole table, and never sorts by a column without an index.  A form
+saves only the columns that were changed in it, because daemons change others at the same time.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ else:
     Base, InlineBase, Pages = admin.ModelAdmin, admin.TabularInline, Paginator
     FormBase = ModelForm
 
-#: As many rows are counted and paged through; beyond them, search.
-LIST_AT_MOST = 10_000
+#: Maximum number of rows that a list counts and pages through; other rows are found by search.
+MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
 
 
@@ -61,17 +61,17 @@ def _is_id(value: object) -> bool:
 
 
 class BoundedPaginator(Pages):
-    """Counts `LIST_AT_MOST` rows at the most, for counting millions takes seconds."""
+    """Counts at most `MAX_LISTED_ROWS` rows, because counting millions takes seconds."""
 
     @cached_property
     def count(self) -> int:
-        """How many rows can be paged through; `LIST_AT_MOST` may mean more."""
+        """Number of rows that can be paged through; `MAX_LISTED_ROWS` means that many or more."""
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        return rows.order_by()[:LIST_AT_MOST].count()
+        return rows.order_by()[:MAX_LISTED_ROWS].count()
 
 
 class StaffAdmin(Base):
-    """A table whose rows are added and changed by hand, but not deleted."""
+    """A table whose rows staff can add and change, but not delete."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -86,13 +86,13 @@ class StaffAdmin(Base):
         },
     }
     sortable_by = ()
-    #: Integer columns in which a search for a number looks first.
+    #: Integer columns that a search for a number checks first.
     search_numbers: tuple[str, ...] = ("id",)
-    #: Text columns with an index, in which a search looks for the whole word first.
+    #: Indexed text columns that a search checks first, for the exact text.
     search_names: tuple[str, ...] = ()
-    #: What a column means and in which unit, shown below its field.
+    #: Help texts by field, shown below the field: meaning and unit.
     helps: Mapping[str, str] = {}
-    #: False where no text column has an index: then `search_fields` only makes the box appear.
+    #: False if no text column has an index: then `search_fields` only enables the search box.
     searches_texts = True
     #: The right that adding and changing rows needs, in addition to Django's permission.
     change_right: ClassVar[Right | None] = None
@@ -100,7 +100,7 @@ class StaffAdmin(Base):
     audit_event: ClassVar[Event | None] = None
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Show the columns as people read them (`columns.column_of`)."""
+        """Return the columns, formatted for people by `columns.column_of`."""
         return tuple(
             column_of(self.opts, name) if isinstance(name, str) else name
             for name in super().get_list_display(request)
@@ -146,26 +146,26 @@ class StaffAdmin(Base):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find what is called exactly so, by an index; only if there is nothing, read the texts."""
+        """Return exact matches, found by an index; without any, search the texts."""
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
-        exactly = Q(pk__in=[])
+        is_match = Q(pk__in=[])
         for column in self.search_names:
-            exactly |= Q(**{column: term})
+            is_match |= Q(**{column: term})
         for column in self.search_numbers if is_bigint(term) else ():
-            exactly |= Q(**{column: int(term)})
-        found = queryset.filter(exactly)
-        if not self.searches_texts or found.exists():
-            return found, False
+            is_match |= Q(**{column: int(term)})
+        matches = queryset.filter(is_match)
+        if not self.searches_texts or matches.exists():
+            return matches, False
         return super().get_search_results(request, queryset, search_term)
 
     def formfield_for_dbfield(
         self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
-        """Say below the field what it means."""
-        if (said := self.helps.get(db_field.name)) is not None:
-            kwargs["help_text"] = said
+        """Add the help text of `helps`."""
+        if (help_text := self.helps.get(db_field.name)) is not None:
+            kwargs["help_text"] = help_text
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def has_delete_permission(
@@ -173,7 +173,7 @@ class StaffAdmin(Base):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> bool:
-        """Refuse: rows are deprecated, denied or purged, never deleted under a running project."""
+        """Refuse: rows are deprecated, denied or purged, but never deleted by hand."""
         return False
 
     def save_model(
@@ -183,7 +183,7 @@ class StaffAdmin(Base):
         form: ModelForm[Any],
         change: bool,
     ) -> None:
-        """Save the changed columns and no other; a new row gets its time of birth."""
+        """Save only the changed columns; set `created_at` of a new row."""
         if change:
             columns = {field.name for field in obj._meta.concrete_fields}
             obj.save(update_fields=[name for name in form.changed_data if name in columns])
@@ -194,7 +194,7 @@ class StaffAdmin(Base):
 
 
 class WrittenByPrograms:
-    """Rows that staff reads: neither a page of theirs nor a part of one adds or changes them."""
+    """Makes pages and inlines read-only, for rows that only programs write."""
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: programs add these rows."""
@@ -210,11 +210,11 @@ class WrittenByPrograms:
 
 
 class RecordAdmin(WrittenByPrograms, StaffAdmin):
-    """A table that programs write: staff reads it."""
+    """A read-only page of a table that programs write."""
 
 
 class RecordInline(WrittenByPrograms, InlineBase):
-    """Rows of a part, shown on the page of the whole."""
+    """Read-only related rows on the page of another row."""
 
     extra = 0
     can_delete = False
@@ -232,11 +232,11 @@ def changed_fields(message: Any) -> list[str]:
     return names
 
 
-# How values are said
+# Formatting of values
 
 
 def is_bigint(term: str) -> bool:
-    """Whether a search term is a number that a column of ids can hold.
+    """Return whether a search term is a number in the range of `bigint`.
 
     >>> is_bigint("42"), is_bigint("9" * 30), is_bigint("0" * 30 + "9" * 30)
     (True, False, False)
@@ -244,7 +244,7 @@ def is_bigint(term: str) -> bool:
     return re.fullmatch(r"[0-9]{1,30}", term) is not None and int(term) <= _BIGINT_MAX
 
 
-#: Which states are good news, which bad; the others are neither.
+#: The tones of states; states that are not listed are plain.
 _GOOD = {"OVER/SUCCESS", "VALID", "CANONICAL", "DONE", "RELEASED"}
 _BAD = {
     "OVER/CLIENT_ERROR",
@@ -258,7 +258,7 @@ _UNEASY = {"OVER/NO_REPLY", "OVER/CLIENT_DETACHED", "INCONCLUSIVE", "TOO_LATE", 
 
 
 def tone(label: str) -> str:
-    """Say whether a state is good, bad, uneasy or plain news."""
+    """Return the tone of a state: good, bad, uneasy or plain."""
     if label in _GOOD:
         return "good"
     if label in _BAD:
@@ -267,12 +267,12 @@ def tone(label: str) -> str:
 
 
 def badge(label: str) -> SafeString:
-    """Show a state as a word with its colour."""
+    """Return a state as HTML, with the color of its tone."""
     return format_html('<span class="state state-{}">{}</span>', tone(label), label)
 
 
 def link_to(row: Model | None, text: str = "") -> SafeString | str:
-    """Link to a row's page."""
+    """Return a link to a row's page."""
     if row is None:
         return "–"
     url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
@@ -280,7 +280,7 @@ def link_to(row: Model | None, text: str = "") -> SafeString | str:
 
 
 def nbytes_label(nbytes: float) -> str:
-    """Say a number of bytes as people read it.
+    """Return a number of bytes with a binary unit.
 
     >>> nbytes_label(1_500_000)
     '1.4 MiB'
@@ -294,7 +294,7 @@ def nbytes_label(nbytes: float) -> str:
 
 
 def duration_label(duration: timedelta) -> str:
-    """Say a duration by its two largest units.
+    """Return a duration with its largest unit and the next smaller one.
 
     >>> duration_label(timedelta(days=7, minutes=3))
     '7 d'
@@ -313,5 +313,5 @@ def duration_label(duration: timedelta) -> str:
 
 
 def bits_label(names: Iterable[str | None]) -> str:
-    """Say a set of flags as people read it."""
+    """Return the names of flags in lower case, separated by commas."""
     return ", ".join(str(name).lower().replace("_", " ") for name in names) or "–"

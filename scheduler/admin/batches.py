@@ -1,4 +1,4 @@
-"""Batches and queues, as staff sees them."""
+"""Admin pages of batches and queues."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin
-from scheduler.admin.confirm import ask_first, is_confirmed
+from scheduler.admin.confirm import confirmation_page, is_confirmed
 from scheduler.admin.site import staff
-from scheduler.admin.workunits import may_move, said_of
+from scheduler.admin.workunits import may_move, outcome_sentence
 from scheduler.models import (
     Batch,
     BatchUsage,
@@ -29,14 +29,14 @@ from scheduler.work.progress import progress_of
 
 @admin.register(Batch, site=staff)
 class BatchAdmin(RecordAdmin):
-    """Workunits submitted together."""
+    """Batches of workunits."""
 
     list_display = (
         "name",
         "submitter",
         "app",
         "state",
-        "its_workunits",
+        "workunits_link",
         "after",
         "keep_outputs",
         "created_at",
@@ -46,35 +46,34 @@ class BatchAdmin(RecordAdmin):
     list_select_related = ("submitter", "app", "after")
     search_fields = ("name", "submitter__email", "submitter__name")
     actions = ("cancel", "accelerate", "slow_down", "retire")
-    readonly_fields = ("how_far", "its_workunits")
+    readonly_fields = ("progress", "workunits_link")
 
     def has_move_permission(self, request: HttpRequest) -> bool:
-        """Who may cancel."""
         return may_move(request)
 
     @admin.display(description="progress")
-    def how_far(self, batch: Batch) -> SafeString:
-        """A bar, and how many of its workunits are where."""
-        found = progress_of([batch], now=timezone.now())[batch.pk]
+    def progress(self, batch: Batch) -> SafeString:
+        """Return a bar, and the numbers of workunits by status."""
+        figures = progress_of([batch], now=timezone.now())[batch.pk]
         return format_html(
             '<progress max="{}" value="{}"></progress> {}',
-            max(found.total, 1),
-            found.done + found.failed,
-            found.sentence,
+            max(figures.total, 1),
+            figures.done + figures.failed,
+            figures.sentence,
         )
 
     @admin.display(description="workunits")
-    def its_workunits(self, batch: Batch) -> SafeString:
-        """A link to the list of its workunits."""
+    def workunits_link(self, batch: Batch) -> SafeString:
+        """Return a link to the list of its workunits."""
         url = reverse("admin:scheduler_workunit_changelist")
         return format_html('<a href="{}?batch__id__exact={}">show</a>', url, batch.pk)
 
     @admin.action(description="Cancel the selected batches", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
-        """Ask for the cancellation of all workunits of these batches, once it is confirmed."""
+        """Abort the batches after a confirmation, which cancels all unfinished workunits."""
         if not is_confirmed(request):
             workunits = Workunit.objects.filter(batch__in=queryset.values("id"))
-            return ask_first(self, request, workunits, "cancel")
+            return confirmation_page(self, request, workunits, "cancel")
         for batch in queryset:
             reason = f"cancelled in the administration by {request.user}"
             try:
@@ -82,17 +81,19 @@ class BatchAdmin(RecordAdmin):
             except operations.BatchNotReady as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
                 continue
-            self.message_user(request, f"{batch}: {said_of(outcome, 'asked to be cancelled')}")
+            self.message_user(
+                request, f"{batch}: {outcome_sentence(outcome, 'asked to be cancelled')}"
+            )
         return None
 
     @admin.action(description="Accelerate the selected batches", permissions=["move"])
     def accelerate(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send their results before all others."""
+        """Send their results before those of other batches."""
         self._accelerate(request, queryset, on=True)
 
-    @admin.action(description="Slow the selected batches down again", permissions=["move"])
+    @admin.action(description="Stop accelerating the selected batches", permissions=["move"])
     def slow_down(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send their results as others."""
+        """Send their results with normal priority."""
         self._accelerate(request, queryset, on=False)
 
     def _accelerate(self, request: HttpRequest, queryset: QuerySet[Batch], *, on: bool) -> None:
@@ -102,12 +103,12 @@ class BatchAdmin(RecordAdmin):
             except operations.BatchNotReady as refusal:
                 self.message_user(request, str(refusal), messages.ERROR)
                 continue
-            said = f"{done.workunits} workunits and {done.results} unsent results"
-            self.message_user(request, f"{batch}: {said} have another priority.")
+            counts = f"{done.workunits} workunits and {done.results} unsent results"
+            self.message_user(request, f"{batch}: {counts} have a new priority.")
 
     @admin.action(description="Retire the selected batches", permissions=["move"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Put those that are over away."""
+        """Retire the finished batches among them, which deletes their files."""
         for batch in queryset.order_by("id"):
             try:
                 operations.retire(batch.pk, now=timezone.now())
@@ -119,7 +120,7 @@ class BatchAdmin(RecordAdmin):
 
 @admin.register(BatchUsage, site=staff)
 class BatchUsageAdmin(RecordAdmin):
-    """What the purged workunits of batches took, day by day."""
+    """Resource usage of purged workunits, by batch and day."""
 
     list_display = (
         "batch",
@@ -137,7 +138,7 @@ class BatchUsageAdmin(RecordAdmin):
 
 @admin.register(PurgedWorkunits, site=staff)
 class PurgedWorkunitsAdmin(RecordAdmin):
-    """How many workunits of apps were purged."""
+    """Numbers of purged workunits by app."""
 
     list_display = ("app", "done", "failed")
     list_filter = ("app",)
@@ -147,7 +148,7 @@ class PurgedWorkunitsAdmin(RecordAdmin):
 
 @admin.register(PurgedResults, site=staff)
 class PurgedResultsAdmin(RecordAdmin):
-    """How many results of apps were purged, by outcome."""
+    """Numbers of purged results by app and outcome."""
 
     list_display = ("app", "outcome", "results")
     list_filter = ("app",)
@@ -157,7 +158,7 @@ class PurgedResultsAdmin(RecordAdmin):
 
 @admin.register(Queue, site=staff)
 class QueueAdmin(StaffAdmin):
-    """Lanes of work with limits of their own."""
+    """Queues: sets of workunits with a limit and an order of their own."""
 
     change_right = Right.ADMINISTER_PROJECT
     list_display = ("name", "app", "order", "max_in_progress", "created_at")

@@ -1,6 +1,6 @@
-"""Columns of lists: headers in words, numbers without noise, times to the minute.
+"""Columns of lists: readable headers, rounded numbers, times to the minute.
 
-A list names fields of its model; `column_of` turns such a name into what the list shows.
+A list names fields of its model; `column_of` converts a name to a column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.options import Options
 
-#: Headers of fields whose names are BOINC's, or say less than they could.
+#: Headers of fields whose names are BOINC's or unclear.
 HEADERS: Final = {
     "avg_ncpus": "CPUs",
     "cpu_seconds": "CPU seconds",
@@ -43,7 +43,7 @@ _MINUTE: Final = "%Y-%m-%d %H:%M"
 
 @cache
 def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
-    """Return what a list shows for a name in its `list_display`: a function, or the name itself."""
+    """Return the column for a name of `list_display`: a function, or the name itself."""
     try:
         field = model.get_field(name)
     except FieldDoesNotExist:
@@ -78,7 +78,7 @@ def _minute(moment: datetime) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number with as many decimals as are worth reading.
+    """Return a number with two decimals below 1000, without trailing zeros, else with none.
 
     >>> number(1234567.890123), number(12.345678), number(0.5), number(0), number(3.0)
     ('1,234,568', '12.35', '0.5', '0', '3')

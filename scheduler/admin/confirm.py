@@ -1,4 +1,4 @@
-"""Asks before what cannot be taken back, with counts of what it would touch."""
+"""The confirmation page of irreversible actions, with counts of affected rows."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from django.template.response import TemplateResponse
 from scheduler.lifecycle import ServerState
 from scheduler.models import Result, Workunit
 
-#: What is shown of the names.
-_SHOWN = 10
+#: Maximum number of names on the page.
+_MAX_NAMES = 10
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Whether the question was asked already, and answered with yes."""
+    """Return whether the form of the confirmation page was submitted."""
     return "confirmed" in request.POST
 
 
-def ask_first(
+def confirmation_page(
     page: admin.ModelAdmin[Any],
     request: HttpRequest,
     workunits: QuerySet[Workunit],
     action: str,
 ) -> TemplateResponse:
-    """A page that asks whether these workunits shall really be acted on."""
+    """Return the page that asks for a confirmation of an action on these workunits."""
     unfinished = workunits.filter(Q(canonical_result__isnull=True), error_mask=0)
     results = Result.objects.filter(workunit__in=unfinished.order_by().values("id"))
     counts = (
@@ -45,8 +45,8 @@ def ask_first(
             "opts": page.opts,
             "action": action,
             "counts": counts,
-            "names": list(unfinished.order_by("id").values_list("name", flat=True)[:_SHOWN]),
-            "more": max(0, counts[1][1] - _SHOWN),
+            "names": list(unfinished.order_by("id").values_list("name", flat=True)[:_MAX_NAMES]),
+            "more": max(0, counts[1][1] - _MAX_NAMES),
             "selected": request.POST.getlist("_selected_action"),
             "select_across": request.POST.get("select_across", "0"),
         },

@@ -1,4 +1,4 @@
-"""Files that clients download, as staff sees them."""
+"""Admin pages of files that clients download."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.models import File, FileHold, Installation, JobFile
 
 @admin.register(File, site=staff)
 class FileAdmin(RecordAdmin):
-    """Input files and app files by name and digest."""
+    """Input files and app files."""
 
     list_display = ("name", "size", "md5", "created_at", "doomed_at")
     list_filter = (("doomed_at", admin.EmptyFieldListFilter),)
@@ -20,13 +20,13 @@ class FileAdmin(RecordAdmin):
 
     @admin.display(description="size")
     def size(self, file: File) -> str:
-        """The number of bytes as people read it."""
+        """Return the size with a unit."""
         return nbytes_label(file.nbytes)
 
 
 @admin.register(FileHold, site=staff)
 class FileHoldAdmin(RecordAdmin):
-    """Files that somebody has sent, and that no workunit refers to yet."""
+    """Holds, which keep uploaded files until workunits use them."""
 
     list_display = ("file", "account", "until")
     list_select_related = ("file", "account")
@@ -36,7 +36,7 @@ class FileHoldAdmin(RecordAdmin):
 
 @admin.register(JobFile, site=staff)
 class JobFileAdmin(RecordAdmin):
-    """Names that submitters of BOINC's own kind have given to files."""
+    """File names of submissions by BOINC's remote job submission."""
 
     list_display = ("name", "account", "file", "created_at")
     list_select_related = ("file", "account")

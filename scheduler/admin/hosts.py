@@ -1,4 +1,4 @@
-"""Volunteers' computers, as staff sees them."""
+"""Admin pages of hosts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from scheduler.rights import Right
 
 #: The maximum number of ids in one audit entry, so that it stays readable.
 _HOSTS_PER_ENTRY = 100
-#: What staff decides about a host; the rest its client says, or the daemons compute.
+#: Fields that staff sets; other fields come from the client or from daemons.
 DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
 
 
 class RecordsOfHost(RecordInline):
-    """What was learned of each app version on it."""
+    """Statistics of a host by app version."""
 
     model = HostAppVersion
     fields = (
@@ -43,14 +43,14 @@ class RecordsOfHost(RecordInline):
     ordering = ("app_version_id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Read the versions' names along."""
+        """Read the names of the versions in the same statement."""
         rows = super().get_queryset(request)
         return rows.select_related("app_version__app", "app_version__platform", "host")
 
 
 @admin.register(Host, site=staff)
 class HostAdmin(StaffAdmin):
-    """Computers that attached; staff may deny one, and limit it."""
+    """Hosts; staff can deny and limit them."""
 
     change_right = Right.ADMINISTER_HOSTS
     audit_event = Event.HOST_CHANGED
@@ -68,7 +68,7 @@ class HostAdmin(StaffAdmin):
     inlines = (RecordsOfHost,)
     fieldsets = (
         (None, {"fields": ("domain_name", "account", "merged_into", "created_at", "rpc_at")}),
-        ("Decided by staff", {"fields": DECIDED_BY_STAFF}),
+        ("Set by staff", {"fields": DECIDED_BY_STAFF}),
         ("Last requests for work, newest first", {"fields": ("decisions",)}),
         ("Credit", {"fields": ("total_credit", "expavg_credit", "expavg_at")}),
         (
@@ -86,12 +86,12 @@ class HostAdmin(StaffAdmin):
                     "m_nbytes",
                     "d_free",
                     "d_total",
-                    "its_capabilities",
+                    "capabilities_text",
                 )
             },
         ),
         (
-            "The rest",
+            "Other fields",
             {
                 "classes": ("collapse",),
                 "fields": (
@@ -116,17 +116,17 @@ class HostAdmin(StaffAdmin):
         ),
     )
     helps = {
-        "denied": "Turned away: it gets no work, and cannot report what it holds.",
-        "deny_reason": "Why, for staff.",
-        "max_in_progress": "Results that it may hold at most; empty: as many as any host.",
-        "venue": "home, school or work: which set of the owner's preferences it follows.",
+        "denied": "The host gets no work, and cannot report the results it has.",
+        "deny_reason": "The reason, for staff.",
+        "max_in_progress": "Maximum number of results in progress; empty: the usual limit.",
+        "venue": "home, school or work: the set of the owner's preferences that applies.",
     }
     search_fields = ("domain_name", "account__email", "account__name", "host_cpid")
     search_numbers = ("id", "account_id")
     actions = ("deny", "admit")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: hosts introduce themselves."""
+        """Refuse: hosts are added by the scheduler RPC."""
         return False
 
     def get_readonly_fields(
@@ -134,10 +134,10 @@ class HostAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Everything but what staff decides."""
+        """Return all fields except those that staff sets."""
         names = [field.name for field in Host._meta.concrete_fields]
-        read = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
-        return (*read, "decisions", "its_capabilities")
+        others = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
+        return (*others, "decisions", "capabilities_text")
 
     @admin.display(description="processors")
     def processors(self, host: Host) -> str:
@@ -147,13 +147,13 @@ class HostAdmin(StaffAdmin):
 
     @admin.display(description="decisions")
     def decisions(self, host: Host) -> SafeString | str:
-        """What its last requests for work came to."""
+        """Return the outcomes of its last requests for work."""
         lines = [(decision_label(decision),) for decision in host.last_decisions]
         return format_html_join("", "<p>{}</p>", lines) or "–"
 
     @admin.display(description="capabilities")
-    def its_capabilities(self, host: Host) -> SafeString:
-        """GPUs, virtual machines and containers, as its client says."""
+    def capabilities_text(self, host: Host) -> SafeString:
+        """Return GPUs, virtual machines and containers, as its client reports them."""
         return format_html("<pre>{}</pre>", dumps(host.capabilities, indent=2, sort_keys=True))
 
     @admin.action(description="Deny work to the selected hosts", permissions=["change"])
@@ -162,14 +162,14 @@ class HostAdmin(StaffAdmin):
         reason = f"denied in the administration by {request.user}"
         changes = {"denied": True, "deny_reason": reason[:200]}
         count = self._change_all(queryset.filter(denied=False), changes)
-        self.message_user(request, f"{count} hosts get no more work.")
+        self.message_user(request, f"{count} hosts will get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send work to these hosts again."""
         changes = {"denied": False, "deny_reason": ""}
         count = self._change_all(queryset.filter(denied=True), changes)
-        self.message_user(request, f"{count} hosts get work again.")
+        self.message_user(request, f"{count} hosts will get work again.")
 
     def _change_all(self, queryset: QuerySet[Host], changes: dict[str, Any]) -> int:
         with transaction.atomic():
@@ -187,7 +187,7 @@ class HostAdmin(StaffAdmin):
 
 @admin.register(HostAppVersion, site=staff)
 class HostAppVersionAdmin(RecordAdmin):
-    """What was learned of each app version on each host."""
+    """Statistics by host and app version."""
 
     list_display = (
         "host",

@@ -1,4 +1,4 @@
-"""The append-only tables: moves and grants, read and never written here."""
+"""Read-only admin pages of the append-only tables: moves and credit grants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.work.timeline import describe_move
 
 @admin.register(LedgerEntry, site=staff)
 class LedgerEntryAdmin(RecordAdmin):
-    """Every move, by workunit: the newest workunit first, for that is the order of its index."""
+    """All moves, newest workunit first, which is the order of the table's index."""
 
     list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
     list_filter = ("axis", "because", "by")
@@ -33,7 +33,7 @@ class LedgerEntryAdmin(RecordAdmin):
         queryset: QuerySet[Any],
         search_term: str,
     ) -> tuple[QuerySet[Any], bool]:
-        """Find the moves of one workunit: the ledger has an index for that and for nothing else."""
+        """Return the moves of one workunit; the ledger has no index for other searches."""
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
@@ -44,34 +44,34 @@ class LedgerEntryAdmin(RecordAdmin):
 
     @admin.display(description="when (UTC)")
     def when(self, entry: LedgerEntry) -> str:
-        """The time to the second."""
+        """Return the time, to the second."""
         return f"{entry.at:%Y-%m-%d %H:%M:%S}"
 
     @admin.display(description="axis")
     def of(self, entry: LedgerEntry) -> str:
-        """Which of the small state machines moved."""
+        """Return the axis, which is the state machine that moved."""
         return describe_move(entry).axis
 
     @admin.display(description="from → to")
     def moved(self, entry: LedgerEntry) -> SafeString:
-        """The states that the move left and reached."""
+        """Return the states before and after the move."""
         words = describe_move(entry)
         return badge(words.source) + SafeString(" → ") + badge(words.target)
 
     @admin.display(description="because")
     def reason(self, entry: LedgerEntry) -> str:
-        """The reason in words."""
+        """Return the reason."""
         return describe_move(entry).because
 
     @admin.display(description="by")
     def actor(self, entry: LedgerEntry) -> str:
-        """Who made the move."""
+        """Return the program or person that made the move."""
         return describe_move(entry).by
 
 
 @admin.register(CreditEntry, site=staff)
 class CreditEntryAdmin(RecordAdmin):
-    """Every grant of credit."""
+    """All grants of credit."""
 
     list_display = ("granted_at", "amount", "account", "host", "app", "result_id", "rule")
     list_filter = ("app",)

@@ -1,4 +1,4 @@
-"""What hosts and the server tell each other beside results, as staff sees it."""
+"""Admin pages of trickle messages, usage samples and file requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.models import FileRequest, TrickleDown, TrickleUp, UsageSample
 
 @admin.register(TrickleUp, site=staff)
 class TrickleUpAdmin(RecordAdmin):
-    """Messages of running results."""
+    """Messages from running results."""
 
     list_display = (
         "variety",
@@ -33,7 +33,7 @@ class TrickleUpAdmin(RecordAdmin):
 
 @admin.register(TrickleDown, site=staff)
 class TrickleDownAdmin(RecordAdmin):
-    """Messages for running results."""
+    """Messages to running results."""
 
     list_display = ("result_name", "host", "created_at", "sent_at")
     list_filter = (("sent_at", admin.EmptyFieldListFilter),)
@@ -46,7 +46,7 @@ class TrickleDownAdmin(RecordAdmin):
 
 @admin.register(UsageSample, site=staff)
 class UsageSampleAdmin(RecordAdmin):
-    """What running results said of themselves: seconds, bytes, fractions of 1."""
+    """Usage reported by running results, in seconds, bytes and fractions of 1."""
 
     list_display = (
         "result_id",
@@ -65,7 +65,7 @@ class UsageSampleAdmin(RecordAdmin):
 
 @admin.register(FileRequest, site=staff)
 class FileRequestAdmin(RecordAdmin):
-    """Files to be put on hosts, fetched or deleted; ``manage.py host_file`` asks for them."""
+    """Requests to send, fetch or delete files of hosts, made by ``manage.py host_file``."""
 
     list_display = ("host", "kind", "file_name", "state", "created_at", "sent_at", "done_at")
     list_filter = ("kind", "state")

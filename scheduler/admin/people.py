@@ -1,4 +1,4 @@
-"""Accounts, their keys and teams, as staff sees them."""
+"""Admin pages of accounts, account keys, teams and groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
 
 
 class NewAccountForm(Passwords, AccountForm):
-    """Asks for what an account needs; `people.accounts` makes it."""
+    """The form of a new account, which `people.accounts` creates."""
 
     required_css_class = "required"
     #: The hash of the password, computed before the transaction in which the form is saved.
@@ -38,17 +38,15 @@ class NewAccountForm(Passwords, AccountForm):
     password1, password2 = SetPasswordMixin.create_password_fields()
 
     class Meta:
-        """The fields that a person gives."""
-
         model = Account
         fields = ("email", "name", "is_staff")
 
     def clean_email(self) -> str:
-        """Spell the address as it is stored."""
+        """Return the address in lower case, as it is stored."""
         return str(self.cleaned_data["email"]).lower()
 
     def clean_name(self) -> str:
-        """Refuse names that operations refuse; without one, the e-mail address gives it."""
+        """Refuse invalid names; an empty name is later derived from the e-mail address."""
         name = str(self.cleaned_data["name"])
         try:
             return accounts.good_name(name) if name else ""
@@ -56,13 +54,15 @@ class NewAccountForm(Passwords, AccountForm):
             raise forms.ValidationError(str(refusal)) from refusal
 
     def clean(self) -> dict[str, Any]:
-        """Compare the passwords and judge their strength."""
+        """Check that the passwords match and are strong enough."""
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.instance)
         email = self.cleaned_data.get("email")
         if email and Account.objects.filter(email__iexact=email).exists():
-            self.add_error("email", f"{email} has an account already. Hint: change that one.")
+            self.add_error(
+                "email", f"There is already an account for {email}. Hint: change that account."
+            )
         return self.cleaned_data
 
     def save(self, commit: bool = True) -> Account:
@@ -82,28 +82,27 @@ class NewAccountForm(Passwords, AccountForm):
 
 
 class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
-    """Asks staff for another person's new password, twice."""
+    """The form to set another account's password."""
 
     required_css_class = "required"
     field_order = ("password1", "password2", "revoke_host_keys")
     password1, password2 = SetPasswordMixin.create_password_fields()
 
     def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:
-        """Remember whose password it is."""
         self.user = user
         super().__init__(*args, **kwargs)
         self.fields["password1"].widget.attrs["autofocus"] = True
 
     def clean(self) -> dict[str, Any]:
-        """Compare the passwords and judge their strength."""
+        """Check that the passwords match and are strong enough."""
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.user)
-        # Django's view asks whether the password stays usable at all: always.
+        # Django's view reads this key; a password set here is always usable.
         return {**self.cleaned_data, "set_usable_password": True}
 
     def save(self) -> Account:
-        """Store the password as BOINC's clients compute it."""
+        """Set the password."""
         return set_password(
             self.user,
             self.cleaned_data["password1"],
@@ -112,13 +111,13 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
 
     @property
     def changed_data(self) -> list[str]:
-        """What the history of changes says."""
+        """Return the changed field, for the history of changes."""
         return ["password"]
 
 
 @admin.register(Account, site=staff)
 class AccountAdmin(StaffAdmin, UserBase):
-    """People. The e-mail address is part of the password's digest, so it is not changed here.
+    """Accounts. The e-mail address is part of the password's digest, so it is read-only.
 
     A moderator changes accounts without rights; staff and superusers are changed by superusers.
     """
@@ -161,7 +160,7 @@ class AccountAdmin(StaffAdmin, UserBase):
             {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")},
         ),
         ("Preferences", {"classes": ("collapse",), "fields": ("global_prefs", "project_prefs")}),
-        ("Since", {"fields": ("created_at", "last_login", "cross_project_id")}),
+        ("Dates and ids", {"fields": ("created_at", "last_login", "cross_project_id")}),
     )
     add_fieldsets = (
         (
@@ -200,7 +199,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     def get_readonly_fields(
         self, request: HttpRequest, obj: Model | None = None
     ) -> tuple[str, ...]:
-        """Let the e-mail address be given once; let only superusers hand out rights."""
+        """Make the e-mail address of an account read-only; only superusers give rights."""
         if obj is None:
             return ()
         if request.user.is_superuser:
@@ -234,7 +233,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         request: HttpRequest,
         **kwargs: Any,
     ) -> Any:
-        """Read what the rights are rights to in the same statement."""
+        """Read the content types of permissions in the same statement."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
@@ -246,7 +245,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         form: Any,
         change: bool,
     ) -> None:
-        """Save the changed columns; a new account was made whole by its form."""
+        """Save the changed columns; a new account was already saved by its form."""
         if change:
             super().save_model(request, obj, form, change)
 
@@ -280,7 +279,7 @@ def _rights_of(account: Account) -> set[str]:
 
 @admin.register(AccountKey, site=staff)
 class AccountKeyAdmin(RecordAdmin):
-    """Keys by name; the secrets themselves are never shown."""
+    """Account keys by name; their secrets are never shown."""
 
     list_display = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
     list_filter = ("kind", "is_current", ("revoked_at", admin.EmptyFieldListFilter))

@@ -1,4 +1,4 @@
-"""Results and their output files, as staff sees them."""
+"""Admin pages of results and their output files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label
 from scheduler.admin.site import staff
-from scheduler.admin.story import called, result_possibilities, result_state, timeline
+from scheduler.admin.story import result_possibilities, result_state, result_title, timeline
 from scheduler.lifecycle import Axis, ClientState, state_label
 from scheduler.models import Result, ResultFile
 from scheduler.work.explain import explanation_of
 
 
 class OutputsOfResult(RecordInline):
-    """What a result brought."""
+    """The output files of a result."""
 
     model = ResultFile
     fields = ("position", "name", "nbytes", "md5", "sha256")
@@ -30,7 +30,7 @@ class OutputsOfResult(RecordInline):
 
 @admin.register(Result, site=staff)
 class ResultAdmin(RecordAdmin):
-    """Attempts at workunits: where each is, what came of it, and why."""
+    """Results: the attempts at workunits."""
 
     list_display = (
         "name",
@@ -51,14 +51,14 @@ class ResultAdmin(RecordAdmin):
     search_numbers = ("id", "workunit_id")
     inlines = (OutputsOfResult,)
     change_form_template = "scheduler/admin/result.html"
-    readonly_fields = ("state", "validation", "files", "said_by_client", "the_workunit", "log")
+    readonly_fields = ("state", "validation", "files", "client_state_name", "workunit_link", "log")
     fieldsets = (
-        (None, {"fields": ("name", "the_workunit", "app", "attempt", "priority")}),
+        (None, {"fields": ("name", "workunit_link", "app", "attempt", "priority")}),
         ("State", {"fields": ("state", "validation", "files", "granted_credit")}),
         ("Computed by", {"fields": ("account", "host", "app_version")}),
-        ("For whom", {"fields": ("target_kind", "target_id", "reliable_until")}),
+        ("Targets", {"fields": ("target_kind", "target_id", "reliable_until")}),
         (
-            "When",
+            "Times",
             {
                 "fields": (
                     "created_at",
@@ -72,10 +72,10 @@ class ResultAdmin(RecordAdmin):
             },
         ),
         (
-            "What the client says",
+            "Reported by the client",
             {
                 "fields": (
-                    "said_by_client",
+                    "client_state_name",
                     "exit_status",
                     "fraction_done",
                     "cpu_time",
@@ -100,7 +100,7 @@ class ResultAdmin(RecordAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Leave the logs, up to 64 KB each, for the page of one result, which names more."""
+        """Defer the logs of up to 64 KB in lists; join related rows on the page of one result."""
         rows = super().get_queryset(request)
         match = request.resolver_match
         if match is None or match.url_name != "scheduler_result_change":
@@ -111,35 +111,35 @@ class ResultAdmin(RecordAdmin):
 
     @admin.display(description="state")
     def state(self, result: Result) -> SafeString:
-        """Server state and outcome in the law's words."""
+        """Return server state and outcome, as `lifecycle` names them."""
         return badge(state_label(Axis.RESULT, result_state(result)))
 
     @admin.display(description="validation")
     def validation(self, result: Result) -> SafeString:
-        """What is known of its correctness."""
+        """Return the state of its validation."""
         return badge(state_label(Axis.VALIDATION, result.validate_state))
 
     @admin.display(description="output files")
     def files(self, result: Result) -> SafeString:
-        """Whether its outputs are still needed."""
+        """Return whether its output files are kept or deleted."""
         return badge(state_label(Axis.RESULT_FILES, result.file_delete_state))
 
     @admin.display(description="client state")
-    def said_by_client(self, result: Result) -> str:
-        """Where the client was with it."""
+    def client_state_name(self, result: Result) -> str:
+        """Return the state that the client last reported."""
         try:
             return ClientState(result.client_state).name
         except ValueError:
             return f"code {result.client_state}"
 
     @admin.display(description="workunit")
-    def the_workunit(self, result: Result) -> SafeString | str:
-        """A link to the whole that this is a part of."""
+    def workunit_link(self, result: Result) -> SafeString | str:
+        """Return a link to the workunit."""
         return link_to(result.workunit)
 
     @admin.display(description="stderr")
     def log(self, result: Result) -> SafeString | str:
-        """What the program wrote to its log."""
+        """Return the standard error output of the program."""
         return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
 
     def render_change_form(
@@ -149,10 +149,10 @@ class ResultAdmin(RecordAdmin):
         *args: Any,
         **kwargs: Any,
     ) -> HttpResponse:
-        """Add the timeline and what can happen next."""
+        """Add the timeline, reasons for waiting and possible next moves."""
         result: Result = context["original"]
         context["timeline"] = timeline(
-            result.workunit_id, result_id=result.pk, names={result.pk: called(result)}
+            result.workunit_id, result_id=result.pk, names={result.pk: result_title(result)}
         )
         context["reasons"] = explanation_of(result.name, now=timezone.now()).reasons
         context["ledger_is_on"] = settings.PROJECT.ledger
@@ -162,7 +162,7 @@ class ResultAdmin(RecordAdmin):
 
 @admin.register(ResultFile, site=staff)
 class ResultFileAdmin(RecordAdmin):
-    """Output files with the digests of what arrived."""
+    """Uploaded output files with their digests."""
 
     list_display = ("name", "position", "size", "md5", "sha256")
     search_fields = ("result_id",)
@@ -172,5 +172,5 @@ class ResultFileAdmin(RecordAdmin):
 
     @admin.display(description="size")
     def size(self, file: ResultFile) -> str:
-        """The number of bytes as people read it."""
+        """Return the size with a unit."""
         return nbytes_label(file.nbytes)

@@ -1,4 +1,4 @@
-"""Apps, their versions and platforms, as staff sees them."""
+"""Admin pages of apps, app versions, plan classes and platforms."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ RESERVED_FIELDS = (
 
 
 class AppForm(FormBase):
-    """Judges what daemons would only find out at night: whether the science exists."""
+    """The form of an app; checks that its plug-ins exist before a daemon needs them."""
 
     def clean(self) -> dict[str, Any]:
-        """Take a field that was emptied for its default."""
+        """Replace empty fields by their defaults."""
         cleaned: dict[str, Any] = super().clean() or {}
         for name in (
             "validator_options",
@@ -68,7 +68,7 @@ class AppForm(FormBase):
 
 @admin.register(App, site=staff)
 class AppAdmin(StaffAdmin):
-    """Science applications and the rules that their results live by."""
+    """Apps, and the rules for their results."""
 
     form = AppForm
     change_right = Right.MANAGE_APPS
@@ -96,9 +96,9 @@ class AppAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep the name of an app: clients and results folders are called by it.
+        """Make the name of an app read-only: clients and result folders use it.
 
-        Its kind stays with its first version.
+        Its kind is read-only once the app has versions.
         """
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.ADMINISTER_PROJECT):
@@ -134,10 +134,10 @@ class AppAdmin(StaffAdmin):
 
 
 class PlanClassForm(FormBase):
-    """Judges a spec before it is kept."""
+    """The form of a plan class; checks the spec."""
 
     def clean(self) -> dict[str, Any]:
-        """Say everything that is wrong with the spec, each with its key."""
+        """Add an error to `spec` for every fault of the spec."""
         cleaned: dict[str, Any] = super().clean() or {}
         if "spec" in cleaned and cleaned["spec"] is None:
             cleaned["spec"] = {}
@@ -153,7 +153,7 @@ class PlanClassForm(FormBase):
 
 @admin.register(PlanClass, site=staff)
 class PlanClassAdmin(StaffAdmin):
-    """What kinds of app versions need of a computer."""
+    """Plan classes: requirements of app versions."""
 
     change_right = Right.MANAGE_APPS
     form = PlanClassForm
@@ -161,9 +161,9 @@ class PlanClassAdmin(StaffAdmin):
     search_fields = ("name",)
     ordering = ("name",)
     helps = {
-        "name": "As app versions name it; it stays as it is.",
+        "name": "The name that app versions use; it cannot be changed.",
         "spec": "A JSON object; docs/plan-classes.md has every key. "
-        "`manage.py plan_class try NAME` says which hosts can run it.",
+        "`manage.py plan_class try NAME` lists the hosts that can run it.",
     }
 
     def get_readonly_fields(
@@ -171,13 +171,13 @@ class PlanClassAdmin(StaffAdmin):
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep the name by which versions ask for it."""
+        """Make the name read-only, because app versions refer to it."""
         return ("created_at",) if obj is None else ("name", "created_at")
 
 
 @admin.register(Platform, site=staff)
 class PlatformAdmin(StaffAdmin):
-    """Kinds of computers."""
+    """Platforms."""
 
     change_right = Right.MANAGE_APPS
     list_display = ("name", "user_friendly_name")
@@ -195,7 +195,7 @@ class FilesOfVersion(RecordInline):
 
 @admin.register(AppVersion, site=staff)
 class AppVersionAdmin(StaffAdmin):
-    """Builds. Clients never ask again for a version they know, so most of it stays as it is."""
+    """App versions. Clients never download a version again, so most fields are read-only."""
 
     change_right = Right.PUBLISH_VERSIONS
     audit_event = Event.VERSION_CHANGED
@@ -233,15 +233,15 @@ class AppVersionAdmin(StaffAdmin):
         "created_at",
     )
     helps = {
-        "min_core_version": "Oldest client served, as 10000*major + 100*minor + release; 0: any.",
-        "max_core_version": "Newest client served, written so; 0: any.",
-        "deprecated": "Not sent any more; results in progress go on.",
+        "min_core_version": "Oldest supported client: 10000*major + 100*minor + release; 0: any.",
+        "max_core_version": "Newest supported client, in the same format; 0: any.",
+        "deprecated": "No longer sent; results in progress go on.",
         "beta": "Only for volunteers who want test applications.",
     }
 
     @admin.display(description="version")
     def version(self, version: AppVersion) -> str:
-        """Return the version as people write it."""
+        """Return the version with two decimals."""
         return f"{version.version_num / 100:.2f}"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -251,7 +251,7 @@ class AppVersionAdmin(StaffAdmin):
 
 @admin.register(AppVersionFile, site=staff)
 class AppVersionFileAdmin(RecordAdmin):
-    """Which files make up which version."""
+    """Files by app version."""
 
     list_display = ("app_version", "position", "file", "open_name", "main_program", "executable")
     list_filter = ("main_program", "executable", "copy_file")

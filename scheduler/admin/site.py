@@ -1,4 +1,4 @@
-"""The admin site: its name, its log-in by e-mail, its front page with live counts."""
+"""The admin site: titles, log-in by e-mail, and an index page with live counts."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ class OwnPasswordView(PasswordChangeView):
 
 
 class StaffSite(AdminSite):
-    """Manyhands' administration."""
+    """The admin site of Manyhands."""
 
     site_title = "Manyhands administration"
     site_header = "Manyhands administration"
-    index_title = "The project now"
+    index_title = "Project status"
     index_template = "scheduler/admin/index.html"
     login_form = LogInForm
     empty_value_display = "–"
@@ -135,8 +135,8 @@ class StaffSite(AdminSite):
         live = status.current(now=timezone.now())
         rows = (("workunits", live.workunits), ("results", live.results), ("people", live.people))
         counts = {
-            title: [(status.words(name), count.label) for name, count in found.items()]
-            for title, found in rows
+            title: [(status.words(name), count.label) for name, count in group.items()]
+            for title, group in rows
         }
         more = {"counts": counts, "alerts": alerts.current(now=timezone.now())}
         return super().index(request, {**(extra_context or {}), **more})
@@ -174,7 +174,7 @@ def _with_status(response: Answer) -> Answer:
 
 
 def set_password(account: Account, password: str, *, revoke_host_keys: bool = False) -> Account:
-    """Store a new password as BOINC's clients compute it."""
+    """Set a new password; stores the hash of the digest that BOINC's clients compute."""
     digest = accounts.password_digest(email=account.email, password=password)
     accounts.change_password(
         account=account,
@@ -190,5 +190,5 @@ def refuse(form: forms.BaseForm, refusal: Exception) -> None:
     form.add_error(None, str(refusal))
 
 
-#: The one site; ``project/urls.py`` mounts it at ``/admin/``.
+#: The only admin site; ``project/urls.py`` mounts it at ``/admin/``.
 staff = StaffSite(name="admin")

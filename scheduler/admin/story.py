@@ -1,4 +1,4 @@
-"""What happened to a workunit and what can happen next, in the law's words."""
+"""The timeline of a workunit, and the moves that are possible next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scheduler.lifecycle import Axis, Move, ResultState, WorkunitState, next_mov
 from scheduler.models import LedgerEntry, Result, Workunit
 from scheduler.work.timeline import describe_move, moves_of
 
-#: As many moves of one workunit are shown.
-TIMELINE_AT_MOST = 1000
+#: Maximum number of moves in a timeline.
+MAX_TIMELINE_MOVES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Possibility:
-    """One thing that the law allows to happen next."""
+    """One move that the law allows next."""
 
     subject: str
     axis: str
@@ -45,11 +45,11 @@ class Possibility:
 def timeline(
     workunit_id: int, *, result_id: int | None = None, names: dict[int, str] | None = None
 ) -> list[Event]:
-    """Read the moves of a workunit (of one of its results, if named), the oldest first.
+    """Return the moves of a workunit, or of one of its results, oldest first.
 
-    `names` says how results are called; others are called by their number.
+    `names` has the titles of results by id; other results are shown with their id.
     """
-    rows = moves_of(workunit_id, result_id=result_id, at_most=TIMELINE_AT_MOST)
+    rows = moves_of(workunit_id, result_id=result_id, at_most=MAX_TIMELINE_MOVES)
     return [_event(row, rows[0].at, names or {}) for row in rows]
 
 
@@ -63,24 +63,24 @@ def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Eve
     return Event(entry.at, since, subject, axis, source, target, tone(target), because, by)
 
 
-# What can happen next
+# Possible next moves
 
 
 def workunit_state(workunit: Workunit) -> WorkunitState:
-    """Whether it has its answer, its reason why not, or neither yet."""
+    """Return the state of a workunit's answer."""
     if workunit.canonical_result_id is not None:
         return WorkunitState.CANONICAL
     return WorkunitState.FAILED if workunit.error_mask else WorkunitState.OPEN
 
 
 def result_state(result: Result) -> ResultState:
-    """Server state and outcome in one."""
+    """Return the state of a result, from its server state and outcome."""
     return ResultState(10 * result.server_state + result.outcome)
 
 
 def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibility]:
-    """Everything that the law allows to happen next to a workunit and its results."""
-    found = _on(
+    """Return every move of a workunit and its results that the law allows next."""
+    moves = _on(
         "workunit",
         (Axis.WORKUNIT, workunit_state(workunit)),
         (Axis.RELEASE, workunit.release_state),
@@ -88,25 +88,25 @@ def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibi
         (Axis.WORKUNIT_FILES, workunit.file_delete_state),
     )
     for result in results:
-        found += result_possibilities(result)
-    return found
+        moves += result_possibilities(result)
+    return moves
 
 
-def called(result: Result) -> str:
-    """How a result is called on its workunit's page: by its place among the attempts."""
+def result_title(result: Result) -> str:
+    """Return the title of a result on its workunit's page: the number of the attempt."""
     return f"result {result.attempt}"
 
 
 def result_possibilities(result: Result) -> list[Possibility]:
-    """Everything that the law allows to happen next to a result."""
+    """Return every move of a result that the law allows next."""
     state = result_state(result)
     axes: list[tuple[Axis, int]] = [(Axis.RESULT, state)]
-    # Only what came back can be judged or deleted.
+    # Only a reported success can be validated, and only a finished result has files to delete.
     if state is ResultState.SUCCESS:
         axes.append((Axis.VALIDATION, result.validate_state))
     if state.server_state is ResultState.SUCCESS.server_state:
         axes.append((Axis.RESULT_FILES, result.file_delete_state))
-    return _on(called(result), *axes)
+    return _on(result_title(result), *axes)
 
 
 def _on(subject: str, *axes: tuple[Axis, int]) -> list[Possibility]:

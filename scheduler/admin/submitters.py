@@ -1,4 +1,4 @@
-"""Who submits, what they may, their tokens and repeats, as staff sees them."""
+"""Admin pages of submitters, API tokens and idempotency keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_superuser(request: HttpRequest) -> bool:
 
 
 class AppsOfSubmitter(InlineBase):
-    """The apps for which somebody may submit, if not for all."""
+    """The apps for which a submitter may submit, if not for all apps."""
 
     model = SubmitterApp
     fields = ("app", "may_manage")
@@ -78,39 +78,39 @@ class SubmitterAdmin(StaffAdmin):
     inlines = (AppsOfSubmitter,)
     readonly_fields = ("logical_start_at", "created_at")
     helps = {
-        "all_apps": "Of every app, also of those to come; else of those named below.",
-        "max_unfinished_workunits": "At once; empty: no limit.",
-        "max_kept_bytes": "Of files and outputs, at once; empty: no limit.",
-        "share": "His part of the computing, where shares are fair, beside the others' parts.",
+        "all_apps": "Every app, including future ones; otherwise only the apps below.",
+        "max_unfinished_workunits": "Maximum at a time; empty: no limit.",
+        "max_kept_bytes": "Total size of files and outputs; empty: no limit.",
+        "share": "With fair shares: share of the computing, relative to other submitters.",
     }
     actions = ("forbid",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Submitter]:
-        """With the apps that are named in the list."""
+        """Prefetch the apps, which the list shows."""
         return super().get_queryset(request).prefetch_related("apps__app")
 
     @admin.display(description="may submit for")
     def may_submit_for(self, submitter: Submitter) -> str:
-        """What is allowed, in words."""
+        """Return the names of the apps."""
         names = sorted(row.app.name for row in submitter.apps.all())
         return "every app" if submitter.all_apps else (", ".join(names) or "no app")
 
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
     def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
-        """Take back all that they may; what they submitted goes on."""
+        """Withdraw their permission to submit; work already submitted goes on."""
         now = timezone.now()
         rows = queryset.select_related("account")
         if not _is_superuser(request):
             rows = rows.filter(account__is_superuser=False)
         count = sum(submitters.forbid(row.account, now=now) for row in rows)
-        self.message_user(request, f"{count} people may not submit any more.")
+        self.message_user(request, f"{count} people may no longer submit.")
 
     def get_readonly_fields(
         self,
         request: HttpRequest,
         obj: Model | None = None,
     ) -> tuple[str, ...]:
-        """Keep the account; accounts that may not submit for every app cannot give that right."""
+        """Make the account read-only, and `all_apps` for staff who lack that right."""
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
             fixed = ("all_apps", *fixed)
@@ -119,7 +119,7 @@ class SubmitterAdmin(StaffAdmin):
 
 @admin.register(SubmitterApp, site=staff)
 class SubmitterAppAdmin(RecordAdmin):
-    """Who may submit for which app; changed on the submitter's page."""
+    """Permissions to submit, by app; they are changed on the submitter's page."""
 
     list_display = ("submitter", "app", "may_manage")
     list_filter = ("may_manage", "app")
@@ -129,7 +129,7 @@ class SubmitterAppAdmin(RecordAdmin):
 
 @admin.register(ApiToken, site=staff)
 class ApiTokenAdmin(RecordAdmin):
-    """Tokens by name; the secrets themselves are kept nowhere."""
+    """API tokens by name; their secrets are not stored."""
 
     list_display = (
         "account",
@@ -165,14 +165,14 @@ class ApiTokenAdmin(RecordAdmin):
 
     @admin.display(description="scopes")
     def scopes(self, token: ApiToken) -> str:
-        """What it is good for."""
+        """Return the scopes of a token."""
         return ", ".join(api_tokens.scopes_of(token))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Return whether the member of staff may revoke tokens of others."""
         return has_right(request, Right.ADMINISTER_PROJECT)
 
-    @admin.action(description="Revoke the selected tokens, for good", permissions=["revoke"])
+    @admin.action(description="Revoke the selected tokens permanently", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
         """Revoke the tokens; only superusers revoke those of superusers."""
         now, revoked, kept = timezone.now(), 0, 0
@@ -181,7 +181,7 @@ class ApiTokenAdmin(RecordAdmin):
                 kept += 1
                 continue
             revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
-        self.message_user(request, f"{revoked} tokens are revoked.")
+        self.message_user(request, f"{revoked} tokens were revoked.")
         if kept:
             msg = f"{kept} tokens belong to superusers. Hint: ask a superuser to revoke them."
             self.message_user(request, msg, messages.ERROR)
@@ -189,7 +189,7 @@ class ApiTokenAdmin(RecordAdmin):
 
 @admin.register(IdempotencyKey, site=staff)
 class IdempotencyKeyAdmin(RecordAdmin):
-    """Requests that were carried out, and what they were told: a repeat is told the same."""
+    """Idempotency keys, with the stored responses for repeated requests."""
 
     list_display = ("account", "key", "status", "created_at")
     list_filter = ("status",)

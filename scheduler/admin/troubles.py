@@ -1,4 +1,4 @@
-"""What went wrong, as staff sees it: refusals, failed science, outages."""
+"""Admin pages of refusals, science failures, outages and heartbeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.rights import Right
 
 @admin.register(Refusal, site=staff)
 class RefusalAdmin(RecordAdmin):
-    """Hosts that asked for work and could not be given a workunit's, for a reason that lasts."""
+    """Permanent refusals: why a host cannot get results of a workunit."""
 
     list_display = ("workunit_id", "host_id", "reason", "sentence", "at")
     search_fields = ("reason",)
@@ -31,7 +31,7 @@ class RefusalAdmin(RecordAdmin):
 
 @admin.register(ScienceFailure, site=staff)
 class ScienceFailureAdmin(RecordAdmin):
-    """Subjects on which science code failed, and those that are parked for it."""
+    """Failures of science code, and the subjects that are parked after them."""
 
     list_display = (
         "stage",
@@ -54,18 +54,18 @@ class ScienceFailureAdmin(RecordAdmin):
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Forget the failures; the daemons try again at once."""
+        """Reset the failures, so that the daemons try again immediately."""
         ids = list(queryset.values_list("pk", flat=True))
         try:
             done = parked.retry(ids=ids, now=timezone.now())
         except NotParked as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return
-        self.message_user(request, f"{len(done)} are tried again.")
+        self.message_user(request, f"{len(done)} will be tried again.")
 
-    @admin.action(description="Give the selected subjects up", permissions=["move"])
+    @admin.action(description="Give up the selected subjects", permissions=["move"])
     def drop(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Give up what is parked, each in the way of its stage."""
+        """Give up parked subjects, with the effect that their stage defines."""
         ids = list(queryset.values_list("pk", flat=True))
         reason = f"given up in the administration by {request.user}"
         try:
@@ -76,16 +76,16 @@ class ScienceFailureAdmin(RecordAdmin):
         left = len(done.answered) + len(done.generators)
         self.message_user(
             request,
-            f"{len(done.changed)} are given up"
-            + (f"; {left} cannot be, and stay parked." if left else "."),
+            f"{len(done.changed)} were given up"
+            + (f"; {left} cannot be given up and stay parked." if left else "."),
         )
 
 
 class OutageForm(FormBase):
-    """Refuses an outage that cannot have been."""
+    """The form of an outage; checks its times."""
 
     def clean(self) -> dict[str, Any]:
-        """Ask the operation."""
+        """Check the times with `outages.check`."""
         cleaned: dict[str, Any] = super().clean() or {}
         began_at, ended_at = cleaned.get("began_at"), cleaned.get("ended_at")
         if began_at and ended_at:
@@ -98,7 +98,7 @@ class OutageForm(FormBase):
 
 @admin.register(Outage, site=staff)
 class OutageAdmin(StaffAdmin):
-    """Times in which volunteers could not reach the server; deadlines are moved by them."""
+    """Outages: periods when hosts could not reach the server; they extend deadlines."""
 
     form = OutageForm
     change_right = Right.ADMINISTER_PROJECT
@@ -106,28 +106,28 @@ class OutageAdmin(StaffAdmin):
     list_filter = (("applied_at", admin.EmptyFieldListFilter),)
     search_fields = ("reason",)
     helps = {
-        "began_at": "UTC. Deadlines of results that were out then are moved by its length.",
+        "began_at": "UTC. Deadlines of results in progress then are extended by its length.",
         "ended_at": "UTC.",
     }
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse: deadlines were moved by it."""
+        """Refuse: deadlines were already extended by it."""
         return False
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """What a person knows of an outage; afterwards, what was done about it, too."""
-        known = ("began_at", "ended_at", "reason")
-        return known if obj is None else (*known, "applied_at", "applied_up_to")
+        """Return the fields that staff enters; of a recorded outage, also its application."""
+        entered = ("began_at", "ended_at", "reason")
+        return entered if obj is None else (*entered, "applied_at", "applied_up_to")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Record it through the one door for it."""
+        """Record the outage with `outages.add`."""
         made = outages.add(obj.began_at, obj.ended_at, reason=obj.reason, now=timezone.now())
         obj.pk = made.pk
 
 
 @admin.register(Heartbeat, site=staff)
 class HeartbeatAdmin(RecordAdmin):
-    """When parts of the server were last seen alive."""
+    """The last heartbeats of parts of the server."""
 
     list_display = ("name", "seen_at")
     search_fields = ("name",)
@@ -135,7 +135,7 @@ class HeartbeatAdmin(RecordAdmin):
 
 @admin.register(AccountAppCredit, site=staff)
 class AccountAppCreditAdmin(RecordAdmin):
-    """What accounts were granted for each app."""
+    """Credit by account and app."""
 
     list_display = ("account", "app", "total", "expavg", "expavg_at")
     list_filter = ("app",)

@@ -1,4 +1,4 @@
-"""Workunits, as staff sees them; cancel, hold and release."""
+"""Admin pages of workunits, with actions to cancel, hold and release them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, has_right
-from scheduler.admin.confirm import ask_first, is_confirmed
+from scheduler.admin.confirm import confirmation_page, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.story import (
-    called,
     possibilities,
     result_state,
+    result_title,
     timeline,
     workunit_state,
 )
@@ -28,16 +28,16 @@ from scheduler.rights import Right
 from scheduler.work import cancel as operations
 from scheduler.work import explain as queries
 
-#: An action touches as many workunits at the most; for more there is a batch, and the command line.
-ACT_ON_AT_MOST = 10_000
-#: As many workunits are explained at a time.
-EXPLAIN_AT_MOST = 20
+#: Maximum number of workunits of an action; more are handled by batch or on the command line.
+MAX_ACTION_ROWS = 10_000
+#: Maximum number of workunits that are explained at a time.
+MAX_EXPLAINED = 20
 
 Filters = list[tuple[str, str]]
 
 
 class AnswerFilter(admin.SimpleListFilter):
-    """Whether a workunit has its answer, its reason why not, or neither yet."""
+    """Filters by the state of a workunit's answer: open, canonical or failed."""
 
     title = "answer"
     parameter_name = "answer"
@@ -48,18 +48,17 @@ class AnswerFilter(admin.SimpleListFilter):
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:
-        """The three states, by the law's names."""
+        """Return the three states of `WorkunitState`."""
         return [(state.name, state.name) for state in WorkunitState]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Narrow the list."""
         if self.value() not in WorkunitState.__members__:
             return queryset
         return queryset.filter(self._RULES[WorkunitState[str(self.value())]])
 
 
 class InputsOfWorkunit(RecordInline):
-    """The input files."""
+    """The input files of a workunit."""
 
     model = WorkunitFile
     fields = ("position", "file", "open_name", "copy_file", "sticky")
@@ -68,7 +67,7 @@ class InputsOfWorkunit(RecordInline):
 
 @admin.register(Workunit, site=staff)
 class WorkunitAdmin(RecordAdmin):
-    """Pieces of science: what each waits for, what happened to it, and what can happen next."""
+    """Workunits, with the reasons why they wait, their timelines and possible next moves."""
 
     list_display = (
         "name",
@@ -124,7 +123,7 @@ class WorkunitAdmin(RecordAdmin):
             },
         ),
         (
-            "For whom",
+            "Targets",
             {
                 "fields": (
                     "target_host",
@@ -170,7 +169,7 @@ class WorkunitAdmin(RecordAdmin):
             },
         ),
         (
-            "The rest",
+            "Other fields",
             {
                 "classes": ("collapse",),
                 "fields": (
@@ -190,64 +189,63 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.display(description="answer")
     def answer(self, workunit: Workunit) -> SafeString:
-        """Whether it has its answer, its reason why not, or neither yet."""
+        """Return whether it is open, has a canonical result, or failed."""
         return badge(workunit_state(workunit).name)
 
     @admin.display(description="release")
     def release(self, workunit: Workunit) -> SafeString:
-        """Whether it may have results at all."""
+        """Return whether it is held, waits for a dependency, or is released."""
         return badge(state_label(Axis.RELEASE, workunit.release_state))
 
     @admin.display(description="validation")
     def validation(self, workunit: Workunit) -> SafeString | str:
-        """Whether results wait to be compared."""
+        """Return whether it waits for the validator."""
         return badge("WAITING") if workunit.need_validate else "–"
 
     @admin.display(description="assimilation")
     def assimilation(self, workunit: Workunit) -> SafeString:
-        """Whether the science has it."""
+        """Return whether its answer was assimilated."""
         return badge(state_label(Axis.ASSIMILATION, workunit.assimilate_state))
 
     @admin.display(description="input files")
     def files(self, workunit: Workunit) -> SafeString:
-        """Whether its inputs are still needed."""
+        """Return whether its input files are kept or deleted."""
         return badge(state_label(Axis.WORKUNIT_FILES, workunit.file_delete_state))
 
     @admin.display(description="why it failed")
     def errors(self, workunit: Workunit) -> str:
-        """The bits of its error mask in words."""
+        """Return the names of the bits of its error mask."""
         return bits_label(bit.name for bit in ErrorMask if bit & workunit.error_mask)
 
     # Actions
 
     def has_move_permission(self, request: HttpRequest) -> bool:
-        """Who may cancel, hold and release."""
         return may_move(request)
 
     @admin.action(description="Cancel the selected workunits", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
-        """Ask for cancellation, once it is confirmed; the transitioner acts on it."""
+        """Request the cancellation after a confirmation; the transitioner carries it out."""
         if not is_confirmed(request):
-            ids = queryset.order_by().values("id")[:ACT_ON_AT_MOST]
-            return ask_first(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
+            ids = queryset.order_by().values("id")[:MAX_ACTION_ROWS]
+            return confirmation_page(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
         reason = f"cancelled in the administration by {request.user}"
         self._act(request, queryset, "asked to be cancelled", operations.cancel, reason=reason)
         return None
 
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
     def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Send nothing more of them until they are released."""
+        """Stop sending their results until they are released."""
         self._act(request, queryset, "held", operations.hold)
 
     @admin.action(description="Release the selected workunits", permissions=["move"])
     def release_again(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Let held workunits go."""
+        """Release held workunits."""
         self._act(request, queryset, "released", operations.release)
 
     @admin.action(description="Explain what the selected workunits wait for", permissions=["view"])
     def explain(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Say what each waits for."""
-        for workunit in queryset[:EXPLAIN_AT_MOST]:
+        """Show what each workunit waits for."""
+        for workunit in queryset[:MAX_EXPLAINED]:
             self.message_user(request, f"{workunit.name}: {'; '.join(reasons_of(workunit))}")
 
     def _act(
@@ -256,19 +254,19 @@ class WorkunitAdmin(RecordAdmin):
         queryset: QuerySet[Workunit],
         done: str,
         operation: Callable[..., operations.Outcome],
-        **given: str,
+        **arguments: str,
     ) -> None:
-        ids = list(queryset.order_by("id").values_list("id", flat=True)[: ACT_ON_AT_MOST + 1])
-        if len(ids) > ACT_ON_AT_MOST:
-            msg = f"More than {ACT_ON_AT_MOST} are selected. Hint: act on their batch instead."
+        ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
+        if len(ids) > MAX_ACTION_ROWS:
+            msg = f"More than {MAX_ACTION_ROWS} are selected. Hint: act on their batch instead."
             self.message_user(request, msg, messages.ERROR)
             return
         try:
-            outcome = operation(ids=ids, now=timezone.now(), **given)
+            outcome = operation(ids=ids, now=timezone.now(), **arguments)
         except LookupError as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
             return
-        self.message_user(request, said_of(outcome, done))
+        self.message_user(request, outcome_sentence(outcome, done))
 
     # The page of one workunit
 
@@ -279,12 +277,12 @@ class WorkunitAdmin(RecordAdmin):
         *args: Any,
         **kwargs: Any,
     ) -> HttpResponse:
-        """Add its results, its timeline, what it waits for and what can happen next."""
+        """Add its results, timeline, reasons for waiting and possible next moves."""
         workunit: Workunit = context["original"]
         results = results_of(workunit)
         context |= {
             "results": [_line(result, workunit) for result in results],
-            "timeline": timeline(workunit.pk, names={r.pk: called(r) for r in results}),
+            "timeline": timeline(workunit.pk, names={r.pk: result_title(r) for r in results}),
             "possibilities": possibilities(workunit, results),
             "reasons": reasons_of(workunit),
             "ledger_is_on": settings.PROJECT.ledger,
@@ -294,12 +292,12 @@ class WorkunitAdmin(RecordAdmin):
 
 
 def reasons_of(workunit: Workunit) -> tuple[str, ...]:
-    """What it waits for, as the transitioner judges it at this moment."""
+    """Return what a workunit waits for now, by the rules of the transitioner."""
     return queries.reasons_of(workunit.pk, now=timezone.now())
 
 
 def results_of(workunit: Workunit) -> list[Result]:
-    """Its results in the order of their attempts, with whose they are and without their logs."""
+    """Return its results by attempt, with accounts and hosts, without their logs."""
     rows = Result.objects.filter(workunit=workunit).select_related("account", "host")
     return list(rows.defer("stderr").order_by("attempt"))
 
@@ -318,21 +316,21 @@ def may_move(request: HttpRequest) -> bool:
     return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
 
-def said_of(outcome: operations.Outcome, done: str) -> str:
-    """Say what became of the workunits that an action was for."""
-    said = f"{outcome.changed} {done}"
+def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
+    """Return a sentence with the numbers of changed and unchanged workunits of an action."""
+    sentence = f"{outcome.changed} {done}"
     for count, words in (
-        (outcome.already, "were so already"),
-        (outcome.finished, "are finished and stay as they are"),
-        (outcome.impossible, "wait for other workunits and stay as they are"),
+        (outcome.already, "already were"),
+        (outcome.finished, "are finished and unchanged"),
+        (outcome.impossible, "wait for other workunits and are unchanged"),
     ):
-        said += f", {count} {words}" if count else ""
-    return f"{said}."
+        sentence += f", {count} {words}" if count else ""
+    return f"{sentence}."
 
 
 @admin.register(WorkunitFile, site=staff)
 class WorkunitFileAdmin(RecordAdmin):
-    """Which files are whose input."""
+    """Input files by workunit."""
 
     list_display = ("workunit", "position", "file", "open_name", "copy_file", "sticky")
     list_select_related = ("workunit", "file")

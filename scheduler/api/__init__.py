@@ -1,1 +1,1 @@
-"""The face for programs: JSON over HTTP under `/api/v1/`, by tokens."""
+"""The interface for programs: JSON over HTTP under `/api/v1/`, with bearer tokens."""

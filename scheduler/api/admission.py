@@ -19,7 +19,7 @@ from django.urls import path, resolve
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.views import APIView
 
-from scheduler.api.authentication import BearerToken, Scope, needed
+from scheduler.api.authentication import BearerToken, Scope, required_access
 from scheduler.api.http.problems import answer_exception
 from scheduler.boinc.rules.addresses import collapse_slashes
 from scheduler.people import submitters
@@ -27,7 +27,7 @@ from scheduler.people import submitters
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-#: nginx reads the headers of an answer into 4 KiB.
+#: Maximum length of `X-Problem`: nginx reads the headers of a response into 4 KiB.
 MAX_PROBLEM = 2000
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE})
 
@@ -68,11 +68,11 @@ def _require_admission(request: HttpRequest) -> None:
         raise Http404
     view.perform_authentication(view.request)
     view.check_permissions(view.request)
-    needed_scopes = needed(view, original.method)
+    access = required_access(view, original.method)
     if view.request.auth is None:
         # Operations without authentication have small bodies, which nginx does not check here.
         view.permission_denied(view.request)
-    if needed_scopes is Scope.SUBMIT:
+    if access is Scope.SUBMIT:
         submitters.require_submitter(cast("Any", view.request.user))
 
 

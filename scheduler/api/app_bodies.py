@@ -1,4 +1,4 @@
-"""What is told of an app over the API, and what can be said of one."""
+"""Serializers of apps: the response, and the bodies that create or change an app."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ from scheduler.api.http.body import INT4, JsonObject, Strict
 from scheduler.models import App
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
-#: Ten years: longer than any project waits for anything.
-_LONGEST_SECONDS = 10 * 366 * 86400
+#: Ten years: longer than any sensible duration.
+_MAX_SECONDS = 10 * 366 * 86400
 
 
 class Seconds(serializers.FloatField):
-    """A duration, in seconds at this edge."""
+    """A duration: seconds in the API, a `timedelta` in the model."""
 
     def __init__(self, column: str, **kwargs: Any) -> None:
-        """Read from and write to a column that holds a duration."""
-        bounds = {"min_value": 0, "max_value": _LONGEST_SECONDS}
+        bounds = {"min_value": 0, "max_value": _MAX_SECONDS}
         super().__init__(**{**bounds, **kwargs}, source=column)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Make a duration of seconds, once they are held to their bounds: it takes fewer."""
+        """Return the duration; checks the bounds first, because `timedelta` overflows earlier."""
         seconds = super().to_internal_value(data)
         super().run_validators(seconds)
         return timedelta(seconds=seconds)
 
     def run_validators(self, value: Any) -> None:
-        """Have nothing left to do."""
+        """Do nothing: `to_internal_value` has checked the bounds, in seconds."""
 
     def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
-        """Make seconds of a duration."""
         return float(value.total_seconds())
 
 
 class AppOut(serializers.ModelSerializer[App]):
-    """An app, with the rules its results live by."""
+    """An app, with the rules for its results."""
 
     retry_same_account_after_seconds = Seconds("retry_same_account_after")
     grace_seconds = Seconds("grace")
@@ -46,7 +44,9 @@ class AppOut(serializers.ModelSerializer[App]):
     delete_delay_seconds = Seconds("delete_delay")
     reliable_max_turnaround_seconds = Seconds("reliable_max_turnaround", allow_null=True)
     reliable_wait_seconds = Seconds("reliable_wait")
-    versions = serializers.IntegerField(source="n_versions", help_text="How many there are.")
+    versions = serializers.IntegerField(
+        source="n_versions", help_text="Number of published versions."
+    )
     workunit_defaults = JsonObject()
     validator_options = JsonObject(
         allow_null=True, help_text="Null for accounts that do not manage the app."
@@ -55,8 +55,6 @@ class AppOut(serializers.ModelSerializer[App]):
     total_credit = serializers.FloatField()
 
     class Meta:
-        """What is told of it."""
-
         model = App
         fields = (
             "id",
@@ -97,29 +95,29 @@ class AppOut(serializers.ModelSerializer[App]):
         )
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Leave out the validator's options, which could help to deceive it."""
-        shown: dict[str, Any] = super().to_representation(instance)
+        """Hide the validator's options from others: they could help to forge results."""
+        fields: dict[str, Any] = super().to_representation(instance)
         if not instance.is_managed:
-            shown["validator_options"] = None
-        return shown
+            fields["validator_options"] = None
+        return fields
 
 
-def _whole(least: int = 0, **kwargs: Any) -> serializers.IntegerField:
-    return serializers.IntegerField(required=False, min_value=least, max_value=INT4, **kwargs)
+def _whole(min_value: int = 0, **kwargs: Any) -> serializers.IntegerField:
+    return serializers.IntegerField(required=False, min_value=min_value, max_value=INT4, **kwargs)
 
 
-def _text(most: int, **kwargs: Any) -> serializers.CharField:
+def _text(max_length: int, **kwargs: Any) -> serializers.CharField:
     return serializers.CharField(
-        required=False, allow_blank=True, max_length=most, trim_whitespace=False, **kwargs
+        required=False, allow_blank=True, max_length=max_length, trim_whitespace=False, **kwargs
     )
 
 
 class ChangedApp(Strict):
-    """What can be changed of an app."""
+    """The fields of an app that can be changed."""
 
     user_friendly_name = _text(254)
     kind = serializers.ChoiceField(
-        AppKind.values, required=False, help_text="Stays what it is once there are versions."
+        AppKind.values, required=False, help_text="Cannot be changed once the app has versions."
     )
     success_rule = serializers.ChoiceField(SuccessRule.values, required=False)
     deprecated = serializers.BooleanField(required=False)
@@ -127,27 +125,33 @@ class ChangedApp(Strict):
     weight = serializers.FloatField(
         required=False, min_value=0, max_value=1e9, help_text="Needs scope `administer`."
     )
-    workunit_defaults = JsonObject(required=False, help_text="What a submission need not say.")
-    input_template = _text(100_000, help_text="BOINC's, as it is.")
-    output_template = _text(100_000, help_text="BOINC's, as it is.")
+    workunit_defaults = JsonObject(
+        required=False, help_text="Default values for fields of submitted workunits."
+    )
+    input_template = _text(100_000, help_text="BOINC input template, in XML.")
+    output_template = _text(100_000, help_text="BOINC output template, in XML.")
     validator = serializers.CharField(
         required=False,
         max_length=200,
-        help_text="bitwise, trivial, numeric, substring, or a name of the server's allow-list.",
+        help_text="bitwise, trivial, numeric, substring, or a name from the server's allow-list.",
     )
     validator_options = JsonObject(required=False)
     assimilator = serializers.CharField(
         required=False,
         max_length=200,
-        help_text="copy_files, dataset, webhook, or a name of the server's allow-list.",
+        help_text="copy_files, dataset, webhook, or a name from the server's allow-list.",
     )
     one_result_per = serializers.ChoiceField(OneResultPer.values, required=False)
     retry_same_account_after_seconds = Seconds("retry_same_account_after", required=False)
     fail_when_all_tried = serializers.BooleanField(
         required=False,
-        help_text="End a workunit once every account that is about had its turn, or wait.",
+        help_text="True: a workunit fails once every account (or host) that requested work in the "
+        "last 30 days has tried it. False: it waits for another one.",
     )
-    target_nresults = _whole(1, help_text="Adaptive replication; 1 switches it off.")
+    target_nresults = _whole(
+        1,
+        help_text="Adaptive replication: results if the first host is not trusted; 1: off.",
+    )
     trusted_after = _whole(1)
     hr_type = serializers.IntegerField(required=False, min_value=0, max_value=2)
     homogeneous_app_version = serializers.BooleanField(required=False)
@@ -158,8 +162,8 @@ class ChangedApp(Strict):
         "reliable_max_turnaround", required=False, allow_null=True
     )
     reliable_wait_seconds = Seconds("reliable_wait", required=False)
-    daily_quota = _whole(allow_null=True, help_text="null: the project's.")
-    max_in_progress_per_cpu = _whole(allow_null=True, help_text="null: the project's.")
+    daily_quota = _whole(allow_null=True, help_text="null: the project's limit.")
+    max_in_progress_per_cpu = _whole(allow_null=True, help_text="null: the project's limit.")
     max_in_progress_per_gpu = _whole(allow_null=True, help_text="null: no limit.")
     max_in_progress_per_host = _whole(allow_null=True, help_text="null: no limit.")
     credit_rule = serializers.ChoiceField(
@@ -171,10 +175,10 @@ class ChangedApp(Strict):
 
 
 class NewApp(ChangedApp):
-    """An app to be."""
+    """The fields of a new app."""
 
     name = serializers.RegexField(
         r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         max_length=60,
-        help_text="Letters, digits, - . and _; clients and folders are called by it.",
+        help_text="Letters, digits, - . and _. Clients and result folders use this name.",
     )

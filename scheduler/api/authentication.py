@@ -1,4 +1,4 @@
-"""Who speaks, and for what: bearer tokens and their scopes."""
+"""Authentication by bearer tokens, and permissions by their scopes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
 
-from scheduler.api.http.operation import Access, Scope, described
+from scheduler.api.http.operation import Access, Scope, spec_of
 from scheduler.people import api_tokens
 from scheduler.rights import Right
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
     from scheduler.models import Account, ApiToken
 
-__all__ = ["BearerToken", "NeedsScope", "Scope", "has_right", "may", "missing", "needed"]
+__all__ = [
+    "BearerToken",
+    "NeedsScope",
+    "Scope",
+    "has_right",
+    "may",
+    "missing_scope",
+    "required_access",
+]
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -28,40 +36,43 @@ class BearerToken(BaseAuthentication):
     """``Authorization: Bearer mh_...``: `request.user` is the account, `request.auth` the token."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiToken] | None:
-        """Find whose token it is; None if none is shown, or nobody asks."""
-        if needed(request.parser_context.get("view"), request.method) is Access.PUBLIC:
+        """Return the account and the token; None without a token, and for public operations.
+
+        Raises `AuthenticationFailed`.
+        """
+        if required_access(request.parser_context.get("view"), request.method) is Access.PUBLIC:
             return None
         words = get_authorization_header(request).split()
         if not words:
             return None
         if words[0].lower() != b"bearer":
             msg = (
-                "The Authorization header is of another scheme. "
+                "The Authorization header has an unsupported scheme. "
                 "Hint: send `Authorization: Bearer mh_...`."
             )
             raise AuthenticationFailed(msg)
-        shown = words[1].decode("ascii", "replace") if len(words) == 2 else ""  # noqa: PLR2004  scheme and token
-        token = api_tokens.recognise(shown, now=timezone.now())
+        text = words[1].decode("ascii", "replace") if len(words) == 2 else ""  # noqa: PLR2004  scheme and token
+        token = api_tokens.recognize(text, now=timezone.now())
         if token is None:
             msg = (
                 "The token is unknown, expired or revoked. "
-                "Hint: make a new one by scientist login or POST /tokens."
+                "Hint: create a new one with `scientist login` or POST /api/v1/tokens."
             )
             raise AuthenticationFailed(msg)
         return token.account, token
 
     def authenticate_header(self, request: Request) -> str:
-        """Name the scheme, as HTTP wants it beside a 401."""
+        """Return the scheme for the header `WWW-Authenticate` of a 401."""
         return "Bearer"
 
 
-#: The right that an account needs for every operation of a scope; other rights depend on what
-#: the object of the operation, and its handler checks them.
+#: The right that an account needs for every operation of a scope.  Other rights depend on the
+#: object of the operation, and the handler checks them.
 _RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
 
 
 def may(request: Request, scope: Scope) -> bool:
-    """Return whether the token has a scope, and its account the right for the whole scope."""
+    """Return whether the token has a scope, and its account the right that the scope needs."""
     token = cast("ApiToken | None", request.auth)
     if token is None or not getattr(token, f"may_{scope}"):
         return False
@@ -75,38 +86,41 @@ def has_right(request: Request, right: Right) -> bool:
     return token is not None and token.account.has_right(right)
 
 
-def needed(view: object, method: str | None) -> Scope | Access:
-    """Say what a method of a view asks for: what its `operation` says, else the view."""
-    says = described(view, method)
-    if says is not None and says.access is not None:
-        return says.access
+def required_access(view: object, method: str | None) -> Scope | Access:
+    """Return what a method needs: the `access` of its `operation`, else the scope of the view."""
+    spec = spec_of(view, method)
+    if spec is not None and spec.access is not None:
+        return spec.access
     if method in _READS:
         return cast("Scope", getattr(view, "read_scope", Scope.READ))
     return cast("Scope", getattr(view, "write_scope", Scope.SUBMIT))
 
 
 class NeedsScope(BasePermission):
-    """Requires the scope that the view names for this method: `read_scope`, `write_scope`.
+    """Requires the scope that the view sets for a method: `read_scope` or `write_scope`.
 
     A view sets ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``; the
     `operation` of a method may set another one, and a second that is sufficient.
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the token has the scope; raises `PermissionDenied` with its name."""
-        asked = needed(view, request.method)
-        if not isinstance(asked, Scope):
-            return asked is not Access.ANY or request.auth is not None
-        described_as = described(view, request.method)
-        second = described_as.or_scope if described_as is not None else None
-        if may(request, asked) or (second is not None and may(request, second)):
+        """Return whether the token has the scope; raises `PermissionDenied` if it lacks it.
+
+        Returns False without a token, which Django REST framework answers with 401.
+        """
+        access = required_access(view, request.method)
+        if not isinstance(access, Scope):
+            return access is not Access.ANY or request.auth is not None
+        spec = spec_of(view, request.method)
+        second = spec.or_scope if spec is not None else None
+        if may(request, access) or (second is not None and may(request, second)):
             return True
         if request.auth is None:
             return False
-        raise missing(request, asked)
+        raise missing_scope(request, access)
 
 
-def missing(request: Request, scope: Scope) -> PermissionDenied:
+def missing_scope(request: Request, scope: Scope) -> PermissionDenied:
     """Return the error for a token that lacks a scope, or whose account lacks its right."""
     token = cast("ApiToken", request.auth)
     if not getattr(token, f"may_{scope}"):

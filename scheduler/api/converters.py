@@ -1,4 +1,4 @@
-"""The parts of an address that name something: ids that a column holds, and names."""
+"""Path converters of the API's addresses: ids, names and digests."""
 
 from __future__ import annotations
 
@@ -8,33 +8,29 @@ from scheduler.api.http.body import INT8
 
 
 class IdConverter:
-    """A row's number; one that no column can hold is no address."""
+    """The id of a row; a number above the range of `bigint` does not match."""
 
     regex = "[0-9]{1,19}"
 
     def to_python(self, value: str) -> int:
-        """Read it."""
         number = int(value)
         if number > INT8:
             raise ValueError(value)
         return number
 
     def to_url(self, value: int) -> str:
-        """Write it."""
         return str(value)
 
 
 class NameConverter:
-    """A name without slashes and control characters (PostgreSQL keeps no NUL)."""
+    """A name without slashes and control characters (PostgreSQL cannot store NUL)."""
 
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 
     def to_python(self, value: str) -> str:
-        """Take it as it is."""
         return value
 
     def to_url(self, value: str) -> str:
-        """Write it as it is."""
         return value
 
 

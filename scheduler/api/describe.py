@@ -1,4 +1,4 @@
-"""Puts rows into the words of the API."""
+"""Converts rows to the fields of the API's responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from scheduler.models import Batch, Result, Workunit
     from scheduler.work.cancel import Outcome
 
-_AS_IT_IS = (
+_BATCH_COLUMNS = (
     "id",
     "name",
     "created_at",
@@ -28,7 +28,7 @@ _AS_IT_IS = (
     "keep_outputs",
     "meta",
 )
-_NUMBERS = (
+_WORKUNIT_COLUMNS = (
     "rsc_fpops_est",
     "rsc_fpops_bound",
     "rsc_memory_bound",
@@ -47,95 +47,99 @@ _NUMBERS = (
 )
 
 
-def batch_words(batch: Batch) -> str:
-    """The state of a batch in a word."""
+def batch_state(batch: Batch) -> str:
+    """Return the name of a batch's state, in lower case."""
     return type(batch).State(batch.state).name.lower()
 
 
-def batch(one: Batch, found: Progress, cost: Cost, *, now: datetime) -> dict[str, Any]:
-    """A batch with its figures."""
-    left = found.seconds_left
+def batch(row: Batch, progress: Progress, cost: Cost, *, now: datetime) -> dict[str, Any]:
+    """Return the fields of `BatchShown`."""
+    left = progress.seconds_left
     end = now + timedelta(seconds=min(left, 1e9)) if left else None
-    return {name: getattr(one, name) for name in _AS_IT_IS} | {
-        "app": one.app.name if one.app else None,
-        "submitter": str(one.submitter),
-        "state": batch_words(one),
-        "after": one.after_id,
-        "progress": found,
+    return {name: getattr(row, name) for name in _BATCH_COLUMNS} | {
+        "app": row.app.name if row.app else None,
+        "submitter": str(row.submitter),
+        "state": batch_state(row),
+        "after": row.after_id,
+        "progress": progress,
         "cost": cost,
-        "est_completion_at": one.completed_at or end,
+        "est_completion_at": row.completed_at or end,
     }
 
 
-def progress(one: Batch, found: Progress) -> dict[str, Any]:
-    """How far a batch is, and how quickly it goes on."""
+def progress(row: Batch, figures: Progress) -> dict[str, Any]:
+    """Return the fields of `ProgressNow`."""
     return {
-        "state": batch_words(one),
-        "total": found.total,
-        **{status.value: getattr(found, status.value) for status in Status},
-        "fraction_done": found.fraction_done,
-        "rate_per_second": found.rate_per_second,
-        "seconds_left": found.seconds_left,
+        "state": batch_state(row),
+        "total": figures.total,
+        **{status.value: getattr(figures, status.value) for status in Status},
+        "fraction_done": figures.fraction_done,
+        "rate_per_second": figures.rate_per_second,
+        "seconds_left": figures.seconds_left,
     }
 
 
-def cancelled(done: Outcome) -> dict[str, int]:
-    """What became of workunits that were to be cancelled."""
-    return {"cancelled": done.changed, "already": done.already, "finished": done.finished}
-
-
-def workunit(one: Workunit) -> dict[str, Any]:
-    """A workunit for a list; it was read with its `status`."""
+def cancelled(outcome: Outcome) -> dict[str, int]:
+    """Return the fields of `Cancelled`."""
     return {
-        "id": one.pk,
-        "name": one.name,
-        "app": one.app.name,
-        "batch": one.batch_id,
-        "status": one.status,  # type: ignore[attr-defined]  # annotated
-        "errors": error_words(one.error_mask),
-        "created_at": one.created_at,
-        "finished_at": one.finished_at,
-        "canonical_result": one.canonical_result_id,
-        "credit": one.canonical_credit,
-        "priority": one.priority,
-        "command_line": one.command_line,
-        "meta": one.meta,
+        "cancelled": outcome.changed,
+        "already": outcome.already,
+        "finished": outcome.finished,
     }
 
 
-def whole_workunit(one: Workunit) -> dict[str, Any]:
-    """A workunit with all that is in it."""
+def workunit(row: Workunit) -> dict[str, Any]:
+    """Return the fields of `WorkunitBrief`; the row must be annotated with `status`."""
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "app": row.app.name,
+        "batch": row.batch_id,
+        "status": row.status,  # type: ignore[attr-defined]  # annotated
+        "errors": error_words(row.error_mask),
+        "created_at": row.created_at,
+        "finished_at": row.finished_at,
+        "canonical_result": row.canonical_result_id,
+        "credit": row.canonical_credit,
+        "priority": row.priority,
+        "command_line": row.command_line,
+        "meta": row.meta,
+    }
+
+
+def whole_workunit(row: Workunit) -> dict[str, Any]:
+    """Return the fields of `WorkunitShown`."""
     return (
-        workunit(one)
-        | {name: getattr(one, name) for name in _NUMBERS}
+        workunit(row)
+        | {name: getattr(row, name) for name in _WORKUNIT_COLUMNS}
         | {
-            "delay_bound_seconds": one.delay_bound.total_seconds(),
-            "input_files": inputs(one),
+            "delay_bound_seconds": row.delay_bound.total_seconds(),
+            "input_files": inputs(row),
             "outputs": [
                 {
                     "open_name": output.get("open_name", ""),
                     "max_nbytes": output.get("max_nbytes", 0),
                     "optional": output.get("optional", False),
                 }
-                for output in one.outputs
+                for output in row.outputs
             ],
             "results": [
                 {
                     "id": result.pk,
                     "name": result.name,
-                    "state": result_words(result),
+                    "state": result_state(result),
                     "validate_state": ValidateState(result.validate_state).name,
                     "host": result.host_id,
                 }
-                for result in one.results.all()
+                for result in row.results.all()
             ],
         }
     )
 
 
-def inputs(one: Workunit) -> list[dict[str, Any]]:
-    """Its input files; of those that were let go, what was written down."""
-    if one.past_inputs is not None:
+def inputs(row: Workunit) -> list[dict[str, Any]]:
+    """Return the input files of a workunit; deleted ones from the record in `past_inputs`."""
+    if row.past_inputs is not None:
         return [
             {
                 "open_name": past.get("open_name", ""),
@@ -143,7 +147,7 @@ def inputs(one: Workunit) -> list[dict[str, Any]]:
                 "nbytes": past.get("nbytes", 0),
                 "sha256": past.get("sha256", ""),
             }
-            for past in one.past_inputs
+            for past in row.past_inputs
         ]
     return [
         {
@@ -152,44 +156,44 @@ def inputs(one: Workunit) -> list[dict[str, Any]]:
             "nbytes": each.file.nbytes,
             "sha256": each.file.sha256,
         }
-        for each in one.input_files.all()
+        for each in row.input_files.all()
     ]
 
 
-def result_words(one: Result) -> str:
-    """The state of a result in the law's words."""
-    return state_label(Axis.RESULT, 10 * one.server_state + one.outcome)
+def result_state(row: Result) -> str:
+    """Return the state of a result, as `lifecycle` names it."""
+    return state_label(Axis.RESULT, 10 * row.server_state + row.outcome)
 
 
-def result(one: Result) -> dict[str, Any]:
-    """A result, with its outputs."""
-    asked = one.workunit.outputs
+def result(row: Result) -> dict[str, Any]:
+    """Return the fields of `ResultShown`, with the output files."""
+    specs = row.workunit.outputs
     return {
-        "id": one.pk,
-        "name": one.name,
-        "workunit": one.workunit_id,
-        "attempt": one.attempt,
-        "state": result_words(one),
-        "validate_state": ValidateState(one.validate_state).name,
-        "host": one.host_id,
-        "app_version": one.app_version_id,
-        "created_at": one.created_at,
-        "sent_at": one.sent_at,
-        "report_deadline": one.report_deadline,
-        "received_at": one.received_at,
-        "fraction_done": one.fraction_done,
-        "exit_status": one.exit_status,
-        "cpu_seconds": one.cpu_time,
-        "elapsed_seconds": one.elapsed_time,
-        "credit": one.granted_credit,
+        "id": row.pk,
+        "name": row.name,
+        "workunit": row.workunit_id,
+        "attempt": row.attempt,
+        "state": result_state(row),
+        "validate_state": ValidateState(row.validate_state).name,
+        "host": row.host_id,
+        "app_version": row.app_version_id,
+        "created_at": row.created_at,
+        "sent_at": row.sent_at,
+        "report_deadline": row.report_deadline,
+        "received_at": row.received_at,
+        "fraction_done": row.fraction_done,
+        "exit_status": row.exit_status,
+        "cpu_seconds": row.cpu_time,
+        "elapsed_seconds": row.elapsed_time,
+        "credit": row.granted_credit,
         "outputs": [
             {
                 "position": file.position,
-                "open_name": open_name(asked, file.position),
+                "open_name": open_name(specs, file.position),
                 "name": file.name,
                 "nbytes": file.nbytes,
                 "sha256": file.sha256,
             }
-            for file in one.output_files.all()
+            for file in row.output_files.all()
         ],
     }

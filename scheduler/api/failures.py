@@ -1,4 +1,4 @@
-"""What is said where no endpoint can: of a bug, and of a request that is none."""
+"""Answers requests that reach no endpoint: 500 for bugs, 400 for invalid requests."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _PREFIX = "/api/v1/"
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """Answer 500: the API as a problem, pages as ever; the log has the traceback."""
+    """Answer 500, within the API as a problem; the log has the traceback."""
     if not request.path.startswith(_PREFIX):
         return defaults.server_error(request)
-    said = "This is a mistake of the server's. Hint: tell the project's staff when it happened."
-    return JsonResponse(problem(500, "server_error", said), status=500, content_type=CONTENT_TYPE)
+    detail = "The server has an internal error. Hint: tell the project's staff when it happened."
+    return JsonResponse(problem(500, "server_error", detail), status=500, content_type=CONTENT_TYPE)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """Answer 400 to what Django itself refuses, such as a host that is not the project's."""
+    """Answer 400 to a request that Django refuses, such as one with an unknown `Host` header."""
     if not request.path.startswith(_PREFIX):
         return defaults.bad_request(request, exception)
-    said = "The request is none that this server takes. Hint: is it sent to the project's own URL?"
-    return JsonResponse(problem(400, "bad_request", said), status=400, content_type=CONTENT_TYPE)
+    detail = "The server refuses this request. Hint: send it to the project's own URL."
+    return JsonResponse(problem(400, "bad_request", detail), status=400, content_type=CONTENT_TYPE)

@@ -1,13 +1,13 @@
-"""Every address under `/api/v1/`, gathered from the modules that answer them.
+"""All addresses under `/api/v1/`, collected from the modules of endpoints.
 
-A module of endpoints exports its own `urlpatterns` and stands here in a line of its own.
+Each module of endpoints exports `urlpatterns`, and has one line here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import scheduler.api.converters  # noqa: F401  registers what the addresses use
+import scheduler.api.converters  # noqa: F401  registers the converters
 from scheduler.api.endpoints import (
     app_versions,
     apps,

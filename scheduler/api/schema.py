@@ -1,4 +1,4 @@
-"""The schema: OpenAPI 3.1, each operation with every refusal that it may meet."""
+"""The OpenAPI 3.1 schema: each operation with every error status it can return."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers
 
-from scheduler.api.authentication import needed
+from scheduler.api.authentication import required_access
 from scheduler.api.http import filters
 from scheduler.api.http.body import Strict
-from scheduler.api.http.operation import Access, described
+from scheduler.api.http.operation import Access, spec_of
 from scheduler.api.http.problems import CONTENT_TYPE
 
-_SAID = {
-    "400": "The request has not the shape that this schema asks for.",
-    "401": "No good token was shown.",
-    "403": "The token, or its owner, may not do this.",
-    "404": "There is no such thing, or it is not yours.",
-    "410": "It is gone.",
+_DESCRIPTIONS = {
+    "400": "The request does not match this schema.",
+    "401": "The token is missing, unknown, expired or revoked.",
+    "403": "The token lacks a scope, or its account lacks a right.",
+    "404": "It does not exist, or it belongs to another account.",
+    "410": "The file no longer exists.",
     "408": "The body took too long to arrive.",
-    "411": "The length of the body is not said.",
-    "409": "It stands against what is there, or is being done by another request.",
-    "412": "It is not any more what `If-Match` says.",
+    "411": "The request has no `Content-Length`.",
+    "409": "The request conflicts with the current state, or a request with the same key is still "
+    "running.",
+    "412": "The resource changed since the ETag in `If-Match` was issued.",
     "413": "The body is too long.",
-    "415": "The body is of a type that is not read here.",
-    "416": "The range lies outside of the content.",
-    "422": "The request is understood, and cannot be carried out.",
-    "429": "Too many of these. `Retry-After` says when to come again.",
-    "503": "Not now. `Retry-After` says when to come again.",
+    "415": "The content type or encoding of the body is not supported.",
+    "416": "The range is outside the content.",
+    "422": "The request matches the schema, but cannot be carried out.",
+    "429": "Too many attempts. `Retry-After` has the seconds to wait.",
+    "503": "Temporarily unavailable. `Retry-After` has the seconds to wait.",
 }
 _LINE = {"type": "string"}
 PROBLEM = {
@@ -46,7 +47,7 @@ PROBLEM = {
         "type": {"type": "string", "format": "uri"},
         "title": _LINE,
         "status": {"type": "integer"},
-        "code": {**_LINE, "description": "For programs: it does not change."},
+        "code": {**_LINE, "description": "For programs; stable."},
         "detail": {**_LINE, "description": "For people: what happened."},
         "hint": {**_LINE, "description": "For people: what to do."},
         "errors": {
@@ -55,8 +56,11 @@ PROBLEM = {
                 "type": "object",
                 "required": ["detail"],
                 "properties": {
-                    "pointer": {**_LINE, "description": "Where in the body (RFC 6901)."},
-                    "line": {"type": "integer", "description": "In which line of a stream."},
+                    "pointer": {
+                        **_LINE,
+                        "description": "The place in the body, as a JSON pointer (RFC 6901).",
+                    },
+                    "line": {"type": "integer", "description": "The line of a stream."},
                     "detail": _LINE,
                     "hint": _LINE,
                 },
@@ -67,42 +71,42 @@ PROBLEM = {
 
 
 class Schema(AutoSchema):
-    """Reads `operation`'s descriptions."""
+    """Builds the schema of an operation from its `operation` decorator."""
 
     def get_override_parameters(self) -> list[Any]:
-        """Add the query, and the headers that the endpoint obeys."""
-        says = described(self.view, self.method)
-        if says is None:
+        """Return the query serializer; `get_operation` adds the headers."""
+        spec = spec_of(self.view, self.method)
+        if spec is None:
             return []
-        return [says.query] if says.query is not None else []
+        return [spec.query] if spec.query is not None else []
 
     def _get_filter_parameters(self) -> list[dict[str, Any]]:
-        says = described(self.view, self.method)
-        found = getattr(self.view, "filterset_class", None)
-        if says is None:
+        spec = spec_of(self.view, self.method)
+        filterset = getattr(self.view, "filterset_class", None)
+        if spec is None:
             usual: list[dict[str, Any]] = super()._get_filter_parameters()
             return usual
-        if not says.listed or found is None:
+        if not spec.listed or filterset is None:
             return []
         return [
             {
                 "name": name,
                 "in": "query",
-                **_taken(filters.schema_of(one)),
+                **_parameter_schema(filters.schema_of(item)),
                 **(
-                    {"description": str(one.extra["help_text"])}
-                    if one.extra.get("help_text")
+                    {"description": str(item.extra["help_text"])}
+                    if item.extra.get("help_text")
                     else {}
                 ),
             }
-            for name, one in found.base_filters.items()
+            for name, item in filterset.base_filters.items()
         ]
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        says = described(self.view, self.method)
-        if says is None:
+        spec = spec_of(self.view, self.method)
+        if spec is None:
             return super()._is_list_view(serializer)
-        return says.listed and self.method == "GET"
+        return spec.listed and self.method == "GET"
 
     def _map_serializer_field(
         self,
@@ -110,79 +114,79 @@ class Schema(AutoSchema):
         direction: Any,
         bypass_extensions: bool = False,  # noqa: FBT001, FBT002
     ) -> Any:
-        """Say of a text that is sent that it is not empty, where it must not be."""
-        found = super()._map_serializer_field(field, direction, bypass_extensions)
+        """Add `minLength: 1` to strings of bodies that may not be blank."""
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)
         text = isinstance(field, serializers.CharField) and not field.allow_blank
-        if text and isinstance(field.root, Strict) and "string" in (found or {}).get("type", ()):
-            return {"minLength": 1, **found}
-        return found
+        if text and isinstance(field.root, Strict) and "string" in (schema or {}).get("type", ()):
+            return {"minLength": 1, **schema}
+        return schema
 
     def get_auth(self) -> list[dict[str, Any]]:
-        """Ask for a token where one is asked for."""
-        asked = needed(self.view, self.method)
-        if asked is Access.PUBLIC:
+        """Return the security requirements: a token, an optional token, or none."""
+        access = required_access(self.view, self.method)
+        if access is Access.PUBLIC:
             return []
         auth: list[dict[str, Any]] = super().get_auth()
-        return [*auth, {}] if asked is Access.OPTIONAL else auth
+        return [*auth, {}] if access is Access.OPTIONAL else auth
 
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
-        """Describe an operation, with headers and refusals."""
+        """Return the schema of an operation, with headers and error responses."""
         operation = super().get_operation(*args, **kwargs)
         if operation is None:
             return None
-        says = described(self.view, self.method)
-        asked = needed(self.view, self.method)
-        if asked not in Access:
-            operation["x-scope"] = str(asked)
-            names = f"`{asked}`"
-            if says is not None and says.or_scope is not None:
-                operation["x-or-scope"] = str(says.or_scope)
-                names += f" or `{says.or_scope}`"
+        spec = spec_of(self.view, self.method)
+        access = required_access(self.view, self.method)
+        if access not in Access:
+            operation["x-scope"] = str(access)
+            names = f"`{access}`"
+            if spec is not None and spec.or_scope is not None:
+                operation["x-or-scope"] = str(spec.or_scope)
+                names += f" or `{spec.or_scope}`"
             operation["description"] = (
                 f"{operation.get('description', '')}\n\nNeeds scope {names}.".strip()
             )
-        if says is not None and isinstance(says.body, Mapping):
+        if spec is not None and isinstance(spec.body, Mapping):
             operation["requestBody"]["required"] = True
-        if says is not None and says.idempotent:
+        if spec is not None and spec.idempotent:
             operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
-        if says is not None and says.guarded:
+        if spec is not None and spec.guarded:
             operation.setdefault("parameters", []).append(_IF_MATCH)
-        if says is not None and says.conditional:
-            operation["responses"]["304"] = {"description": "It is what `If-None-Match` says."}
+        if spec is not None and spec.conditional:
+            operation["responses"]["304"] = {"description": "The client's version is current."}
         for status, response in operation["responses"].items():
             response["description"] = response["description"] or HTTPStatus(int(status)).phrase
-        for status in sorted(self._refusals()):
+        for status in sorted(self._error_statuses()):
             operation["responses"].setdefault(
                 status,
                 {
-                    "description": _SAID[status],
+                    "description": _DESCRIPTIONS[status],
                     "content": {CONTENT_TYPE: {"schema": self._problem().ref}},
                 },
             )
         operation["responses"] = dict(sorted(operation["responses"].items()))
         return operation
 
-    def _refusals(self) -> set[str]:
-        says = described(self.view, self.method)
-        found = {"400"}
-        asked = needed(self.view, self.method)
-        if asked is not Access.PUBLIC:
-            found |= {"401"}
-        if asked not in {Access.PUBLIC, Access.ANY}:
-            found |= {"403"}
+    def _error_statuses(self) -> set[str]:
+        spec = spec_of(self.view, self.method)
+        statuses = {"400"}
+        access = required_access(self.view, self.method)
+        if access is not Access.PUBLIC:
+            statuses |= {"401"}
+        if access not in {Access.PUBLIC, Access.ANY}:
+            statuses |= {"403"}
         if "{" in self.path:
-            found |= {"404"}
-        if says is not None:
-            if says.listed:
-                found |= {"422"}
-            if says.body is not None:
-                found |= {"413", "415", "422"}
-            if says.idempotent:
-                found |= {"409", "422"}
-            if says.guarded:
-                found |= {"412"}
-            found |= {str(status) for status in says.problems}
-        return found
+            statuses |= {"404"}
+        if spec is not None:
+            if spec.listed:
+                statuses |= {"422"}
+            if spec.body is not None:
+                statuses |= {"413", "415", "422"}
+            if spec.idempotent:
+                statuses |= {"409", "422"}
+            if spec.guarded:
+                statuses |= {"412"}
+            statuses |= {str(status) for status in spec.problems}
+        return statuses
 
     def _problem(self) -> ResolvedComponent:
         component = ResolvedComponent(
@@ -192,8 +196,8 @@ class Schema(AutoSchema):
         return component
 
 
-def _taken(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's schema; that of JSON in a parameter stands in its own place."""
+def _parameter_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` or, for a parameter that contains JSON, `content`."""
     if schema.get("contentMediaType") == "application/json":
         return {"content": {"application/json": {"schema": {"type": "object"}}}}
     return {"schema": schema}
@@ -202,7 +206,8 @@ def _taken(schema: dict[str, Any]) -> dict[str, Any]:
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Send the same again with the same key, and it is done once; kept for a week.",
+    "description": "A repeated request with the same key has no second effect and returns the "
+    "first response. Keys are kept for a week.",
     "schema": {"type": "string", "pattern": "^[!-~]{1,200}$"},
 }
 
@@ -210,34 +215,33 @@ _IDEMPOTENCY_KEY = {
 _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
-    "description": "The `ETag` that was read: what is not any more so is not changed (412).",
+    "description": "An `ETag`: the resource is changed only if it still has this ETag, else 412.",
     "schema": {"type": "string"},
 }
 
 
 class Bearer(OpenApiAuthenticationExtension):
-    """Tokens, as the schema knows them."""
+    """The security scheme of tokens."""
 
     target_class = "scheduler.api.authentication.BearerToken"
     name = "token"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> dict[str, Any]:
-        """A bearer token."""
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "A token of `POST /api/v1/tokens` or `manage.py token create`.",
+            "description": "A token from `POST /api/v1/tokens` or `manage.py token create`.",
         }
 
 
 class StrictBody(OpenApiSerializerExtension):
-    """What refuses unknown fields says so."""
+    """The schema of `Strict` serializers, which refuse unknown fields."""
 
     target_class = "scheduler.api.http.body.Strict"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:
-        """Close the object."""
+        """Return the schema with `additionalProperties: false`."""
         schema: dict[str, Any] = auto_schema._map_serializer(  # noqa: SLF001  the documented way
             self.target,
             direction,
@@ -247,11 +251,10 @@ class StrictBody(OpenApiSerializerExtension):
 
 
 class FreeObject(OpenApiSerializerFieldExtension):
-    """A JSON object that may hold anything."""
+    """The schema of `JsonObject`: an object with any properties."""
 
     target_class = "scheduler.api.http.body.JsonObject"
     match_subclasses = True
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Any) -> dict[str, Any]:
-        """Leave it open."""
         return {"type": "object", "additionalProperties": True}

@@ -1,4 +1,4 @@
-"""What the API says of batches, workunits and results, field by field."""
+"""Response serializers of batches, workunits and results."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from scheduler.lifecycle import Axis, ResultState, ValidateState, state_label
 from scheduler.models import Batch
 from scheduler.work.rules.statuses import Status
 
-#: The states of a batch in words.
+#: The states of a batch, by their names in the API.
 BATCH_STATES = {state.name.lower(): state.value for state in Batch.State}
-#: The states of a result in the law's words.
+#: The states of a result, by their names in the API.
 RESULT_STATES = {state_label(Axis.RESULT, state.value): state for state in ResultState}
 _VALIDATE_STATES = [state.name for state in ValidateState]
 
 
 class ProgressShown(serializers.Serializer[Any]):
-    """How many workunits are where; purged ones are among the done and the failed."""
+    """Numbers of workunits by status; purged workunits count as done or failed."""
 
     total = serializers.IntegerField()
     waiting = serializers.IntegerField()
@@ -33,18 +33,20 @@ class ProgressShown(serializers.Serializer[Any]):
 
 
 class ProgressNow(ProgressShown):
-    """The same, with how quickly it goes on."""
+    """Progress of a batch: numbers of workunits by status, rate and remaining time."""
 
     state = serializers.ChoiceField(choices=list(BATCH_STATES))
-    rate_per_second = serializers.FloatField(help_text="Workunits over, in the last minutes.")
+    rate_per_second = serializers.FloatField(
+        help_text="Workunits finished per second, averaged over the last minutes."
+    )
     seconds_left = serializers.FloatField(
         allow_null=True,
-        help_text="If it goes on like this; null: unknown, see `waits` of the troubles.",
+        help_text="Estimate from the current rate. null: unknown; see `waits` of the troubles.",
     )
 
 
 class LastErrorShown(serializers.Serializer[Any]):
-    """The result that failed last."""
+    """The most recent failed result."""
 
     result = serializers.CharField()
     exit_status = serializers.IntegerField()
@@ -54,30 +56,31 @@ class LastErrorShown(serializers.Serializer[Any]):
 
 
 class WaitShown(serializers.Serializer[Any]):
-    """A cause why open work does not move."""
+    """A reason why unfinished workunits make no progress."""
 
     cause = serializers.ChoiceField(choices=[cause.value for cause in Cause])
     workunits = serializers.IntegerField(
-        help_text=f"How many it concerns; {MAX_EXAMINED}: that many or more."
+        help_text=f"Number of affected workunits; {MAX_EXAMINED} means {MAX_EXAMINED} or more."
     )
-    sentence = serializers.CharField(help_text="Both for people.")
+    sentence = serializers.CharField(help_text="The reason and the number, for people.")
 
 
 class TroublesShown(serializers.Serializer[Any]):
-    """What went wrong in a batch, and what its open work waits for."""
+    """Errors of a batch, and the reasons why its unfinished workunits make no progress."""
 
     last_error = LastErrorShown(allow_null=True)
     parked = serializers.IntegerField(
-        help_text="Workunits whose validation or assimilation stopped."
+        help_text="Workunits whose validation or assimilation stopped after repeated failures."
     )
     sentences = serializers.ListField(
-        child=serializers.CharField(), help_text="The last error and what is parked, for people."
+        child=serializers.CharField(),
+        help_text="The last error and the number of parked workunits, for people.",
     )
-    waits = WaitShown(many=True, help_text="Empty if work is about to move.")
+    waits = WaitShown(many=True, help_text="Empty if nothing blocks the work.")
 
 
 class CostShown(serializers.Serializer[Any]):
-    """What the results that were sent took, and were paid."""
+    """Computing time and credit of the results that were sent."""
 
     results = serializers.IntegerField()
     cpu_seconds = serializers.FloatField()
@@ -86,7 +89,7 @@ class CostShown(serializers.Serializer[Any]):
 
 
 class BatchShown(serializers.Serializer[Any]):
-    """A batch: workunits submitted together."""
+    """A batch: a group of workunits."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -97,7 +100,9 @@ class BatchShown(serializers.Serializer[Any]):
     expire_at = serializers.DateTimeField(allow_null=True)
     completed_at = serializers.DateTimeField(allow_null=True)
     retired_at = serializers.DateTimeField(allow_null=True)
-    after = serializers.IntegerField(allow_null=True, help_text="The batch it waits for.")
+    after = serializers.IntegerField(
+        allow_null=True, help_text="Id of the batch that must finish first."
+    )
     after_any = serializers.BooleanField()
     accelerate = serializers.BooleanField()
     accelerate_tail = serializers.BooleanField()
@@ -113,13 +118,13 @@ class InputShown(serializers.Serializer[Any]):
     """An input file."""
 
     open_name = serializers.CharField()
-    name = serializers.CharField(help_text="Its physical name, never given to another content.")
+    name = serializers.CharField(help_text="The physical name, which always has the same content.")
     nbytes = serializers.IntegerField()
     sha256 = serializers.CharField()
 
 
 class OutputAsked(serializers.Serializer[Any]):
-    """An output file that each result brings."""
+    """An output file that each result must have."""
 
     open_name = serializers.CharField()
     max_nbytes = serializers.IntegerField()
@@ -127,7 +132,7 @@ class OutputAsked(serializers.Serializer[Any]):
 
 
 class OutputShown(serializers.Serializer[Any]):
-    """An output file that came."""
+    """An uploaded output file."""
 
     position = serializers.IntegerField()
     open_name = serializers.CharField()
@@ -137,7 +142,7 @@ class OutputShown(serializers.Serializer[Any]):
 
 
 class ResultBrief(serializers.Serializer[Any]):
-    """A result, as its workunit lists it."""
+    """A result in the list of its workunit."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -147,13 +152,13 @@ class ResultBrief(serializers.Serializer[Any]):
 
 
 class WorkunitBrief(serializers.Serializer[Any]):
-    """A workunit, as lists show it."""
+    """A workunit in a list."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
     app = serializers.CharField()
     batch = serializers.IntegerField(allow_null=True)
-    status = serializers.ChoiceField(choices=[one.value for one in Status])
+    status = serializers.ChoiceField(choices=[status.value for status in Status])
     errors = serializers.ListField(child=serializers.CharField())  # type: ignore[assignment]  # a field
     created_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
@@ -165,7 +170,7 @@ class WorkunitBrief(serializers.Serializer[Any]):
 
 
 class WorkunitShown(WorkunitBrief):
-    """A workunit with all that it was given, and its results."""
+    """A workunit with its parameters, input files, output files and results."""
 
     cancel_reason = serializers.CharField()
     input_files = InputShown(many=True)
@@ -191,7 +196,7 @@ class WorkunitShown(WorkunitBrief):
 
 
 class ResultShown(serializers.Serializer[Any]):
-    """A result: one attempt at a workunit by one computer."""
+    """A result: one computer's attempt at a workunit."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
@@ -214,16 +219,16 @@ class ResultShown(serializers.Serializer[Any]):
 
 
 class ResultWithStderr(ResultShown):
-    """A result with what its program wrote to stderr."""
+    """A result with the standard error output of its program."""
 
     stderr = serializers.CharField()
 
 
 class StepShown(serializers.Serializer[Any]):
-    """One move."""
+    """One state change."""
 
     at = serializers.DateTimeField()
-    subject = serializers.CharField(help_text="The workunit or the result that moved.")
+    subject = serializers.CharField(help_text="The workunit or result whose state changed.")
     axis = serializers.CharField()
     source = serializers.CharField()  # type: ignore[assignment]  # a field
     target = serializers.CharField()
@@ -232,9 +237,9 @@ class StepShown(serializers.Serializer[Any]):
 
 
 class TimelineShown(serializers.Serializer[Any]):
-    """How a workunit came where it is, and what it waits for."""
+    """The state changes of a workunit and its results, and what it waits for."""
 
     name = serializers.CharField()
     timeline = StepShown(many=True)
     reasons = serializers.ListField(child=serializers.CharField())
-    ledger_is_on = serializers.BooleanField(help_text="Off: moves are not written down.")
+    ledger_is_on = serializers.BooleanField(help_text="False: state changes are not recorded.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
-from scheduler.api.authentication import Scope, has_right, may, missing
+from scheduler.api.authentication import Scope, has_right, may, missing_scope
 from scheduler.api.http.paging import read_page
 from scheduler.people import own_pages
 from scheduler.rights import Right
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def viewer_of(request: Request) -> Account | None:
-    """Return the account whose rows may be seen; None for all accounts.
+    """Return the account whose rows the caller may see; None for all accounts.
 
-    All accounts need the right `view_everything`, and scope `manage` or `administer`.
+    To see all accounts, the caller needs the right `view_everything` and a token with scope
+    `manage` or `administer`.
     """
     if has_right(request, Right.VIEW_EVERYTHING):
         return None
@@ -28,15 +29,16 @@ def viewer_of(request: Request) -> Account | None:
 
 
 def changer_of(request: Request) -> Account | None:
-    """Return the account whose batches may be changed; None for all accounts.
+    """Return the account whose batches the caller may change; None for all accounts.
 
-    The account's own need scope `submit`, those of others scope `manage` and the right.
+    The caller's own batches need scope `submit`; those of others need scope `manage` and the right
+    `manage_others_batches`.
     Raises `PermissionDenied` for a token with neither scope.
     """
     if has_right(request, Right.MANAGE_OTHERS_BATCHES):
         return None
     if not may(request, Scope.SUBMIT):
-        raise missing(request, Scope.SUBMIT)
+        raise missing_scope(request, Scope.SUBMIT)
     return cast("Account", request.user)
 
 
@@ -48,14 +50,15 @@ def own_page(
     count: int,
     *,
     batch: str,
-    led_by: Collection[str],
+    indexed_filters: Collection[str],
 ) -> list[Any]:
-    """Read a page of everybody's filtered `rows`: of those that may be seen, by `own_pages`.
+    """Return a page of those `rows` that the caller may see.
 
-    If the request filters by a parameter of `led_by`, in the plain way.
+    `rows` are the filtered rows of all accounts.  Pages of one account are read by `own_pages`,
+    unless the request has a parameter of `indexed_filters`, which an index makes selective.
     """
     viewer = viewer_of(request)
-    if viewer is not None and not any(request.query_params.get(name) for name in led_by):
+    if viewer is not None and not any(request.query_params.get(name) for name in indexed_filters):
         return own_pages.page(rows, viewer, batch=batch, beyond=beyond, order=order, count=count)
     if viewer is not None:
         rows = rows.filter(**{f"{batch}__submitter": viewer})

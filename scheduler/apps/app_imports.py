@@ -22,7 +22,7 @@ PUBLISHED: Final = "published"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 
-#: What concerns one version only; the others are still published.
+#: Errors that concern one version only; the others are still published.
 _REFUSALS: Final = (
     BadPackage,
     app_versions.BadSignature,
@@ -37,7 +37,7 @@ _REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What became of one version or plan class; `reason` is the sentence of a refusal."""
+    """The outcome of one version or plan class; `reason` is the text of a refusal."""
 
     name: str
     state: str
@@ -136,7 +136,7 @@ def _import(
         if choices.dry_run:
             return programs.examine(app, order, source)
         if not App.objects.filter(name=app.name).exists():
-            # Nothing of an app is stored before its first version was found good.
+            # The app is created only after its first version has been checked.
             programs.examine(app, order, source)
             app = apps.ensure(name=app.name, now=now)
         return programs.publish(app, order, source, now=now).created
@@ -171,8 +171,8 @@ def _app_and_order(
 
 
 def _find_app(name: str) -> App:
-    if found := App.objects.filter(name=name).first():
-        return found
+    if app := App.objects.filter(name=name).first():
+        return app
     msg = (
         f"There is no app {name!r}. Hint: create it by --create-app, or by `manage.py create_app`."
     )

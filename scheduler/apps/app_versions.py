@@ -1,11 +1,11 @@
-"""Publish versions of science apps: hash, sign, name, put in place.
+"""Publish versions of science apps: hash, sign, name and store their files.
 
-Theory of operation.  A version is known to clients by four facts (app, platform, number, plan
-class) and never changes once they know it (PROTOCOL trap 5); its files' names contain the version
-and the hash (trap 4).  Publishing the same again changes nothing; publishing something else under
-known facts is refused.  Signatures are made here only with `ONLINE_SIGNING` on; else the caller
-passes signatures from another machine (docs/signing.md), which are verified before anything is
-written.
+Theory of operation.  Clients identify a version by four facts (app, platform, number, plan class),
+and it never changes once clients may have it (PROTOCOL trap 5); its files' names contain the
+version and the hash (trap 4).  Publishing the same files again changes nothing; publishing others
+under the same four facts is refused.  Signatures are created here only with `ONLINE_SIGNING` on;
+else the caller passes signatures from another machine (docs/signing.md), which are verified before
+anything is written.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ _MAX_VERSION = 2**31 - 1
 #: A program is searched for the version of BOINC's API in chunks that overlap; bytes.
 _CHUNK = 1 << 20
 _MARKER = 64
-#: The maximum number of files that an error names.
-_NAMED = 10
+#: The maximum number of files that an error lists.
+_MAX_LISTED = 10
 
 
 class UnknownApp(LookupError):
@@ -73,14 +73,13 @@ class UnknownApp(LookupError):
 
 
 class UnknownPlatform(LookupError):
-    """BOINC's clients know no such platform. Hint: the message names a near miss."""
+    """BOINC's clients have no such platform. Hint: the message suggests a similar name."""
 
 
 class VersionExists(ValueError):
     """Clients may have this version with other files. Hint: bump version_num, to `free`."""
 
     def __init__(self, version: AppVersion, free: int) -> None:
-        """Name the first number that no version of the app has."""
         self.free = free
         super().__init__(
             f"{version} exists with other files, and clients that have it never fetch it again. "
@@ -96,10 +95,9 @@ class SignatureMissing(BadSignature):
     """The server does not sign, and a signature is missing. Hint: the message names the files."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Name the files, and the commands that sign them."""
-        shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        shown = ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")
         super().__init__(
-            f"No signature was given for {shown}, and this server signs nothing "
+            f"No signature was given for {shown}, and this server does not sign "
             "(ONLINE_SIGNING is off). Hint: write them by `manage.py publish_app ... --prepare "
             "DIR`, sign them on the machine that has the key by `python3 sign.py sign DIR`, and "
             "publish with their .sig files (docs/signing.md)."
@@ -108,7 +106,7 @@ class SignatureMissing(BadSignature):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The version, and whether this call made it; `file_names` are physical names."""
+    """A version, and whether this call created it; `file_names` are physical names."""
 
     version: AppVersion
     file_names: tuple[str, ...]
@@ -131,7 +129,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a version is known by beside app and platform, and what else is written of it."""
+    """The columns of a version except app and platform."""
 
     version_num: int
     plan_class: str = ""
@@ -156,10 +154,10 @@ def publish(  # noqa: PLR0913  the four facts of a version, its files, and two c
 ) -> Published:
     """Publish one version of a native app for one platform, from its files by relative name.
 
-    A file is its bytes, or a path.  Refuses: what is no package (`BadPackage`: no main program,
-    names that leave the folder); an unknown app, unless `create_app` (`UnknownApp`); a platform
-    that BOINC's clients do not know, unless `create_platform` (`UnknownPlatform`); other files
-    under a known version (`VersionExists`); a signature that does not verify (`BadSignature`).
+    A file is its bytes, or a path.  Raises `BadPackage` (no main program, names that leave the
+    folder); `UnknownApp`, unless `create_app`; `UnknownPlatform` for a platform that BOINC's
+    clients do not have, unless `create_platform`; `VersionExists` if the version has other files;
+    `BadSignature` for a signature that does not verify.
     """
     package = unpack(files, main_program=main_program, executables=executables)
     with staged(package) as contents:
@@ -194,19 +192,19 @@ def publish_package(
     """
     _check_number(facts)
     contents = signed.contents
-    found = _platforms(platforms, create=create_platform)
+    platform_rows = _platforms(platforms, create=create_platform)
 
     @functools.cache
     def keep() -> Sequence[KnownFile]:
-        known, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
-        return [known[item.digest.sha256] for item in contents]
+        files_by_sha, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
+        return [files_by_sha[item.digest.sha256] for item in contents]
 
     @functools.cache
     def signatures() -> Sequence[str]:
         return _complete(package, signed, now)
 
     files = _Files(package, contents, signed.api_version, signatures, keep)
-    return [_publish(app, platform, facts, files, now) for platform in found]
+    return [_publish(app, platform, facts, files, now) for platform in platform_rows]
 
 
 def would_create(
@@ -225,16 +223,16 @@ def would_create(
     _check_number(facts)
     with transaction.atomic():
         names = [platform.name for platform in _platforms(platforms, create=create_platform)]
-        transaction.set_rollback(True)  # a platform that is new was only looked for
-    known = AppVersion.objects.select_related("app", "platform").filter(
+        transaction.set_rollback(True)  # do not keep a new platform
+    versions = AppVersion.objects.select_related("app", "platform").filter(
         app__name=app.name,
         platform__name__in=names,
         version_num=facts.version_num,
         plan_class=facts.plan_class,
     )
-    for version in known:
+    for version in versions:
         _same_or_refused(version, facts, package, signed.contents)
-    if len(known) == len(names):
+    if len(versions) == len(names):
         return False
     rows = zip(package.files, signed.signatures, strict=True)
     if missing := [file.name for file, signature in rows if signature is None]:
@@ -254,9 +252,9 @@ def _check_number(facts: Facts) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The content of each file of a package, staged.
+    """A package and the staged content of each file.
 
-    `keep` gives it rows, and `signatures` are complete, when they are first needed.
+    `keep` creates the rows of the files, and `signatures` completes the signatures, on first use.
     """
 
     package: Package
@@ -267,7 +265,7 @@ class _Files:
 
 
 def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: datetime) -> Published:
-    said = {
+    fields = {
         "cmdline": facts.cmdline,
         "image": facts.image,
         "source_url": facts.source_url,
@@ -280,7 +278,7 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
         platform=platform,
         version_num=facts.version_num,
         plan_class=facts.plan_class,
-        defaults=said | described | {"beta": facts.beta or described.get("beta", False)},
+        defaults=fields | described | {"beta": facts.beta or described.get("beta", False)},
     )
     if created:
         names = _attach(version, files)
@@ -310,9 +308,9 @@ def kept(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[None]:
-    """Keep a package's files before the rows that need them, held until the end by a `holder`.
+    """Keep a package's files inside the block, held by `holder`, before rows refer to them.
 
-    Without one nothing is kept beforehand.  What no row refers to at the end is doomed.
+    Without a holder nothing is done.  At the end, files without references are marked for deletion.
     """
     if holder is None:
         yield
@@ -320,8 +318,8 @@ def kept(
     holds = Holds(holder, now=now)
     try:
         with transaction.atomic():
-            known, _ = file_rows.keep(_wanted(package, contents, version_num), now=now)
-            holds.add(file.id for file in known.values())
+            files_by_sha, _ = file_rows.keep(_wanted(package, contents, version_num), now=now)
+            holds.add(file.id for file in files_by_sha.values())
         yield
     finally:
         holds.abandon(now=now)
@@ -329,14 +327,14 @@ def kept(
 
 @contextmanager
 def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
-    """Stage the contents of a package's files; what is not published is dropped."""
-    found: list[storage.Staged] = []
+    """Stage the contents of a package's files; discards those that are not published."""
+    contents: list[storage.Staged] = []
     try:
-        found.extend(_stage(file.content) for file in package.files)
-        yield found
+        contents.extend(_stage(file.content) for file in package.files)
+        yield contents
     finally:
-        for left_over in found:
-            storage.discard(left_over)
+        for content in contents:
+            storage.discard(content)
 
 
 def _stage(content: bytes | str) -> storage.Staged:
@@ -380,7 +378,7 @@ def given_signatures(
         for name in good:
             unused.pop(name, None)
     if unused:
-        names = ", ".join(sorted(unused)[:_NAMED])
+        names = ", ".join(sorted(unused)[:_MAX_LISTED])
         msg = (
             f"{names} is not by the project's key over one of the files. "
             "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
@@ -394,30 +392,30 @@ def sign(
     contents: Sequence[storage.Staged],
     signatures: Mapping[str, str] | None = None,
 ) -> Signed:
-    """Verify the given signatures of a package, and make the others if the server may.
+    """Verify the given signatures of a package, and create the others with `ONLINE_SIGNING`.
 
     `signatures` were made on another machine; their keys are file names.  Call this before the
     contents are stored.  Raises as `given_signatures` does, and `signing.KeyMissing`.
     """
     supplied = given_signatures(package.files, contents, signatures or {})
     made_here = [signature is None and settings.PROJECT.online_signing for signature in supplied]
-    for position, (item, is_ours) in enumerate(zip(contents, made_here, strict=True)):
-        if is_ours:
+    for position, (item, is_made_here) in enumerate(zip(contents, made_here, strict=True)):
+        if is_made_here:
             with item.open() as content:
                 supplied[position] = signing.sign(content)
     return Signed(contents, supplied, made_here, _api_version(package, contents))
 
 
 def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
-    """Return the signatures, and record those made here; raises `SignatureMissing`."""
+    """Return all signatures, and audit those made here; raises `SignatureMissing`."""
     complete, missing = [], []
     rows = zip(package.files, signed.contents, signed.signatures, signed.made_here, strict=True)
-    for file, item, signature, is_ours in rows:
+    for file, item, signature, is_made_here in rows:
         if signature is None:
             missing.append(file.name)
             continue
         complete.append(signature)
-        if is_ours:
+        if is_made_here:
             audit.record(
                 audit.Event.FILE_SIGNED,
                 now=now,
@@ -430,7 +428,7 @@ def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
 
 
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
-    """Find an app by name, or make a native one if `create`; raises `UnknownApp`."""
+    """Return an app by name, or create a native one if `create`; raises `UnknownApp`."""
     if create:
         check_app_name(name)
         defaults = {"user_friendly_name": name, "created_at": now}
@@ -438,16 +436,16 @@ def find_app(name: str, *, create: bool = False, now: datetime) -> App:
         if created:
             audit.record(Event.APP_CREATED, now=now, subject=f"app {name}")
         return app
-    if found := App.objects.filter(name=name).first():
-        return found
+    if existing := App.objects.filter(name=name).first():
+        return existing
     near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
-    meant = f"did you mean {near[0]!r}?" if near else "create it while publishing."
-    msg = f"There is no app {name!r}. Hint: {meant}"
+    hint = f"did you mean {near[0]!r}?" if near else "create it while publishing."
+    msg = f"There is no app {name!r}. Hint: {hint}"
     raise UnknownApp(msg)
 
 
 def check_app_name(name: str) -> None:
-    """Raise `UnknownApp` for what no app can be called."""
+    """Raise `UnknownApp` if an app cannot have this name."""
     if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
         msg = (
             f"{name[:80]!r} is not a name for an app. "
@@ -457,24 +455,26 @@ def check_app_name(name: str) -> None:
 
 
 def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
-    found = {platform.name: platform for platform in Platform.objects.filter(name__in=names)}
+    platforms_by_name = {
+        platform.name: platform for platform in Platform.objects.filter(name__in=names)
+    }
     for name in names:
-        if name in found and name != ANONYMOUS:
+        if name in platforms_by_name and name != ANONYMOUS:
             continue
         if name == ANONYMOUS:
             msg = "The platform anonymous is for volunteers' own programs. Hint: name another one."
             raise UnknownPlatform(msg)
         if name not in KNOWN_PLATFORMS and not create:
             near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
-            msg = f"BOINC's clients know no platform {name!r}. Hint: {meant}"
+            hint = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
+            msg = f"BOINC's clients have no platform {name!r}. Hint: {hint}"
             raise UnknownPlatform(msg)
-        found[name] = Platform.objects.get_or_create(name=name)[0]
-    return [found[name] for name in names]
+        platforms_by_name[name] = Platform.objects.get_or_create(name=name)[0]
+    return [platforms_by_name[name] for name in names]
 
 
 def _described(package: Package) -> dict[str, object]:
-    """The columns that ``version.xml`` may fill."""
+    """Return the columns that ``version.xml`` sets."""
     facts: dict[str, object] = {flag: flag in package.facts for flag in VERSION_FLAGS}
     for tag in ("api_version", "file_prefix"):
         if value := package.facts.get(tag):
@@ -491,8 +491,8 @@ def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
             with item.open() as content:
                 end = b""
                 while chunk := content.read(_CHUNK):
-                    if found := find_api_version(end + chunk):
-                        return found
+                    if api_version := find_api_version(end + chunk):
+                        return api_version
                     end = (end + chunk)[-_MARKER:]
                 return find_api_version(end + b"\0")
     return ""
@@ -528,7 +528,7 @@ def _wanted(
 
 
 def _versioned(name: str, version_num: int) -> str:
-    """The version goes into the physical name, before the suffix.
+    """Return a file name with the version before the suffix.
 
     >>> _versioned("bin/sieve.exe", 12)
     'sieve_12.exe'
@@ -540,16 +540,18 @@ def _versioned(name: str, version_num: int) -> str:
 def _same_or_refused(
     version: AppVersion, facts: Facts, package: Package, contents: Sequence[storage.Staged]
 ) -> tuple[str, ...]:
-    known = list(version.files.select_related("file").order_by("position"))
-    has = [(f.open_name, f.main_program, f.executable, f.copy_file, f.file.sha256) for f in known]
+    file_rows = list(version.files.select_related("file").order_by("position"))
+    has = [
+        (f.open_name, f.main_program, f.executable, f.copy_file, f.file.sha256) for f in file_rows
+    ]
     wants = [
         (f.open_name, f.main_program, f.executable, f.copy_file, item.digest.sha256)
         for f, item in zip(package.files, contents, strict=True)
     ]
     if package.launched:
-        # The launcher is the server's, and may have become another one since: no change of theirs.
-        has, wants = [one for one in has if not one[1]], [one for one in wants if not one[1]]
+        # The launcher is the server's, and may have changed since without a change of the app.
+        has, wants = [file for file in has if not file[1]], [file for file in wants if not file[1]]
     if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
         numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)
         raise VersionExists(version, max(numbers) + 1)
-    return tuple(f.file.name for f in known)
+    return tuple(f.file.name for f in file_rows)

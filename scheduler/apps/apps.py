@@ -1,4 +1,4 @@
-"""Create apps, and change what is known of them."""
+"""Create and change apps."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 
-#: What nobody sets from outside: identities, and what the server itself keeps.
-_OWN = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
-_SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _OWN
+#: Columns that callers cannot set: identities, and values that the server maintains.
+_RESERVED = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
+_SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _RESERVED
 #: Checks of an app's columns that rooms above this one add (`scheduler.app_config`): from the app
 #: and the names of the columns that change to pairs of a column and its fault.
 field_checks: list[Callable[[App, Container[str]], Iterator[tuple[str, str]]]] = []
 
 
 class AppExists(ValueError):
-    """The name is taken by another app. Hint: publish versions of that one, or choose another."""
+    """An app of this name exists. Hint: publish versions of it, or choose another name."""
 
 
 class BadApp(ValueError):
-    """A fact of an app makes no sense; `faults` has the sentences by field."""
+    """A field of an app is not valid; `faults` has the messages by field."""
 
     def __init__(self, faults: dict[str, list[str]]) -> None:
-        """Say all of it."""
         self.faults = faults
-        said = "; ".join(f"{name}: {' '.join(each)}" for name, each in faults.items())
-        super().__init__(f"The app cannot be as it is described: {said} Hint: correct these.")
+        text = "; ".join(f"{name}: {' '.join(each)}" for name, each in faults.items())
+        super().__init__(f"The app is not valid: {text} Hint: correct these fields.")
 
 
 def create(
@@ -52,12 +51,12 @@ def create(
 ) -> App:
     """Create an app; `facts` are further columns of it.
 
-    Workunits of scripts, commands and containers have one output, `out`, unless somebody says more.
-    Raises `AppExists`, `BadApp`, and `app_versions.UnknownApp` for what is no name.
+    Workunits of scripts, commands and containers have one output, `out`, by default.  Raises
+    `AppExists`, `BadApp`, and `app_versions.UnknownApp` for a name that is not valid.
     """
     app_versions.check_app_name(name)
     if kind in AppKind.values and kind != AppKind.NATIVE:
-        # What the launcher makes of a program's standard output, if nobody says otherwise.
+        # By default the launcher writes the program's standard output to `out`.
         facts["workunit_defaults"] = {"outputs": ["out"], **(facts.get("workunit_defaults") or {})}
     app = App(name=name, kind=kind, success_rule=success_rule, created_at=now)
     if not facts.get("user_friendly_name"):
@@ -79,14 +78,14 @@ def create(
 
 
 def change(app: App, *, now: datetime, **facts: Any) -> App:
-    """Change columns of an app.  Raises `BadApp`; its kind stays what it is once it has versions.
+    """Change columns of an app.  Raises `BadApp`, also for another kind if it has versions.
 
-    The success rule holds for what is sent from now on.
+    The success rule applies to results that are sent from now on.
     """
     kind = facts.get("kind", app.kind)
     if kind != app.kind and app.versions.exists():
-        said = f"it is {app.kind}, and has versions. Hint: create another app."
-        raise BadApp({"kind": [said]})
+        fault = f"it is {app.kind}, and has versions. Hint: create another app."
+        raise BadApp({"kind": [fault]})
     _set(app, facts, is_new_kind=kind != app.kind)
     with transaction.atomic():
         app.save(update_fields=list(facts))
@@ -96,7 +95,7 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     return app
 
 
-#: Facts whose values decide which code runs, or the credit; of others only the names are kept.
+#: Columns that decide which code runs, or the credit: the audit log has the values of these only.
 _AUDITED_VALUES = frozenset(
     {
         "assimilator",
@@ -127,28 +126,29 @@ def draft(*, name: str, kind: str) -> App:
 
 
 def ensure(*, name: str, now: datetime, **facts: Any) -> App:
-    """Find an app by name, or create it so; one of another kind or rule is refused (`BadPackage`).
+    """Return an app by name, or create it with these `facts`.
 
-    Facts that are None are not asked for.
+    Raises `BadPackage` if the existing app has another value of a fact; facts that are None are
+    ignored.
     """
     wanted = {key: value for key, value in facts.items() if value is not None}
-    found = App.objects.filter(name=name).first()
-    if found is None:
+    app = App.objects.filter(name=name).first()
+    if app is None:
         return create(name=name, now=now, **wanted)
     for key, value in wanted.items():
-        if getattr(found, key) != value:
+        if getattr(app, key) != value:
             msg = (
-                f"App {name} exists, and its {key} is {getattr(found, key)}, not {value}. "
+                f"App {name} exists, and its {key} is {getattr(app, key)}, not {value}. "
                 "Hint: leave that out, or choose another name."
             )
             raise BadPackage(msg)
-    return found
+    return app
 
 
 def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
     for key, value in facts.items():
         if key not in _SET:
-            raise BadApp({key: ["is nothing that an app is told."]})
+            raise BadApp({key: ["is not a field that can be set."]})
         setattr(app, key, value)
     try:
         app.clean_fields()

@@ -1,8 +1,8 @@
-"""Publish what is sent, or what an address names.
+"""Publish versions from uploaded files, or from a URL.
 
-Theory of operation.  Receiving, fetching, packing and keeping take long, and are done before
-anything is written of the version: no transaction, and no idempotency key, waits for them.  What
-`sent` and `imported` yield then writes rows of the catalogue alone.
+Theory of operation.  Receiving, fetching, packing and storing files take long, and are finished
+before any row of the version is written: no transaction and no idempotency key waits for them.  The
+function that `sent` and `imported` yield then writes only rows of the catalog.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def sent(
     holder: Account,
     now: datetime,
 ) -> Iterator[Write]:
-    """Prepare what somebody sends, each file a name and its bytes in pieces; yields its writer.
+    """Prepare uploaded files, each a name and its bytes in chunks; yields a `Write` function.
 
-    One file is a program or an archive, several are those of a native app; `holder` holds what is
-    kept.  Without files, `imported` if there is an address.  Raises as `programs.publish` does.
+    One file is a program or an archive, several are those of a native app; `holder` holds the kept
+    files.  Without files, a `source_url` is imported.  Raises as `programs.publish` does.
     """
     if order.source_url:
         if files:
@@ -61,7 +61,7 @@ def sent(
 
 
 def import_from(app: App, order: Order, *, seconds: float | None, now: datetime) -> Outcome:
-    """Publish what an address names; raises as `imported` does."""
+    """Publish the content of the order's `source_url`; raises as `imported` does."""
     with imported(app, order, seconds=seconds, holder=None, now=now) as write:
         return write()
 
@@ -70,20 +70,20 @@ def import_from(app: App, order: Order, *, seconds: float | None, now: datetime)
 def imported(
     app: App, order: Order, *, seconds: float | None, holder: Account | None, now: datetime
 ) -> Iterator[Write]:
-    """Prepare what an address names, fetched once: a version that came from it is not fetched anew.
+    """Prepare the content of a URL; it is not fetched again if the version came from this URL.
 
-    It may take `seconds` (None: what a web request may).  Raises as `programs.publish` does, and
-    `BadSource`, `SourceFailed` and `SourceBusy`.
+    Fetching may take `seconds` (None: the project's `import_limit`).  Raises as `programs.publish`
+    does, and `BadSource`, `SourceFailed` and `SourceBusy`.
     """
     programs.check(app, order, storage.Source({}, frozenset()))
-    known = _imported(app, order)
+    existing = _imported(app, order)
     platforms = list(dict.fromkeys(order.platforms)) or programs.usual_platforms(app)
-    if known and known.keys() >= set(platforms):
-        done = _known([known[platform] for platform in platforms])
-        yield lambda: done
+    if existing and existing.keys() >= set(platforms):
+        outcome = _unchanged([existing[platform] for platform in platforms])
+        yield lambda: outcome
         return
     with (
-        _fetched(app, order, known, seconds) as source,
+        _fetched(app, order, existing, seconds) as source,
         programs.prepared(app, order, source, holder=holder, now=now) as write,
     ):
         yield write
@@ -91,11 +91,13 @@ def imported(
 
 @contextmanager
 def _fetched(
-    app: App, order: Order, known: dict[str, AppVersion], seconds: float | None
+    app: App, order: Order, existing: dict[str, AppVersion], seconds: float | None
 ) -> Iterator[storage.Source]:
-    if known and app.kind == AppKind.SCRIPT:
-        # What was fetched for other platforms is here, as it was packed.
-        [row] = next(iter(known.values())).files.filter(main_program=False).select_related("file")
+    if existing and app.kind == AppKind.SCRIPT:
+        # The archive that was packed for other platforms is reused.
+        [row] = (
+            next(iter(existing.values())).files.filter(main_program=False).select_related("file")
+        )
         with storage.published(row.file.name) as path, storage.open_package(path) as source:
             yield source
         return
@@ -114,7 +116,7 @@ def _fetched(
             yield source
 
 
-def _known(versions: list[AppVersion]) -> Outcome:
+def _unchanged(versions: list[AppVersion]) -> Outcome:
     return Outcome(
         tuple(
             Published(version, tuple(f.file.name for f in version.files.all()), created=False)
@@ -124,11 +126,11 @@ def _known(versions: list[AppVersion]) -> Outcome:
 
 
 def _imported(app: App, order: Order) -> dict[str, AppVersion]:
-    """The versions of this number that came from the same address, by platform."""
-    found = AppVersion.objects.select_related("app", "platform").filter(
+    """Return the versions of this number that were fetched from the same URL, by platform."""
+    versions = AppVersion.objects.select_related("app", "platform").filter(
         app=app,
         version_num=order.version_num,
         plan_class=order.plan_class,
         source_url=order.source_url,
     )
-    return {version.platform.name: version for version in found}
+    return {version.platform.name: version for version in versions}

@@ -1,8 +1,8 @@
-"""Sweep out what nobody misses: zombie hosts, dead keys, empty accounts.
+"""Delete rows that are no longer needed: zombie hosts, dead keys, empty accounts.
 
-Theory of operation.  A row is swept only when it is old, when nothing that counts refers to it, and
-a few at a time: what refers to hosts and accounts has no index for it, so that every one of them
-costs a look through the results.  `preview` and `sweep` choose by the same questions.
+Theory of operation.  A row is deleted only if it is old and no row that matters refers to it, and
+only a few are deleted per call: the tables that refer to hosts and accounts have no index for this,
+so each deletion scans the results.  `preview` and `sweep` select by the same conditions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from scheduler.models import (
     Workunit,
 )
 
-#: How many hosts and accounts one call sweeps at the most.
-AT_A_TIME = 200
+#: The maximum number of hosts, and of accounts, that one call deletes.
+MAX_PER_CALL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How old what must be; days are counted from the last contact, use or birth."""
+    """The minimum ages, since the last contact of a host, revocation of a key, or creation."""
 
     zombie_after: timedelta = timedelta(days=180)
     key_after: timedelta = timedelta(days=180)
@@ -45,7 +45,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How many of each were swept, or would be."""
+    """How many rows of each kind were deleted, or would be."""
 
     hosts: int
     accounts: int
@@ -54,7 +54,7 @@ class Swept:
 
     @property
     def total(self) -> int:
-        """All of them together."""
+        """The sum of all kinds."""
         return self.hosts + self.accounts + self.keys + self.sessions
 
 
@@ -68,7 +68,7 @@ class Findings:
 
     @property
     def warnings(self) -> list[str]:
-        """Return all problems, each with a list of names."""
+        """All problems, each a sentence with a list of names."""
         sentences = []
         if self.old_launchers:
             sentences.append(
@@ -104,17 +104,17 @@ def look_at_published() -> Findings:
 
 
 def preview(rules: Rules, *, now: datetime) -> Swept:
-    """Count what `sweep` would take away now."""
+    """Count the rows that `sweep` would delete now."""
     return Swept(
-        hosts=zombies(rules, now=now)[:AT_A_TIME].count(),
-        accounts=empty_accounts(rules, now=now)[:AT_A_TIME].count(),
+        hosts=zombies(rules, now=now)[:MAX_PER_CALL].count(),
+        accounts=empty_accounts(rules, now=now)[:MAX_PER_CALL].count(),
         keys=_dead_keys(rules, now=now).count(),
         sessions=_dead_sessions(now=now).count(),
     )
 
 
 def sweep(rules: Rules, *, now: datetime) -> Swept:
-    """Take it away; each kind is a transaction of its own."""
+    """Delete the rows; each kind in its own transaction."""
     return Swept(
         hosts=_sweep(Host, zombies(rules, now=now)),
         accounts=_sweep(Account, empty_accounts(rules, now=now)),
@@ -124,9 +124,9 @@ def sweep(rules: Rules, *, now: datetime) -> Swept:
 
 
 def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
-    """Hosts silent for long, without credit, that no result, credit or workunit names.
+    """Return hosts without recent contact, without credit, and without references.
 
-    A row that was merged into another stays as long: its client may still call by the old id.
+    A row that was merged into another also stays until then: its client may still use the old id.
     """
     own = {"host": OuterRef("pk")}
     return Host.objects.filter(
@@ -141,7 +141,7 @@ def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
 
 
 def empty_accounts(rules: Rules, *, now: datetime) -> QuerySet[Account]:
-    """Accounts that never did anything: no host, credit, batch, team, log-in or right."""
+    """Return old accounts without any host, credit, batch, team, log-in or right."""
     own = {"account": OuterRef("pk")}
     return Account.objects.filter(
         ~Exists(Host.objects.filter(**own)),
@@ -171,14 +171,14 @@ def _dead_sessions(*, now: datetime) -> QuerySet[Session]:
     return Session.objects.filter(expire_date__lt=now)
 
 
-def _sweep(model: type[Host | Account], chosen: QuerySet[Any]) -> int:
+def _sweep(model: type[Host | Account], candidates: QuerySet[Any]) -> int:
     with transaction.atomic():
-        # Locked by id first and asked again: who came back meanwhile stays.
-        ids = list(chosen.values_list("pk", flat=True)[:AT_A_TIME])
+        # Locked by id first and selected again: a row that was used meanwhile stays.
+        ids = list(candidates.values_list("pk", flat=True)[:MAX_PER_CALL])
         if not ids:
             return 0
         rows = model._default_manager.filter(pk__in=ids).order_by("pk").select_for_update()
         locked = list(rows.values_list("pk", flat=True))
-        still = list(chosen.filter(pk__in=locked).values_list("pk", flat=True))
-        model._default_manager.filter(pk__in=still).delete()
-        return len(still)
+        unused_ids = list(candidates.filter(pk__in=locked).values_list("pk", flat=True))
+        model._default_manager.filter(pk__in=unused_ids).delete()
+        return len(unused_ids)

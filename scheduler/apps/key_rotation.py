@@ -1,7 +1,7 @@
-"""Replace the code signing key, and sign the published files by it.
+"""Replace the code signing key, and sign the published files with it.
 
-Theory of operation.  A stock client accepts a new key only if the key it holds has signed it
-(PROTOCOL 4.4), and then verifies the files that it fetches by the new key.  So a rotation changes
+Theory of operation.  A stock client accepts a new key only if its current key has signed it
+(PROTOCOL 4.4), and then verifies the files that it fetches with the new key.  So a rotation changes
 the key and the signatures of all published files together.  A reply that is made between the two
 may carry an old signature: that result fails and is computed again.
 
@@ -30,7 +30,7 @@ from scheduler.people import audit
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """How many app files were signed by the new key, and the versions published under new numbers.
+    """The number of app files signed by the new key, and versions published under new numbers.
 
     `is_vouched_for` is whether an earlier key has signed the new one.
     """
@@ -41,7 +41,7 @@ class Rotated:
 
 
 def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
-    """Make a new key on this server and sign every published file by it.
+    """Create a new key on this server and sign every published file with it.
 
     With `revoke` the earlier private keys are deleted, and the current versions are published
     under new numbers, too: hosts download them again.  Raises
@@ -182,7 +182,7 @@ def _record(*, revoke: bool, signed: int, now: datetime) -> None:
 
 
 def rotate_upload_key(*, revoke: bool = False, now: datetime) -> None:
-    """Grant uploads by a new key; with `revoke` the earlier ones become invalid."""
+    """Create a new key for upload grants; with `revoke` the earlier keys become invalid."""
     with transaction.atomic():
         audit.record(
             audit.Event.KEY_REVOKED if revoke else audit.Event.KEY_ROTATED,

@@ -1,9 +1,9 @@
-"""Write plan classes down, take them away, and try them on hosts.
+"""Store, remove and try plan classes.
 
-Theory of operation.  A spec is judged by `dispatch.rules.plan_class_specs` before anything is
-stored, and every problem is reported with its line.  Dispatch reads the stored spec with the app
-versions that name it, so a change holds from the next request on.  One that app versions name is
-not removed: they would run nowhere.
+Theory of operation.  A spec is validated by `dispatch.rules.plan_class_specs` before it is stored,
+and every problem is reported with its line.  Dispatch reads the stored spec with the app versions
+that name it, so a change applies from the next request on.  A plan class that app versions name
+cannot be removed: no host would get these versions.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Gpu, Machine, Usage
 from scheduler.models import AppVersion, Host, PlanClass
 
-#: Hosts that were heard of since count as the project's.
+#: Hosts without contact for this time are not tried.
 _RECENT = timedelta(days=30)
 
 
 class BadSpec(ValueError):
-    """The text is no plan class. Hint: each line of the message says what to change, and where."""
+    """The text is not a plan class. Hint: each line of the message shows a problem and its line."""
 
 
 class UnknownPlanClass(LookupError):
@@ -46,7 +46,7 @@ class PlanClassInUse(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What `write` came to; `versions` are the app versions that name the plan class."""
+    """The outcome of `write`; `versions` are the app versions that name the plan class."""
 
     plan: plan_classes.PlanClass
     created: bool
@@ -56,44 +56,44 @@ class Written:
 
 @dataclass(slots=True)
 class Trial:
-    """What hosts say to a plan class: who can run it and how, and why the others cannot."""
+    """A plan class tried on hosts: the usage where it fits, and the reason where it does not."""
 
     fit: dict[int, Usage] = field(default_factory=dict)
     unfit: dict[int, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> list[tuple[str, int]]:
-        """The sentences and how many hosts each concerns, the most frequent first."""
+        """The reasons and their numbers of hosts, the most frequent first."""
         return Counter(self.unfit.values()).most_common()
 
 
 def judge(name: str, text: str, *, source: str) -> tuple[plan_classes.PlanClass, dict[str, Any]]:
-    """Read and judge a spec.  Raises `BadSpec` with a line ``source:line: sentence`` each."""
+    """Parse and validate a spec; raises `BadSpec` with a line ``source:line: text`` per problem."""
     spec = _read(text, source)
     try:
         return plan_classes.parse(name, spec), spec
     except BadPlanClass as error:
         lines = [(_line_of(key, text), sentence) for key, sentence in error.problems]
-        raise BadSpec("\n".join(f"{source}:{at}: {said}" for at, said in sorted(lines))) from error
+        raise BadSpec("\n".join(f"{source}:{at}: {text}" for at, text in sorted(lines))) from error
 
 
 def write(name: str, text: str, *, source: str, now: datetime, dry_run: bool = False) -> Written:
-    """Judge a spec and store it under the name.  Raises `BadSpec`; then nothing is stored."""
+    """Validate a spec and store it under the name; raises `BadSpec`."""
     plan, spec = judge(name, text, source=source)
     with transaction.atomic():
-        known = PlanClass.objects.select_for_update().filter(name=name).first()
-        changed = known is None or known.spec != spec
+        stored = PlanClass.objects.select_for_update().filter(name=name).first()
+        changed = stored is None or stored.spec != spec
         if changed and not dry_run:
             PlanClass.objects.update_or_create(
                 name=name,
                 defaults={"spec": spec},
                 create_defaults={"spec": spec, "created_at": now},
             )
-    return Written(plan, known is None, changed, users_of(name))
+    return Written(plan, stored is None, changed, users_of(name))
 
 
 def remove(name: str, *, dry_run: bool = False) -> None:
-    """Take a plan class away.  Raises `UnknownPlanClass`, and `PlanClassInUse`."""
+    """Remove a plan class; raises `UnknownPlanClass` and `PlanClassInUse`."""
     with transaction.atomic():
         row = find(name, lock=True)
         if users := users_of(name):
@@ -108,27 +108,27 @@ def remove(name: str, *, dry_run: bool = False) -> None:
 
 
 def find(name: str, *, lock: bool = False) -> PlanClass:
-    """The stored plan class.  Raises `UnknownPlanClass`."""
+    """Return the stored plan class; raises `UnknownPlanClass`."""
     rows = PlanClass.objects.select_for_update() if lock else PlanClass.objects.all()
     row = rows.filter(name=name).first()
     if row is None:
-        known = ", ".join(PlanClass.objects.order_by("name").values_list("name", flat=True)[:10])
-        hint = f"there are {known}." if known else "`manage.py plan_class set` writes the first."
+        names = ", ".join(PlanClass.objects.order_by("name").values_list("name", flat=True)[:10])
+        hint = f"there are {names}." if names else "create the first by `manage.py plan_class set`."
         msg = f"There is no plan class {name}. Hint: {hint}"
         raise UnknownPlanClass(msg)
     return row
 
 
 def users_of(name: str) -> tuple[str, ...]:
-    """The app versions that name a plan class, as people read them."""
+    """Return the display names of the app versions that name a plan class."""
     rows = AppVersion.objects.filter(plan_class=name).select_related("app", "platform")
     return tuple(str(version) for version in rows.order_by("app__name", "platform__name", "pk"))
 
 
 def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
-    """All plan classes: name, spec, number of app versions.
+    """Return all plan classes: name, spec, number of app versions.
 
-    A name without a spec (None) is used by app versions, but nobody has written it down.
+    The spec is None for a name that app versions use but that is not defined.
     """
     used = Counter(AppVersion.objects.exclude(plan_class="").values_list("plan_class", flat=True))
     written: dict[str, Mapping[str, Any]] = dict(PlanClass.objects.values_list("name", "spec"))
@@ -138,19 +138,19 @@ def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
 def try_on_hosts(
     plan: plan_classes.PlanClass, *, host_id: int | None = None, now: datetime
 ) -> Trial:
-    """Ask what hosts would say to a plan class: one, or all of the last 30 days.
+    """Try a plan class on one host, or on all hosts of the last 30 days.
 
-    Memory and CPUs are the hosts' own; what preferences leave of them is known only when they ask.
-    Raises `UnknownHost`.
+    Memory and CPUs are those of the hosts; limits of their preferences are known only when they
+    request work.  Raises `UnknownHost`.
     """
-    one = Q(pk=host_id) if host_id else Q(rpc_at__gte=now - _RECENT, merged_into=None)
+    condition = Q(pk=host_id) if host_id else Q(rpc_at__gte=now - _RECENT, merged_into=None)
     trial = Trial()
-    for host in Host.objects.filter(one).order_by("pk").iterator():
-        found = plan_classes.usage(plan, machine_of(host))
-        if isinstance(found, Usage):
-            trial.fit[host.pk] = found
+    for host in Host.objects.filter(condition).order_by("pk").iterator():
+        outcome = plan_classes.usage(plan, machine_of(host))
+        if isinstance(outcome, Usage):
+            trial.fit[host.pk] = outcome
         else:
-            trial.unfit[host.pk] = found
+            trial.unfit[host.pk] = outcome
     if host_id and not trial.fit and not trial.unfit:
         msg = f"There is no host {host_id}. Hint: the admin lists all hosts."
         raise UnknownHost(msg)
@@ -158,7 +158,7 @@ def try_on_hosts(
 
 
 def machine_of(host: Host) -> Machine:
-    """What is stored of a computer, as plan classes see it."""
+    """Return the stored description of a host as plan classes use it."""
     parts = host.capabilities
     return Machine(
         ncpus=host.p_ncpus,
@@ -179,29 +179,31 @@ def machine_of(host: Host) -> Machine:
 
 
 def _read(text: str, source: str) -> dict[str, Any]:
-    """The JSON object of a text.  Raises `BadSpec`, with the line."""
-    twice: list[str] = []
+    """Parse a text as a JSON object; raises `BadSpec` with the line."""
+    repeated_keys: list[str] = []
 
     def gather(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         names = Counter(name for name, _value in pairs)
-        twice.extend(name for name, count in names.items() if count > 1)
+        repeated_keys.extend(name for name, count in names.items() if count > 1)
         return dict(pairs)
 
     try:
         spec = json.loads(text, object_pairs_hook=gather)
     except json.JSONDecodeError as error:
-        msg = f"{source}:{error.lineno}: no JSON: {error.msg}. Hint: names and texts in quotes."
+        msg = (
+            f"{source}:{error.lineno}: not JSON: {error.msg}. Hint: put names and texts in quotes."
+        )
         raise BadSpec(msg) from error
     if not isinstance(spec, dict):
         msg = f'{source}:1: a plan class is one JSON object. Hint: such as {{"max_threads": 8}}.'
         raise BadSpec(msg)
-    if twice:
-        lines = [f"{source}:{_line_of(key, text)}: {key} is there twice." for key in twice]
-        raise BadSpec("\n".join([*lines, "Hint: drop one."]))
+    if repeated_keys:
+        lines = [f"{source}:{_line_of(key, text)}: {key} is repeated." for key in repeated_keys]
+        raise BadSpec("\n".join([*lines, "Hint: remove all but one."]))
     return spec
 
 
 def _line_of(key: str, text: str) -> int:
-    """The last line on which a key stands, from 1; 1 for what concerns the whole."""
-    places = [found.start() for found in re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)]
+    """Return the number of the last line with a key; 1 for problems of the whole text."""
+    places = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)]
     return text.count("\n", 0, places[-1]) + 1 if key and places else 1

@@ -1,8 +1,9 @@
 """Publish programs, scripts, commands and images: apps of every kind.
 
-Theory of operation.  What is no BOINC program gets a main program of the server's own, a launcher,
-signed like any other, so that every BOINC client can run it.  A script's archive is packed anew, in
-one form that clients can unpack without care.  The same again is no error, and tells what there is.
+Theory of operation.  An app that is not a BOINC program gets a main program of the server, the
+launcher, which is signed like any other, so that every BOINC client can run it.  A script's archive
+is repacked in a format that clients can unpack safely.  Publishing the same version again is not an
+error, and returns the existing one.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from scheduler.dispatch.rules.launching import COMMANDS_ARE_OFF
 from scheduler.models import Account, App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 
-#: What a version that runs containers needs of a computer, unless its publisher says more.
+#: The plan class of container versions, unless the publisher gives another.
 CONTAINER_PLAN_CLASS = "docker"
 _MAX_CMDLINE = 255
 _MAX_PLAN_CLASS = 60
@@ -42,7 +43,7 @@ _MAX_PLAN_CLASS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What shall be published, of which app; without `platforms`, for those usual for its kind."""
+    """The description of a version to publish; `platforms` default to those of the app's kind."""
 
     version_num: int
     platforms: Sequence[str] = ()
@@ -53,7 +54,7 @@ class Order:
     source_url: str = ""
     beta: bool = False
     create_platform: bool = False
-    #: Files that `version.xml` does not list belong to the version, as BOINC's server has it.
+    #: Whether files that `version.xml` does not list belong to the version, as in BOINC's server.
     with_unlisted: bool = False
     #: Signatures made on another machine, by the given names.
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -63,30 +64,30 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The versions, one per platform; `created` says whether any of them is new."""
+    """The published versions, one per platform."""
 
     published: tuple[Published, ...]
 
     @property
     def created(self) -> bool:
-        """Whether there was anything to publish."""
-        return any(one.created for one in self.published)
+        """Whether any of the versions is new."""
+        return any(version.created for version in self.published)
 
     @property
     def versions(self) -> list[AppVersion]:
-        """The versions themselves."""
-        return [one.version for one in self.published]
+        """The rows of the versions."""
+        return [published.version for published in self.published]
 
 
-#: Writes what was prepared; within the caller's transaction, if there is one.
+#: Writes the rows of a prepared version, in the caller's transaction if there is one.
 Write = Callable[[], Outcome]
 
 
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
-    """Publish a version of an app, by its kind, for several platforms: for all or for none.
+    """Publish a version of an app for several platforms: for all or for none.
 
     `source` are the files of a native app or of a script; commands have none, and containers name
-    an image instead.  Raises `BadPackage` for what does not fit the kind, and what
+    an image instead.  Raises `BadPackage` if the order does not fit the app's kind, and what
     `app_versions.publish` raises.
     """
     with prepared(app, order, source, holder=None, now=now) as write:
@@ -102,10 +103,10 @@ def prepared(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[Write]:
-    """Pack and hash what `publish` publishes, and yield what writes it: rows, all or none.
+    """Pack and hash the files of a version; yields a function that writes all rows or none.
 
-    With a `holder`, the files are kept here and now, held for him until the end; what was yielded
-    then writes rows of the catalogue alone, and suits the caller's transaction.
+    With a `holder`, the files are stored now and held for this account inside the block; the
+    function then writes only rows of the catalog, in the caller's transaction.
     """
     check(app, order, source)
     platforms = list(dict.fromkeys(order.platforms)) or usual_platforms(app)
@@ -173,8 +174,8 @@ def unsigned(
     """
     check(app, order, source)
     package, contents = stack.enter_context(_contents(app, order, source))
-    known = app_versions.given_signatures(package.files, contents, {})
-    rows = zip(package.files, contents, known, strict=True)
+    signatures = app_versions.given_signatures(package.files, contents, {})
+    rows = zip(package.files, contents, signatures, strict=True)
     return {file.name: item for file, item, signature in rows if signature is None}
 
 
@@ -195,39 +196,40 @@ def prepare(app: App, order: Order, source: storage.Source | None, folder: str) 
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
-    """The versions in their order, with all that is told of them, in two statements."""
-    known = AppVersion.objects.select_related("app", "platform").prefetch_related(
+    """Return versions in the given order with their related rows, in two statements."""
+    queryset = AppVersion.objects.select_related("app", "platform").prefetch_related(
         Prefetch("files", AppVersionFile.objects.select_related("file").order_by("position"))
     )
-    found = known.in_bulk([version.pk for version in versions])
-    return [found[version.pk] for version in versions]
+    versions_by_id = queryset.in_bulk([version.pk for version in versions])
+    return [versions_by_id[version.pk] for version in versions]
 
 
 def check(app: App, order: Order, source: storage.Source | None) -> None:
-    """Refuse (`BadPackage`) what no app of this kind has."""
+    """Raise `BadPackage` if the order or the files do not fit the kind of the app."""
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps:
         raise BadPackage(f"App {app} cannot get versions: {COMMANDS_ARE_OFF}")
     has_files = source is not None
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
-        what = "its image" if app.kind == AppKind.CONTAINER else "nothing but its number"
-        msg = f"App {app} is of kind {app.kind}, whose versions have no files. Hint: give {what}."
+        expected = "its image" if app.kind == AppKind.CONTAINER else "only its number"
+        msg = f"App {app} is of kind {app.kind}, whose versions have no files."
+        msg = f"{msg} Hint: give {expected}."
         raise BadPackage(msg)
     if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
-        what = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
-        msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {what}."
+        expected = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
+        msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {expected}."
         raise BadPackage(msg)
     if order.image and app.kind != AppKind.CONTAINER:
         msg = f"App {app} is of kind {app.kind} and runs no image. Hint: leave the image out."
         raise BadPackage(msg)
     if order.main_program and app.kind != AppKind.NATIVE:
-        msg = f"App {app} is of kind {app.kind}, whose main program is the server's own launcher."
+        msg = f"App {app} is of kind {app.kind}, whose main program is the server's launcher."
         raise BadPackage(f"{msg} Hint: leave main_program out.")
-    for name, value, most in (
+    for name, value, max_length in (
         ("cmdline", order.cmdline, _MAX_CMDLINE),
         ("plan_class", order.plan_class, _MAX_PLAN_CLASS),
     ):
-        if len(value) > most or not value.isprintable():
-            msg = f"{name} is {value[:80]!r}. Hint: give {most} printable characters at most."
+        if len(value) > max_length or not value.isprintable():
+            msg = f"{name} is {value[:80]!r}. Hint: give at most {max_length} printable characters."
             raise BadPackage(msg)
     if order.plan_class and not _is_defined(order, app):
         msg = f"Plan class {order.plan_class!r} is not defined: no host would get this version."
@@ -237,18 +239,18 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
 
 
 def _is_defined(order: Order, app: App) -> bool:
-    """Whether the plan class exists; that of containers is created with the first version."""
+    """Return whether the plan class exists or will; that of containers is created as needed."""
     is_usual = app.kind == AppKind.CONTAINER and order.plan_class == CONTAINER_PLAN_CLASS
     is_future = order.plan_class in order.future_plan_classes
     return is_usual or is_future or PlanClass.objects.filter(name=order.plan_class).exists()
 
 
 def usual_platforms(app: App) -> list[str]:
-    """The platforms that are usual for the kind of an app; raises `BadPackage` for native ones."""
+    """Return the default platforms of an app's kind; raises `BadPackage` for native apps."""
     if app.kind != AppKind.NATIVE:
         return list(UNIX_PLATFORMS)
     msg = (
-        f"App {app} is native, and for which computers this is built is not said. "
+        f"App {app} is native, and no platform is given. "
         f"Hint: name a platform, such as {UNIX_PLATFORMS[0]}."
     )
     raise BadPackage(msg)
@@ -258,7 +260,7 @@ def usual_platforms(app: App) -> list[str]:
 def _contents(
     app: App, order: Order, source: storage.Source | None
 ) -> Iterator[tuple[Package, Sequence[storage.Staged]]]:
-    """The package of a version, and its files' contents in their order."""
+    """Yield the package of a version, and the staged contents of its files in order."""
     if app.kind == AppKind.NATIVE and source is not None:
         package = unpack(
             storage.with_texts(source, is_description),
@@ -296,7 +298,7 @@ def _contents(
 
 
 def _as_script(app: App, source: storage.Source) -> storage.Source:
-    """The files of a script; a single one is its ``run.sh``, whatever it was called."""
+    """Return the files of a script; a single file is its ``run.sh``, whatever its name."""
     files: Mapping[str, str] = source.files
     if not source.several:
         [(name, path)] = files.items()
@@ -310,7 +312,7 @@ def _as_script(app: App, source: storage.Source) -> storage.Source:
     check_script(files.keys())
     if storage.first_line_ends_with(files[RUN], b"\r"):
         msg = (
-            f"The lines of {RUN} end as on Windows, and no Unix starts it so. "
+            f"{RUN} has Windows line ends, and Unix cannot start it. "
             "Hint: save it with Unix line ends, or run dos2unix on it."
         )
         raise BadPackage(msg)

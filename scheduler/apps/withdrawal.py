@@ -1,4 +1,4 @@
-"""Withdraw app versions, offer them again, keep them for testers."""
+"""Withdraw app versions, restore them, and mark them as beta."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def change(
     beta: bool | None = None,
     now: datetime,
 ) -> AppVersion:
-    """Set what is not None.  Results that computers have of a withdrawn version go on."""
+    """Set the values that are not None.  Results in progress of a withdrawn version continue."""
     fields = {"deprecated": deprecated, "beta": beta}
     changes = {name: value for name, value in fields.items() if value is not None}
     for name, value in changes.items():

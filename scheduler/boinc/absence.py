@@ -1,4 +1,4 @@
-"""Says once that the database is away, and once that it is back."""
+"""The outage log: one line when the database fails, one when it is back."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 
-class Absence:
-    """What this process last saw of the database; any number of threads may tell."""
+class OutageLog:
+    """Logs when the database becomes unreachable and when it recovers; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._since: float | None = None
 
-    def begins(self, error: Exception) -> None:
-        """Note that the database did not answer; said if it did so until now."""
+    def begin(self, error: Exception) -> None:
+        """Note that the database did not answer; logged only for the first failure of an outage."""
         with self._lock:
             if self._since is not None:
                 return
             self._since = monotonic()
-        log.error("database_away", extra={"error": " ".join(str(error).split())})
+        log.error("database_unreachable", extra={"error": " ".join(str(error).split())})
 
-    def ends(self) -> None:
-        """Note that the database answered; said if it did not until now."""
-        if self._since is None:  # as nearly always: no lock is taken
+    def end(self) -> None:
+        """Note that the database answered; logged with the outage's length if there was one."""
+        if self._since is None:  # nearly always: no lock is taken
             return
         with self._lock:
             since, self._since = self._since, None
         if since is not None:
-            log.info("database back", extra={"seconds": round(monotonic() - since, 1)})
+            log.info("database_recovered", extra={"seconds": round(monotonic() - since, 1)})
 
 
-#: Of the one database that a process has.
-of_the_database: Final = Absence()
+#: Every thread of a process reports to the same log.
+outage_log: Final = OutageLog()

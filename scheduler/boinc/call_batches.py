@@ -1,9 +1,10 @@
-"""Has the calls that arrive at the same time answered together.
+"""Answers calls of several threads together, in batches.
 
-Whoever comes while nobody leads, leads: he takes all who wait, has them answered, hands each his
-reply, and passes the lead on to the first of those who came meanwhile.  So one who comes alone
-waits for nobody, and the more come, the more share the cost of one answer.  Only where calls come
-one upon the other, a leader waits for a moment, so that still more share it.
+The first thread to arrive while there is no leader becomes the leader.  It takes all queued calls
+up to the limit of a batch, has them answered, gives each thread its reply, and makes the first
+thread that queued in the meantime the next leader.  So a single call is answered at once, and under
+load the cost of an answer is shared by more calls.  Only if several calls were answered together
+just before, the leader waits `GATHER_SECONDS`, so that more calls join its batch.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Generic, TypeVar
 
-#: For so long, in seconds, a leader lets others join, if several came together so recently: then
-#: calls come one upon the other, and the answer to more of them costs each less.
-GATHER, RECENT = 0.003, 0.05
+#: How long a leader waits for more calls, if a batch of several calls ended less than
+#: `RECENT_SECONDS` ago: calls are then frequent, and each costs less in a larger batch.
+GATHER_SECONDS, RECENT_SECONDS = 0.003, 0.05
 
 CallT = TypeVar("CallT")
 ReplyT = TypeVar("ReplyT")
 
 
-class TooManyWait(Exception):
-    """More calls wait than may. Hint: tell the caller to come again, each at another moment."""
+class QueueFull(Exception):
+    """Too many calls are queued. Hint: tell each caller to retry after a random delay."""
 
 
-class _Seat(Generic[CallT, ReplyT]):
-    """One who waits: his call, and his turn, to lead or to take his reply."""
+class _PendingCall(Generic[CallT, ReplyT]):
+    """A call in the queue; `turn` is set when its reply is there or its thread becomes leader."""
 
     __slots__ = ("call", "reply", "turn")
 
@@ -37,66 +38,71 @@ class _Seat(Generic[CallT, ReplyT]):
 
 
 class Batches(Generic[CallT, ReplyT]):
-    """Gathers calls of many threads for a function that answers many at once.
+    """Queues the calls of many threads for a function that answers several calls at once.
 
-    `answer_all` returns for each call its reply, or the exception that its caller gets; at most
-    `most` are handed to it together, and at most `most_waiting` wait for their turn.
+    `answer_all` gets at most `max_batch` calls, and returns for each call its reply or the
+    exception to raise in its thread.
     """
 
     def __init__(
         self,
         answer_all: Callable[[Sequence[CallT]], Sequence[ReplyT | Exception]],
         *,
-        most: int,
+        max_batch: int,
     ) -> None:
         self._answer_all = answer_all
-        self._most = most
+        self._max_batch = max_batch
         self._lock = threading.Lock()
-        self._waiting: list[_Seat[CallT, ReplyT]] = []
-        self._is_led = False
+        self._queue: list[_PendingCall[CallT, ReplyT]] = []
+        self._has_leader = False
         self._busy_until = 0.0
 
     @property
     def is_crowded(self) -> bool:
-        """Whether more wait than will be answered next."""
-        return len(self._waiting) > self._most
+        """Whether more calls are queued than fit into the next batch."""
+        return len(self._queue) > self._max_batch
 
-    def answer(self, call: CallT, *, most_waiting: int) -> ReplyT:
-        """Have a call answered, with others or alone; raises `TooManyWait`, or what went wrong."""
-        seat: _Seat[CallT, ReplyT] = _Seat(call)
+    def answer(self, call: CallT, *, max_queued: int) -> ReplyT:
+        """Return the reply to a call, answered alone or in a batch.
+
+        Raises `QueueFull` if `max_queued` calls are queued already, or the exception that
+        `answer_all` raised or returned for the call.
+        """
+        pending: _PendingCall[CallT, ReplyT] = _PendingCall(call)
         with self._lock:
-            if len(self._waiting) >= most_waiting:
-                raise TooManyWait
-            self._waiting.append(seat)
-            leads, self._is_led = not self._is_led, True
-        if not leads:
-            seat.turn.wait()
-        if seat.reply is None:
+            if len(self._queue) >= max_queued:
+                raise QueueFull
+            self._queue.append(pending)
+            is_leader, self._has_leader = not self._has_leader, True
+        if not is_leader:
+            pending.turn.wait()
+        if pending.reply is None:
             self._lead()
-        if isinstance(seat.reply, Exception):
-            raise seat.reply
-        assert seat.reply is not None
-        return seat.reply
+        if isinstance(pending.reply, Exception):
+            raise pending.reply
+        assert pending.reply is not None
+        return pending.reply
 
     def _lead(self) -> None:
-        """Answer those who wait, oneself first among them, and pass the lead on."""
+        """Answer the queued calls, the leader's own first, and choose the next leader."""
         if monotonic() < self._busy_until:
-            sleep(GATHER)
+            sleep(GATHER_SECONDS)
         with self._lock:
-            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            batch = self._queue[: self._max_batch]
+            self._queue = self._queue[self._max_batch :]
         error: Exception = RuntimeError("The batch was not answered.")
         replies: Sequence[ReplyT | Exception] = ()
         try:
-            replies = self._answer_all([seat.call for seat in batch])
-        except Exception as raised:  # noqa: BLE001  each caller gets it
+            replies = self._answer_all([pending.call for pending in batch])
+        except Exception as raised:  # noqa: BLE001  it is raised in the thread of each call
             error = raised
         finally:
-            self._busy_until = monotonic() + RECENT if len(batch) > 1 else 0.0
-            for number, seat in enumerate(batch):
-                seat.reply = replies[number] if number < len(replies) else error
-                seat.turn.set()
+            self._busy_until = monotonic() + RECENT_SECONDS if len(batch) > 1 else 0.0
+            for number, pending in enumerate(batch):
+                pending.reply = replies[number] if number < len(replies) else error
+                pending.turn.set()
             with self._lock:
-                self._is_led = bool(self._waiting)
-                following = self._waiting[0] if self._waiting else None
-            if following is not None:
-                following.turn.set()
+                self._has_leader = bool(self._queue)
+                next_leader = self._queue[0] if self._queue else None
+            if next_leader is not None:
+                next_leader.turn.set()

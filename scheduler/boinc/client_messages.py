@@ -1,4 +1,4 @@
-"""What clients are told in words, in BOINC's where it has any."""
+"""Texts and delays that replies send to clients, in BOINC's words where possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ DAY = 86400.0
 
 
 def why_barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
-    """What is said to a computer that gets no work; what it reports is still taken."""
+    """Return the notice to a computer that may not get work, else nothing.
+
+    Its reports are still accepted.
+    """
     text = barred_hosts.why_barred(
         described, banned_os=config.banned_os, banned_cpu=config.banned_cpu
     )
@@ -28,16 +31,16 @@ def why_barred(described: HostDescription, config: ProjectConfig) -> tuple[Messa
 def about_work(
     request: SchedulerRequest, work: Work, catalog: Catalog, config: ProjectConfig
 ) -> Iterable[Message]:
-    """What became of a request for work, and why it came to nothing."""
-    for given in work.resent:
-        yield Message(text=f"Resent lost task {given.result_name}")
+    """Yield messages about resent results, and the reason if no work is sent."""
+    for result in work.resent:
+        yield Message(text=f"Resent lost task {result.result_name}")
     for name in work.given_up:
         yield Message(text=f"Didn't resend lost task {name} (expired)")
-    if not work.asked or work.sent:
+    if not work.asked_for_work or work.sent:
         return
-    if work.come_again:
-        # "too recent": not counted as "no work" where an account manager looks for idle projects.
-        # Stock clients back off all the same (client/work_fetch.cpp, handle_reply).
+    if work.retry_soon:
+        # "too recent" is not counted as "no work" by account managers that look for idle projects.
+        # Stock clients back off as well (client/work_fetch.cpp, handle_reply).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
     if _is_unsupported(work, catalog) and not request.is_anonymous:
@@ -51,21 +54,21 @@ def about_work(
 
 
 def _is_unsupported(work: Work, catalog: Catalog) -> bool:
-    """Whether there are versions, and none for this computer."""
+    """Whether the project has app versions, but none for this computer."""
     return not work.versions and bool(work.apps) and catalog.any_version
 
 
 def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
-    """When to ask again, where that is not the project's usual delay.
+    """Return the delay before the next request, unless it is the project's usual one.
 
-    A computer that no version is for waits a day (PROTOCOL 2.6); one that asks a project without
-    any version waits until its first one may have been published.
+    A computer that no app version supports waits a day (PROTOCOL 2.6).  If the project has no app
+    version at all, the delay is ten minutes, because the first one may be published soon.
     """
     if is_barred:
         return {"request_delay": DAY}
-    if not work.asked or work.sent:
+    if not work.asked_for_work or work.sent:
         return {}
-    if work.come_again:
+    if work.retry_soon:
         return {"request_delay": 2.0}
     if _is_unsupported(work, catalog) and not host.is_anonymous:
         return {"request_delay": DAY}
@@ -75,7 +78,7 @@ def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> 
 
 
 def too_old(config: ProjectConfig) -> str:
-    """What an old client reads."""
+    """Return the message to a client older than `min_client_version`."""
     major, minor = divmod(config.min_client_version // 100, 100)
     return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."
 
@@ -83,7 +86,7 @@ def too_old(config: ProjectConfig) -> str:
 def refusal(
     config: ProjectConfig, text: str, *, delay: float, down: bool = False
 ) -> dict[str, object]:
-    """The fields of a reply that only says why not, and when to ask again, in seconds."""
+    """Return the fields of a reply with only a reason, and the delay before a retry in seconds."""
     return compose.project_part(config) | {
         "messages": (Message(text=text, priority="notice"),),
         "request_delay": delay,

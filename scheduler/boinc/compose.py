@@ -1,4 +1,4 @@
-"""Facts to messages: what a reply says of work, files and the project."""
+"""Builds the fields of a reply from work, files, caller and project."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
 from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
-from scheduler.dispatch.facts import Given, Version, VersionFile, Work
+from scheduler.dispatch.facts import AssignedResult, Version, VersionFile, Work
 from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.lost_results import Holdings
 from scheduler.hosts.facts import AppFacts, VersionFacts
 from scheduler.hosts.identity import Caller
-from scheduler.messages.facts import TrickleToSay
+from scheduler.messages.facts import PendingTrickle
 from scheduler.results.facts import output_name
 
-#: What BOINC clients take as this server's version; 507 and later may replace host-specific
-#: preferences, 800 and later is a current server.
+#: The server version that BOINC clients read; from 507 on it may replace host-specific preferences,
+#: from 800 on it is a current server.
 SCHEDULER_VERSION = 802
-#: So many files are kept as messages: programs and common inputs are told again and again.
-_MOST_KEPT = 1024
+#: How many file messages are cached: programs and common inputs are sent to many hosts.
+_MAX_CACHED_FILES = 1024
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
 
 def project_part(config: ProjectConfig) -> dict[str, object]:
-    """What every reply says of the project."""
+    """Return the fields of every reply that describe the project."""
     return {
         "scheduler_version": SCHEDULER_VERSION,
         "dont_use_dcf": True,
@@ -39,7 +39,10 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
 
 
 def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
-    """What a reply says of the account and the host."""
+    """Return the fields that describe the account and the host.
+
+    The account's computing preferences are included if they are newer than `prefs_mod_times`.
+    """
     part: dict[str, object] = {
         "userid": caller.account_id,
         "user_name": caller.name,
@@ -69,44 +72,44 @@ def _md5(text: str) -> str:
 
 
 def holdings_part(holdings: Holdings) -> dict[str, object]:
-    """Which of its results the client is to drop."""
+    """Return the fields that name the results to abort on the client."""
     return {
         "result_aborts": tuple(holdings.abort),
         "result_aborts_if_not_started": tuple(holdings.abort_if_not_started),
     }
 
 
-def trickles(heard: Iterable[TrickleToSay]) -> tuple[messages.TrickleDown, ...]:
-    """What running results shall hear."""
+def trickles(pending: Iterable[PendingTrickle]) -> tuple[messages.TrickleDown, ...]:
+    """Return the trickle-down messages for running results."""
     return tuple(
-        messages.TrickleDown(result_name=one.result_name, time=one.time, text=one.text)
-        for one in heard
+        messages.TrickleDown(result_name=trickle.result_name, time=trickle.time, text=trickle.text)
+        for trickle in pending
     )
 
 
 def work_part(
-    work: Work, config: ProjectConfig, *, kept: Collection[str] = ()
+    work: Work, config: ProjectConfig, *, kept_files: Collection[str] = ()
 ) -> dict[str, tuple[object, ...]]:
-    """The apps, files, versions, workunits and results of a reply.
+    """Return the apps, files, app versions, workunits and results of a reply.
 
-    `kept` are the files that the host keeps: named again without the flag, a client would take it
-    off them.
+    `kept_files` names the sticky files that the host already has.  They are sent with the sticky
+    flag again, because a client removes the flag from a file that is named without it.
     """
     sent = work.sent
     if not sent:
         return {}
-    used = {given.app_version_id: given.flops for given in sent}
+    used = {result.app_version_id: result.flops for result in sent}
     versions = [work.versions[version_id] for version_id in used]
     published = [version for version in versions if not version.is_own]
-    # Many workunits have the same input: it is named once.
+    # Many workunits have the same input; it is listed once.
     inputs = {
         file.name: _input(
             file.name,
             file.nbytes,
             file.md5,
-            sticky=file.sticky or file.name in kept,
+            sticky=file.sticky or file.name in kept_files,
             master_url=config.master_url,
-            elsewhere=file.urls,
+            mirror_urls=file.urls,
         )
         for file in {file.name: file for file in work.inputs}.values()
     }
@@ -119,24 +122,24 @@ def work_part(
         ),
         "workunits": tuple(_workunits(work)),
         "uploads": tuple(_uploads(sent, config)),
-        "results": tuple(_result(given, work.versions[given.app_version_id]) for given in sent),
+        "results": tuple(_result(result, work.versions[result.app_version_id]) for result in sent),
     }
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_FILES)
 def _input(
-    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str, elsewhere: str
+    name: str, nbytes: int, md5: str, *, sticky: bool, master_url: str, mirror_urls: str
 ) -> messages.DownloadFile:
     return messages.DownloadFile(
         name=name,
-        urls=tuple(elsewhere.splitlines()) or (master_url + storage.download_url_path(name),),
+        urls=tuple(mirror_urls.splitlines()) or (master_url + storage.download_url_path(name),),
         nbytes=nbytes,
         md5_cksum=md5,
         sticky=sticky,
     )
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_FILES)
 def _program(file: VersionFile, master_url: str) -> messages.DownloadFile:
     return messages.DownloadFile(
         name=file.name,
@@ -204,50 +207,54 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
                 file_name=file.name, open_name=file.open_name or None, copy_file=file.copy_file
             )
         )
-    for given in {given.workunit_id: given for given in work.sent}.values():
-        version = work.versions[given.app_version_id]
-        scale = _fpops_scale(given, version)
+    for result in {result.workunit_id: result for result in work.sent}.values():
+        version = work.versions[result.app_version_id]
+        scale = _fpops_scale(result, version)
         yield messages.ReplyWorkunit(
-            name=given.workunit_name,
+            name=result.workunit_name,
             app_name=version.app.name,
             version_num=version.facts.version_num,
-            rsc_fpops_est=given.rsc_fpops_est * scale,
-            rsc_fpops_bound=given.rsc_fpops_bound * scale,
-            rsc_memory_bound=given.rsc_memory_bound,
-            rsc_disk_bound=given.rsc_disk_bound,
-            command_line=_command_line(given, version.app, refs.get(given.workunit_id, ())),
-            file_refs=tuple(refs.get(given.workunit_id, ())),
+            rsc_fpops_est=result.rsc_fpops_est * scale,
+            rsc_fpops_bound=result.rsc_fpops_bound * scale,
+            rsc_memory_bound=result.rsc_memory_bound,
+            rsc_disk_bound=result.rsc_disk_bound,
+            command_line=_command_line(result, version.app, refs.get(result.workunit_id, ())),
+            file_refs=tuple(refs.get(result.workunit_id, ())),
         )
 
 
-def _fpops_scale(given: Given, version: Version) -> float:
-    """By how much a workunit's operations are scaled for a volunteer's own program.
+def _fpops_scale(result: AssignedResult, version: Version) -> float:
+    """Return the factor for a workunit's operation counts: 1 except for volunteers' own programs.
 
-    Its client divides them by the speed of `app_info.xml` to estimate and to limit the running
-    time; the server cannot send it another speed.
+    The client divides these counts by the speed in `app_info.xml` to estimate and limit the running
+    time, and the server cannot send it another speed.
     """
     own_flops = version.facts.projected_flops
-    return own_flops / given.flops if version.is_own and own_flops and given.flops > 0 else 1.0
+    return own_flops / result.flops if version.is_own and own_flops and result.flops > 0 else 1.0
 
 
-def _command_line(given: Given, app: AppFacts, inputs: Sequence[messages.FileRef]) -> str | None:
+def _command_line(
+    result: AssignedResult, app: AppFacts, inputs: Sequence[messages.FileRef]
+) -> str | None:
     if not app.is_launched:
-        return given.command_line or None
+        return result.command_line or None
     return launching.command_line(
-        given.command_line,
+        result.command_line,
         kind=app.kind,
         success_rule=app.success_rule,
         inputs=[ref.open_name or ref.file_name for ref in inputs],
-        outputs=[output["open_name"] for output in given.outputs],
-        optional=[output["open_name"] for output in given.outputs if output.get("optional")],
+        outputs=[output["open_name"] for output in result.outputs],
+        optional=[output["open_name"] for output in result.outputs if output.get("optional")],
     )
 
 
-def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.UploadFile]:
+def _uploads(
+    sent: Iterable[AssignedResult], config: ProjectConfig
+) -> Iterable[messages.UploadFile]:
     urls, grant = (config.upload_url,), signing.upload_granter()
-    for given in sent:
-        for position, output in enumerate(given.outputs):
-            name = output_name(given.result_name, given.result_id, position)
+    for result in sent:
+        for position, output in enumerate(result.outputs):
+            name = output_name(result.result_name, result.result_id, position)
             max_nbytes = int(output["max_nbytes"])
             yield messages.UploadFile(
                 name=name,
@@ -259,22 +266,22 @@ def _uploads(sent: Iterable[Given], config: ProjectConfig) -> Iterable[messages.
             )
 
 
-def _result(given: Given, version: Version) -> messages.ReplyResult:
+def _result(result: AssignedResult, version: Version) -> messages.ReplyResult:
     return messages.ReplyResult(
-        name=given.result_name,
-        wu_name=given.workunit_name,
-        report_deadline=given.report_deadline.timestamp(),
+        name=result.result_name,
+        wu_name=result.workunit_name,
+        report_deadline=result.report_deadline.timestamp(),
         platform=version.facts.platform,
         version_num=version.facts.version_num,
         plan_class=version.facts.plan_class,
-        report_immediately=any("report_immediately" in output for output in given.outputs),
+        report_immediately=any("report_immediately" in output for output in result.outputs),
         file_refs=tuple(
             messages.FileRef(
-                file_name=output_name(given.result_name, given.result_id, position),
+                file_name=output_name(result.result_name, result.result_id, position),
                 open_name=output["open_name"],
                 copy_file=bool(output.get("copy_file")),
                 optional=bool(output.get("optional")),
             )
-            for position, output in enumerate(given.outputs)
+            for position, output in enumerate(result.outputs)
         ),
     )

@@ -1,4 +1,9 @@
-"""One scheduler RPC, from top to bottom: the page to read first."""
+"""Answers scheduler RPCs: the steps of one exchange, from top to bottom.
+
+Read this module first.  `answer_all` takes requests that arrived together through the steps:
+look up the reported outputs, recognize the hosts, settle the reports, choose work, compose the
+replies, and store what was learned of the hosts.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +27,13 @@ from scheduler.health import maintenance
 from scheduler.hosts import identity, recognition
 from scheduler.hosts.facts import HostDescription, HostFacts
 from scheduler.messages import trickles
-from scheduler.messages.facts import FileMoves, TrickleToSay
+from scheduler.messages.facts import FileMoves, PendingTrickle
 from scheduler.results import report
 
 log = logging.getLogger(__name__)
 
-#: What a client is told when it cannot be served: text and delay in seconds, by the exception
-#: raised where the refusal arises (PROTOCOL 2.6; the wording is BOINC's).
+#: The text and the delay in seconds of a refusal, by the exception that causes it (PROTOCOL 2.6;
+#: the wording is BOINC's).
 REFUSALS: dict[type[Exception], tuple[str, float]] = {
     identity.UnknownKey: (
         "Invalid or missing account key.  To fix, remove and add this project.",
@@ -45,7 +50,7 @@ REFUSALS: dict[type[Exception], tuple[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, and from where it came."""
+    """A decoded request and the address of its sender."""
 
     request: SchedulerRequest
     ip_addr: str
@@ -54,7 +59,7 @@ class Call:
 def answer(
     request: SchedulerRequest, *, config: ProjectConfig, ip_addr: str, now: datetime
 ) -> SchedulerReply:
-    """Answer one scheduler request by itself; raises what `answer_all` returns as an exception."""
+    """Answer one scheduler request alone; raises the exception that `answer_all` returns for it."""
     (reply,) = answer_all([Call(request, ip_addr)], config=config, now=now)
     if isinstance(reply, Exception):
         raise reply
@@ -64,32 +69,38 @@ def answer(
 def answer_all(
     calls: Sequence[Call], *, config: ProjectConfig, now: datetime
 ) -> list[SchedulerReply | Exception]:
-    """Answer scheduler requests that came together: one transaction, one set of statements.
+    """Answer a batch of scheduler requests in one transaction, with one set of statements.
 
-    One that goes wrong takes nobody with it: then all is rolled back, and each is answered by
-    itself.  What goes wrong with one alone is returned in the place of its reply.
+    Returns, in the order of the calls, each reply or the exception that its request caused.  If any
+    request fails, the transaction is rolled back and each request is answered alone, so that an
+    error affects only the request that causes it.  If the database is unreachable, the error is
+    returned for all calls without a second attempt.
     """
-    talks = [_Talk(call.request, call.ip_addr) for call in calls]
+    exchanges = [_Exchange(call.request, call.ip_addr) for call in calls]
     try:
-        _converse([talk for talk in talks if not _is_refused(talk, config)], config=config, now=now)
-    except Exception as error:  # noqa: BLE001  it is logged or handed on, by whoever caused it
+        _process(
+            [exchange for exchange in exchanges if not _is_refused(exchange, config)],
+            config=config,
+            now=now,
+        )
+    except Exception as error:  # noqa: BLE001  it is returned in place of the reply, or logged
         if len(calls) == 1:
             return [error]
-        if _is_away(error):
+        if _is_unreachable(error):
             return [error] * len(calls)
         log.warning("batch_undone", extra={"rpcs": len(calls), "error": repr(error)})
-        return [one for call in calls for one in answer_all([call], config=config, now=now)]
-    return [_build(talk.reply) for talk in talks]
+        return [reply for call in calls for reply in answer_all([call], config=config, now=now)]
+    return [_build(exchange.reply) for exchange in exchanges]
 
 
 def refuse(config: ProjectConfig, text: str, *, delay: float, down: bool = False) -> SchedulerReply:
-    """A valid reply that only says why not, and when to ask again."""
+    """Return a reply without work: its text is the reason, `delay` the seconds before a retry."""
     return _build(client_messages.refusal(config, text, delay=delay, down=down))
 
 
 @dataclass(slots=True)
-class _Talk:
-    """One conversation: what is known of it by now, and at last the fields of the reply."""
+class _Exchange:
+    """The state of one RPC: the steps fill its fields one after the other, `reply` last."""
 
     request: SchedulerRequest
     ip_addr: str
@@ -97,19 +108,19 @@ class _Talk:
     described: HostDescription = field(init=False)
     caller: identity.Caller = field(init=False)
     reported: report.Reported = field(init=False)
-    settled: report.Settlement = field(init=False)
+    settlement: report.Settlement = field(init=False)
     holdings: Holdings = field(init=False)
     host: HostFacts = field(init=False)
     no_work: tuple[Message, ...] = ()
     is_over: bool = False
     is_barred: bool = False
     work: Work = field(init=False)
-    said: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Books:
-    """What all conversations of a batch go by."""
+class _BatchContext:
+    """Data shared by all exchanges of a batch."""
 
     config: ProjectConfig
     now: datetime
@@ -117,232 +128,258 @@ class _Books:
     records: catalogs.Records
 
 
-def _is_refused(talk: _Talk, config: ProjectConfig) -> bool:
-    """Whether a client cannot be served whoever it is: too old, or of another project."""
-    if talk.request.client_version < config.min_client_version:
-        talk.reply = client_messages.refusal(
+def _is_refused(exchange: _Exchange, config: ProjectConfig) -> bool:
+    """Refuse a client that is too old or holds another project's key; returns whether it did."""
+    if exchange.request.client_version < config.min_client_version:
+        exchange.reply = client_messages.refusal(
             config, client_messages.too_old(config), delay=client_messages.DAY
         )
         return True
     try:
-        key, signature = translate.code_sign_key(talk.request)
+        key, signature = translate.code_sign_key(exchange.request)
     except KeyError:
-        log.warning("unknown_code_sign_key", extra={"host_id": talk.request.hostid})
+        log.warning("unknown_code_sign_key", extra={"host_id": exchange.request.hostid})
         text = "The project has changed its security key.  Please remove and add this project."
-        talk.reply = client_messages.refusal(config, text, delay=client_messages.DAY)
+        exchange.reply = client_messages.refusal(config, text, delay=client_messages.DAY)
         return True
-    talk.reply = {"code_sign_key": key, "code_sign_key_signature": signature}
+    exchange.reply = {"code_sign_key": key, "code_sign_key_signature": signature}
     return False
 
 
-def _converse(talks: Sequence[_Talk], *, config: ProjectConfig, now: datetime) -> None:
-    # Which outputs arrived is looked up before the transaction: no lock waits for a disk.
-    reports = [translate.reports(talk.request) for talk in talks]
-    found = report.look_up(reports, most=config.max_results_accepted)
-    for talk, reported in zip(talks, found, strict=True):
-        talk.reported = reported
+def _process(exchanges: Sequence[_Exchange], *, config: ProjectConfig, now: datetime) -> None:
+    """Take the exchanges through all steps; each exchange gets the fields of its reply."""
+    # Uploads are looked up before the transaction, so that no lock is held during disk access.
+    reports = [translate.reports(exchange.request) for exchange in exchanges]
+    looked_up = report.look_up(reports, most=config.max_results_accepted)
+    for exchange, reported in zip(exchanges, looked_up, strict=True):
+        exchange.reported = reported
     with transaction.atomic():
-        talks = _recognise(talks, config, now=now)
-        if not talks:
+        exchanges = _recognize(exchanges, config, now=now)
+        if not exchanges:
             return
-        books = _Books(
+        context = _BatchContext(
             config=config,
             now=now,
             catalog=own_versions.with_rows(
-                catalogs.current(talks[0].caller.catalog_sign),
-                [one for talk in talks for one in translate.own_versions(talk.request)],
+                catalogs.current(exchanges[0].caller.catalog_sign),
+                [
+                    version
+                    for exchange in exchanges
+                    for version in translate.own_versions(exchange.request)
+                ],
                 now=now,
             ),
-            records=catalogs.records([talk.caller.host_id for talk in talks]),
+            records=catalogs.records([exchange.caller.host_id for exchange in exchanges]),
         )
-        _settle(talks, books)
-        _give(talks, books)
-        for talk in talks:
-            _reply(talk, books)
-        _keep(talks, now=now)
+        _settle(exchanges, context)
+        _assign_work(exchanges, context)
+        for exchange in exchanges:
+            _reply(exchange, context)
+        _store(exchanges, now=now)
 
 
-def _recognise(talks: Sequence[_Talk], config: ProjectConfig, *, now: datetime) -> Sequence[_Talk]:
-    """Learn who calls; those who cannot be served are told so, the others returned."""
-    for talk in talks:
-        talk.described = translate.description(talk.request, talk.ip_addr)
-    callers = recognition.recognise(
-        [recognition.Knock(translate.credentials(talk.request), talk.described) for talk in talks],
+def _recognize(
+    exchanges: Sequence[_Exchange], config: ProjectConfig, *, now: datetime
+) -> Sequence[_Exchange]:
+    """Identify the account and host of each exchange; refused exchanges are left out."""
+    for exchange in exchanges:
+        exchange.described = translate.description(exchange.request, exchange.ip_addr)
+    callers = recognition.recognize(
+        [
+            recognition.CallerRequest(translate.credentials(exchange.request), exchange.described)
+            for exchange in exchanges
+        ],
         hosts_per_account=config.hosts_per_account,
         now=now,
     )
-    for talk, caller in zip(talks, callers, strict=True):
+    for exchange, caller in zip(exchanges, callers, strict=True):
         if isinstance(caller, identity.Caller):
-            talk.caller = caller
+            exchange.caller = caller
         else:
             text, delay = REFUSALS[type(caller)]
-            talk.reply = client_messages.refusal(config, text, delay=delay)
-    served = zip(talks, callers, strict=True)
-    return [talk for talk, caller in served if isinstance(caller, identity.Caller)]
+            exchange.reply = client_messages.refusal(config, text, delay=delay)
+    served = zip(exchanges, callers, strict=True)
+    return [exchange for exchange, caller in served if isinstance(caller, identity.Caller)]
 
 
-def _settle(talks: Sequence[_Talk], books: _Books) -> None:
-    """Take what the clients report, and compare what they list with what they should hold."""
-    config, now = books.config, books.now
-    for talk in talks:
-        talk.reported = report.without_strangers(talk.reported, account_id=talk.caller.account_id)
-    detached = [talk.caller.host_id for talk in talks if talk.caller.detached]
-    locked = report.lock([talk.reported for talk in talks], detached_host_ids=detached)
+def _settle(exchanges: Sequence[_Exchange], context: _BatchContext) -> None:
+    """Record the reported results, and compare the listed results with those that are assigned."""
+    config, now = context.config, context.now
+    for exchange in exchanges:
+        exchange.reported = report.without_other_accounts(
+            exchange.reported, account_id=exchange.caller.account_id
+        )
+    detached = [exchange.caller.host_id for exchange in exchanges if exchange.caller.detached]
+    locked = report.lock([exchange.reported for exchange in exchanges], detached_host_ids=detached)
     identity.detach(host_ids=detached, workunit_ids=locked, now=now)
-    listed = [translate.held_names(talk.request) for talk in talks]
+    listed = [translate.listed_names(exchange.request) for exchange in exchanges]
     all_listed = {name for names in listed for name in names}
-    known = candidates.known_results(
-        reported_ids={i for talk in talks for i in talk.reported.ids.values()},
+    held_results = candidates.known_results(
+        reported_ids={i for exchange in exchanges for i in exchange.reported.ids.values()},
         names=all_listed,
-        host_ids=[talk.caller.host_id for talk in talks],
+        host_ids=[exchange.caller.host_id for exchange in exchanges],
     )
-    settled = report.record(
+    settlements = report.record(
         [
             report.Reporter(
-                reported=talk.reported,
-                account_id=talk.caller.account_id,
-                host_id=talk.caller.host_id,
-                ncpus=talk.described.p_ncpus,
+                reported=exchange.reported,
+                account_id=exchange.caller.account_id,
+                host_id=exchange.caller.host_id,
+                ncpus=exchange.described.p_ncpus,
                 daily_quota=config.daily_quota,
             )
-            for talk in talks
+            for exchange in exchanges
         ],
-        results=known,
-        records=books.records,
-        apps=books.catalog.apps,
+        results=held_results,
+        records=context.records,
+        apps=context.catalog.apps,
         now=now,
     )
     holdings = dispatch.review_holdings(
-        report.as_settled(known, settled, listed=all_listed),
+        report.as_settled(held_results, settlements, listed=all_listed),
         [
-            (talk.caller.host_id, names, _reported(talk.request))
-            for talk, names in zip(talks, listed, strict=True)
+            (exchange.caller.host_id, names, _reported(exchange.request))
+            for exchange, names in zip(exchanges, listed, strict=True)
         ],
     )
-    for talk, one, held in zip(talks, settled, holdings, strict=True):
-        talk.settled, talk.holdings = one, held
+    for exchange, settlement, own_holdings in zip(exchanges, settlements, holdings, strict=True):
+        exchange.settlement, exchange.holdings = settlement, own_holdings
 
 
 class _Everything(frozenset[str]):
-    """Every name there is."""
+    """A set that contains every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def _reported(request: SchedulerRequest) -> frozenset[str]:
-    """What a client says it has done, also what is too much to be taken now: it is not lost.
+    """Return the names of the results in a client's report, which must not count as lost.
 
-    Of very many not all names are read; then nothing is.
+    Reports beyond `max_results_accepted` are only counted, their names are not read.  Then every
+    name counts as reported, and no result as lost.
     """
     if request.further_results:
         return _Everything()
-    return frozenset(one.name for one in request.results)
+    return frozenset(result.name for result in request.results)
 
 
-def _give(talks: Sequence[_Talk], books: _Books) -> None:
-    """Give the hosts what they ask for."""
-    config = books.config
+def _assign_work(exchanges: Sequence[_Exchange], context: _BatchContext) -> None:
+    """Choose and assign work for the hosts that request it."""
+    config = context.config
     end = _end_of_project()
-    for talk in talks:
-        barred = client_messages.why_barred(talk.described, config)
-        talk.no_work, talk.is_over, talk.is_barred = end or barred, bool(end), bool(barred)
-        talk.host = translate.host_facts(
-            talk.request,
-            talk.caller,
-            talk.described,
-            held=talk.holdings.held,
-            promised_bytes=talk.holdings.promised_bytes,
+    for exchange in exchanges:
+        barred = client_messages.why_barred(exchange.described, config)
+        exchange.no_work = end or barred
+        exchange.is_over, exchange.is_barred = bool(end), bool(barred)
+        exchange.host = translate.host_facts(
+            exchange.request,
+            exchange.caller,
+            exchange.described,
+            held_counts=exchange.holdings.held_counts,
+            promised_bytes=exchange.holdings.promised_bytes,
         )
-    works = dispatch.give(
-        [_asking(talk) for talk in talks],
-        catalog=books.catalog,
-        records=books.records,
+    works = dispatch.assign_work(
+        [_host_request(exchange) for exchange in exchanges],
+        catalog=context.catalog,
+        records=context.records,
         config=config,
-        now=books.now,
+        now=context.now,
     )
-    for talk, work in zip(talks, works, strict=True):
-        talk.work = work
+    for exchange, work in zip(exchanges, works, strict=True):
+        exchange.work = work
 
 
-def _asking(talk: _Talk) -> dispatch.Asking:
-    request, caller = talk.request, talk.caller
-    return dispatch.Asking(
-        host=talk.host,
-        holdings=talk.holdings,
-        wishes=() if talk.no_work else translate.wishes(request, talk.host.taste),
+def _host_request(exchange: _Exchange) -> dispatch.HostRequest:
+    request, caller = exchange.request, exchange.caller
+    return dispatch.HostRequest(
+        host=exchange.host,
+        holdings=exchange.holdings,
+        work_requests=()
+        if exchange.no_work
+        else translate.work_requests(request, exchange.host.taste),
         platforms=translate.platforms(request),
         client_version=request.client_version,
         queued_seconds=translate.queued_seconds(request),
         own_versions=translate.own_versions(request),
-        any_sensor=caller.any_sensor and not talk.no_work,
+        any_sensor=caller.any_sensor and not exchange.no_work,
         any_broadcast=caller.any_broadcast,
         any_targeted=caller.any_targeted,
     )
 
 
 def _end_of_project() -> tuple[Message, ...]:
-    """What is said to the clients of a project that is over; its last results are still taken."""
+    """Return the notice of a project that has ended, else nothing.
+
+    Results are still accepted after the end.
+    """
     notice = maintenance.current()
     if notice is None or not notice.ended:
         return ()
     return (Message(text=notice.text, priority="notice"),)
 
 
-def _reply(talk: _Talk, books: _Books) -> None:
-    """Take what the client says beside, and put together what it is told."""
-    request, caller, work = talk.request, talk.caller, talk.work
-    config, now = books.config, books.now
+def _reply(exchange: _Exchange, context: _BatchContext) -> None:
+    """Store the client's trickles, and compose the fields of the reply."""
+    request, caller, work = exchange.request, exchange.caller, exchange.work
+    config, now = context.config, context.now
     trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
-    heard, moves = _errands(request, caller, now=now)
-    talk.said = (*client_messages.about_work(request, work, books.catalog, config), *talk.no_work)
+    trickles_down, moves = _pending_for_host(request, caller, now=now)
+    exchange.messages = (
+        *client_messages.about_work(request, work, context.catalog, config),
+        *exchange.no_work,
+    )
     mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
-    talk.reply |= (
+    exchange.reply |= (
         compose.project_part(config)
         | compose.caller_part(caller, mod_times)
-        | compose.holdings_part(talk.holdings)
-        | _together(
-            compose.work_part(work, config, kept=talk.host.near_files),
+        | compose.holdings_part(exchange.holdings)
+        | _joined(
+            compose.work_part(work, config, kept_files=exchange.host.near_files),
             file_moves_part(moves, platform=request.platform_name, config=config, now=now),
         )
         | {
             "message_ack": bool(request.trickles),
-            "trickles": compose.trickles(heard),
-            "result_acks": talk.settled.acknowledge,
-            "messages": talk.said,
-            "ended": talk.is_over,
+            "trickles": compose.trickles(trickles_down),
+            "result_acks": exchange.settlement.acknowledge,
+            "messages": exchange.messages,
+            "ended": exchange.is_over,
             "gui_urls": (
                 GuiUrl(name="Status", description="What the project does", url=config.master_url),
             ),
         }
-        | client_messages.delay(work, books.catalog, host=talk.host, is_barred=talk.is_barred)
+        | client_messages.delay(
+            work, context.catalog, host=exchange.host, is_barred=exchange.is_barred
+        )
     )
 
 
-def _keep(talks: Sequence[_Talk], *, now: datetime) -> None:
-    """Write down what was learned of the hosts, and what their clients brought of their users."""
+def _store(exchanges: Sequence[_Exchange], *, now: datetime) -> None:
+    """Store what the RPCs reported of the hosts, and the users' preferences their clients sent."""
     identity.keep(
         [
-            identity.Learned(
-                caller=talk.caller,
-                description=talk.described,
-                rpc_seqno=talk.request.rpc_seqno,
-                decision=translate.decision(talk.work, talk.said, now=now),
-                lessons=translate.lessons(talk.work, talk.settled.lessons),
-                acknowledged=talk.holdings.acknowledge,
+            identity.HostUpdate(
+                caller=exchange.caller,
+                description=exchange.described,
+                rpc_seqno=exchange.request.rpc_seqno,
+                decision=translate.decision(exchange.work, exchange.messages, now=now),
+                record_updates=translate.record_updates(
+                    exchange.work, exchange.settlement.record_updates
+                ),
+                acknowledged=exchange.holdings.acknowledge,
             )
-            for talk in talks
+            for exchange in exchanges
         ],
         now=now,
     )
-    for talk in sorted(talks, key=lambda talk: talk.caller.account_id):
-        _adopt(talk.request, talk.caller)
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.caller.account_id):
+        _adopt(exchange.request, exchange.caller)
 
 
-def _errands(
+def _pending_for_host(
     request: SchedulerRequest, caller: identity.Caller, *, now: datetime
-) -> tuple[list[TrickleToSay], FileMoves]:
-    """What waits for this host beside work: messages to its results, moves of its files."""
+) -> tuple[list[PendingTrickle], FileMoves]:
+    """Return the trickles and file moves that are pending for this host."""
     if not caller.any_for_host:
         return [], FileMoves()
     present = {file.name for file in request.sticky_files if file.status > 0}
@@ -352,15 +389,15 @@ def _errands(
     )
 
 
-def _together(
+def _joined(
     work: dict[str, tuple[object, ...]], moves: dict[str, tuple[object, ...]]
 ) -> dict[str, object]:
-    """The elements of both, field by field."""
+    """Concatenate the elements of both, field by field."""
     return {field: work.get(field, ()) + moves.get(field, ()) for field in work | moves}
 
 
 def _adopt(request: SchedulerRequest, caller: identity.Caller) -> None:
-    """Take over what a client with a strong key says of its user: identity and preferences."""
+    """Store the cross-project id and computing preferences that a client with a strong key sent."""
     cpid = translate.new_cpid(request, caller)
     prefs = request.global_preferences
     mod_time = request.global_preferences_mod_time
@@ -378,8 +415,8 @@ def _adopt(request: SchedulerRequest, caller: identity.Caller) -> None:
         )
 
 
-def _is_away(error: Exception) -> bool:
-    """Whether the database itself is away, so that trying again at once would help nobody."""
+def _is_unreachable(error: Exception) -> bool:
+    """Whether the database is unreachable, so that an immediate retry would fail as well."""
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     sqlstate = getattr(error.__cause__, "sqlstate", None)

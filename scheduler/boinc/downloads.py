@@ -1,4 +1,4 @@
-"""The downloads face: a plain WSGI function that gives out published files."""
+"""The downloads face: a plain WSGI function that serves published files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from scheduler import storage
 from scheduler.boinc.plain import refuse
-from scheduler.boinc.store_downloads import give_from_store
+from scheduler.boinc.store_downloads import serve_from_store
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -23,42 +23,42 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
 def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Give out ``.../<fan>/<name>``, whole or a range of it (RFC 9110, 14).
+    """Serve ``.../<fan>/<name>``, whole or a range of it (RFC 9110, 14).
 
-    A 404 kills every result that needs the file, so it is only said of files that are not there;
-    a file that cannot be read today is a 503, and the client comes again.  What is not on the disk
-    may be in the store (`store_downloads`).
+    A 404 makes the client fail every result that needs the file, so it is returned only for a file
+    that does not exist.  A file that cannot be read at the moment is a 503, and the client retries.
+    A file that is not on disk may be in the object store (`store_downloads`).
     """
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
     try:
-        name = _named(environ.get("PATH_INFO", ""))
+        name = _name_of(environ.get("PATH_INFO", ""))
     except (LookupError, storage.BadFileName, UnicodeError):
         return refuse(environ, start_response, "404 Not Found")
     try:
         file, digest = storage.open_download(name)
     except FileNotFoundError:
-        return give_from_store(environ, start_response, name)
+        return serve_from_store(environ, start_response, name)
     except OSError:
         logger.exception("download_failed", extra={"path": environ.get("PATH_INFO")})
         return refuse(environ, start_response, "503 Service Unavailable")
-    found = os.fstat(file.fileno())
-    tag = f'"{digest.sha256}"' if digest else f'"{found.st_size:x}-{found.st_mtime_ns:x}"'
+    stat = os.fstat(file.fileno())
+    tag = f'"{digest.sha256}"' if digest else f'"{stat.st_size:x}-{stat.st_mtime_ns:x}"'
     headers = [
         ("Accept-Ranges", "bytes"),
         ("ETag", tag),
-        ("Last-Modified", formatdate(found.st_mtime, usegmt=True)),
+        ("Last-Modified", formatdate(stat.st_mtime, usegmt=True)),
         ("Cache-Control", "public, max-age=31536000, immutable"),
     ]
     if tag in environ.get("HTTP_IF_NONE_MATCH", ""):
         file.close()
         start_response("304 Not Modified", headers)
         return []
-    return _give(environ, start_response, headers, file)
+    return _serve(environ, start_response, headers, file)
 
 
-def _named(path: str) -> str:
-    """The file that a path names; LookupError unless name and folder fit."""
+def _name_of(path: str) -> str:
+    """Return the file name of a path; raises LookupError if the folder is not the name's."""
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):
@@ -66,7 +66,7 @@ def _named(path: str) -> str:
     return name
 
 
-def _give(
+def _serve(
     environ: WSGIEnvironment,
     start_response: StartResponse,
     headers: list[tuple[str, str]],
@@ -78,32 +78,32 @@ def _give(
         file.close()
         unsatisfiable = ("Content-Range", f"bytes */{size}")
         return refuse(environ, start_response, "416 Range Not Satisfiable", unsatisfiable)
-    given = wanted or range(size)
+    selected = wanted or range(size)
     headers.append(("Content-Type", "application/octet-stream"))
-    headers.append(("Content-Length", str(len(given))))
+    headers.append(("Content-Length", str(len(selected))))
     if wanted:
-        headers.append(("Content-Range", f"bytes {given.start}-{given.stop - 1}/{size}"))
+        headers.append(("Content-Range", f"bytes {selected.start}-{selected.stop - 1}/{size}"))
     start_response("206 Partial Content" if wanted else "200 OK", headers)
     if environ["REQUEST_METHOD"] == "HEAD":
         file.close()
         return []
-    file.seek(given.start)
-    if len(given) <= _CHUNK:
+    file.seek(selected.start)
+    if len(selected) <= _CHUNK:
         with file:
-            return [file.read(len(given))]
-    if "wsgi.file_wrapper" in environ and given.stop == size:
+            return [file.read(len(selected))]
+    if "wsgi.file_wrapper" in environ and selected.stop == size:
         wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](file, _CHUNK)
         return wrapped
-    return _chunks(file, len(given))
+    return _chunks(file, len(selected))
 
 
 def _wanted_range(
     environ: WSGIEnvironment, headers: list[tuple[str, str]], size: int
 ) -> range | None:
-    """Return the one range that was asked for, empty if it cannot be had, None for the whole.
+    """Return the requested range: empty if it cannot be satisfied, None for the whole file.
 
-    What is not understood, several ranges among it, is answered with the whole file, as is a
-    range of a file that has changed (If-Range).
+    The whole file is also sent if the header cannot be parsed, names several ranges, or belongs to
+    a file that has changed since (If-Range).
     """
     match = _RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
     condition = environ.get("HTTP_IF_RANGE")

@@ -1,4 +1,4 @@
-"""Says in a reply which files a host shall fetch, send or delete."""
+"""Builds the parts of a reply that make a host fetch, send or delete files."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
 from scheduler.messages.facts import FileMoves, FileToGet
 
-#: The app without files whose results a client takes for finished and uploads: BOINC's name.
+#: The name in BOINC of the app without files: a client uploads its results without running them.
 FILE_MOVER = "file_mover"
 _VERSION = 100
-#: As much as a host may send, in bytes; BOINC's limit.
-_TIME = timedelta(days=30)
+#: How long a host has to send a file.
+_DELAY_BOUND = timedelta(days=30)
 
 
 def file_moves_part(
     moves: FileMoves, *, platform: str, config: ProjectConfig, now: datetime
 ) -> dict[str, tuple[object, ...]]:
-    """What a reply's fields need in addition, to be appended to what they hold.
+    """Return the elements to append to the fields of a reply.
 
-    A result of an app version without files is uploaded at once by BOINC's clients; the file is on
-    the host already, and gets from us where to send it.
+    A file to send is the output of a result whose app version has no files.  BOINC's clients treat
+    such a result as finished and upload its output, which is on the host already, at once.
     """
-    deadline = (now + _TIME).timestamp()
+    deadline = (now + _DELAY_BOUND).timestamp()
     gets = moves.gets
     return {
         "apps": (messages.ReplyApp(name=FILE_MOVER),) if gets else (),

@@ -1,9 +1,10 @@
-"""Notices a database that does not answer at all, so that nobody waits for it.
+"""The database watchdog: ends the wait for a database that does not answer at all.
 
-A server that is stopped refuses at once; one that is frozen, or behind a line that is cut, says
-nothing, and who has asked it waits for ever.  Who waits for long has it tried by another, new
-connection: a server that answers there is only slow.  If it does not, those who wait are told that
-their connections are broken, and whoever comes next is refused at once until it answers again.
+A stopped server refuses connections at once.  A frozen server, or one behind a broken network link,
+sends nothing, and a query to it would block for ever.  If a thread has waited for more than
+`TIMEOUT_SECONDS`, the watchdog opens a new connection.  If that succeeds, the server is only slow,
+and the threads keep waiting.  If it fails, the watchdog shuts down the connections of all waiting
+threads, and further requests are refused at once until a new connection succeeds.
 """
 
 from __future__ import annotations
@@ -19,80 +20,89 @@ from typing import Final
 import psycopg
 from django.db import OperationalError, connection
 
-#: How long somebody waits before the database is tried, how often somebody looks, and how soon a
-#: new connection must be there; seconds.
-LONGEST, EVERY, ANSWERS_WITHIN = 10.0, 2.0, 5
-SILENT = "The database does not answer."
+#: How long a thread waits before the database is probed, how often the watchdog checks, and how
+#: long the probe's connection may take.
+TIMEOUT_SECONDS, CHECK_SECONDS, CONNECT_TIMEOUT_SECONDS = 10.0, 2.0, 5
+UNREACHABLE = "The database does not answer."
 
 
-def try_anew() -> None:
-    """Have the database answer a new connection; raises psycopg's errors."""
-    params = {**connection.get_connection_params(), "connect_timeout": ANSWERS_WITHIN}
+def probe_database() -> None:
+    """Open a new connection to the database and close it; raises psycopg's errors."""
+    params = {
+        **connection.get_connection_params(),
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+    }
     psycopg.connect(**params).close()
 
 
-class Patience:
-    """With a database that may fall silent; any number of threads may wait for it."""
+class DatabaseWatchdog:
+    """Watches the threads that use the database; `probe` raises `psycopg.Error` if it is away."""
 
-    def __init__(self, trial: Callable[[], None] = try_anew) -> None:
-        self._trial = trial
+    def __init__(self, probe: Callable[[], None] = probe_database) -> None:
+        self._probe = probe
         self._lock = threading.Lock()
-        self._waiting: dict[int, float] = {}
-        self._watch: threading.Thread | None = None
-        self.is_over = False
+        #: When each watched thread began, by the descriptor of its connection.
+        self._watched: dict[int, float] = {}
+        self._thread: threading.Thread | None = None
+        self.is_unreachable = False
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Use this thread's connection; raises `OperationalError` if the database is silent."""
-        if self.is_over:
-            raise OperationalError(SILENT)
+    def watching(self) -> Iterator[None]:
+        """Watch this thread's use of its connection.
+
+        Raises `OperationalError` at once if the database is known to be unreachable.  If it becomes
+        so inside the block, the connection is shut down, and the query in progress fails.
+        """
+        if self.is_unreachable:
+            raise OperationalError(UNREACHABLE)
         connection.ensure_connection()
-        # A number of our own for it: whatever becomes of the connection, we cut no other.
-        line = os.dup(connection.connection.fileno())
+        # A duplicate stays valid if the connection is closed meanwhile: its number cannot be
+        # reused, so no other connection is shut down by mistake.
+        descriptor = os.dup(connection.connection.fileno())
         with self._lock:
-            self._waiting[line] = monotonic()
-            if self._watch is None:
-                self._watch = threading.Thread(target=self._look_often, daemon=True)
-                self._watch.start()
+            self._watched[descriptor] = monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._check_periodically, daemon=True)
+                self._thread.start()
         try:
             yield
         finally:
             with self._lock:
-                del self._waiting[line]
-            os.close(line)
+                del self._watched[descriptor]
+            os.close(descriptor)
 
     def cause_of(self, error: Exception) -> Exception:
-        """Why an exception came about: it names a broken line where we have cut it."""
-        return OperationalError(SILENT) if self.is_over else error
+        """Return the error to report: "does not answer" in place of a connection that was cut."""
+        return OperationalError(UNREACHABLE) if self.is_unreachable else error
 
-    def look(self) -> None:
-        """Try the database if somebody waits for long, or if it did not answer before."""
-        if not self.is_over and not self._is_late():
+    def check(self) -> None:
+        """Probe the database if a thread has waited for too long or the last probe failed."""
+        if not self.is_unreachable and not self._is_overdue():
             return
         try:
-            self._trial()
+            self._probe()
         except psycopg.Error:
-            self.is_over = True
-            self._cut()
+            self.is_unreachable = True
+            self._shut_down_connections()
         else:
-            self.is_over = False
+            self.is_unreachable = False
 
-    def _is_late(self) -> bool:
+    def _is_overdue(self) -> bool:
         with self._lock:
-            return any(monotonic() - since > LONGEST for since in self._waiting.values())
+            return any(monotonic() - since > TIMEOUT_SECONDS for since in self._watched.values())
 
-    def _cut(self) -> None:
-        """Have those who wait read the end of what the database says."""
+    def _shut_down_connections(self) -> None:
+        """Make the waiting threads read the end of their connections."""
         with self._lock:
-            for line in self._waiting:
-                with suppress(OSError), socket.socket(fileno=os.dup(line)) as theirs:
-                    theirs.shutdown(socket.SHUT_RDWR)
+            for descriptor in self._watched:
+                with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as duplicate:
+                    duplicate.shutdown(socket.SHUT_RDWR)
 
-    def _look_often(self) -> None:
+    def _check_periodically(self) -> None:
         while True:
-            threading.Event().wait(EVERY)
-            self.look()
+            threading.Event().wait(CHECK_SECONDS)
+            self.check()
 
 
-#: With the one database that a process has.
-with_the_database: Final = Patience()
+#: A process has one database, and so one watchdog.
+database_watchdog: Final = DatabaseWatchdog()

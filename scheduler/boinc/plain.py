@@ -1,4 +1,4 @@
-"""Plain answers of the WSGI functions that stand beside Django."""
+"""Plain-text responses of the WSGI functions that run beside Django."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def refuse(
     status: str,
     *headers: tuple[str, str],
 ) -> list[bytes]:
-    """Answer with a status line and no more, in plain text."""
+    """Answer with a status, whose text is also the body."""
     data = status.encode() + b"\n"
     about = [("Content-Type", "text/plain"), ("Content-Length", str(len(data)))]
     start_response(status, [*about, *headers])

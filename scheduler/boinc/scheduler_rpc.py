@@ -1,7 +1,7 @@
-"""Bytes in, bytes out: a scheduler RPC as it comes over HTTP, and its short way.
+"""The scheduler RPC over HTTP: reads a request, has it answered, writes the reply.
 
-The short way is a plain WSGI function beside Django's: an RPC needs no session, no user and no
-middleware, and Django's front would cost as much again as the whole conversation.
+`scheduler_app` is the fast path: a plain WSGI function beside Django's.  An RPC needs no session,
+user or middleware, and Django's request handling would double its cost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
-from scheduler.boinc import absence, conversation, patience
-from scheduler.boinc.call_batches import Batches, TooManyWait
+from scheduler.boinc import conversation
+from scheduler.boinc.absence import outage_log
+from scheduler.boinc.call_batches import Batches, QueueFull
 from scheduler.boinc.conversation import Call
+from scheduler.boinc.patience import database_watchdog
 from scheduler.boinc.wire import replies, requests
 from scheduler.boinc.wire.messages import SchedulerReply
 from scheduler.boinc.wire.xml import BadXml
@@ -37,21 +39,21 @@ log = logging.getLogger(__name__)
 MINUTE = timedelta(minutes=1)
 HOUR = 3600.0
 BUSY = "The project has more requests than it can answer; your client will try again."
-#: So many RPCs share one transaction at most.
-MOST_TOGETHER = 32
-#: How much of a body is read at once; bytes.
-_CHUNK = 1 << 18
-#: Requests longer than this, in bytes, are kept on the disk until they are complete.  Then they are
-#: decoded and answered one at a time; at most `_MOST_LONG` wait, up to `_PATIENCE` seconds each.
-_LONG = 1 << 20
-_PATIENCE = 10.0
-_MOST_LONG = 8
-_one_long = threading.Lock()
-_long_ones = threading.BoundedSemaphore(_MOST_LONG)
+#: The most RPCs that share one transaction.
+MAX_BATCH = 32
+#: The size of a read from a request's body.
+_CHUNK_BYTES = 1 << 18
+#: Longer requests are spooled to disk until they are complete.  Then they are decoded and answered
+#: one at a time; at most `_MAX_LONG` wait, for up to `_LONG_TIMEOUT_SECONDS` each.
+_LONG_BYTES = 1 << 20
+_LONG_TIMEOUT_SECONDS = 10.0
+_MAX_LONG = 8
+_long_lock = threading.Lock()
+_long_slots = threading.BoundedSemaphore(_MAX_LONG)
 
 
 def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Answer one scheduler RPC as a WSGI application; what nobody foresaw is logged, and 500."""
+    """Answer one scheduler RPC as a WSGI application; an unexpected error is logged, with a 500."""
     if environ["REQUEST_METHOD"] not in ("POST", "GET"):
         start_response("405 Method Not Allowed", [("Allow", "POST"), ("Content-Length", "0")])
         return [b""]
@@ -63,7 +65,7 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
             environ.get("REMOTE_ADDR", ""),
         )
     except Exception:
-        # The client's own back-off does the rest; what it reports comes again.
+        # The client retries after its own back-off, with the same reports.
         log.exception("scheduler_failed")
         start_response("500 Internal Server Error", [("Content-Length", "0")])
         return [b""]
@@ -74,76 +76,76 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
 
 
 def _length(environ: WSGIEnvironment) -> str:
-    """The Content-Length; empty if the body comes in chunks and ends where it ends."""
+    """Return the Content-Length; empty for a chunked body, which is read to its end."""
     is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
     return environ.get("CONTENT_LENGTH") or ("" if is_chunked else "0")
 
 
 def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
-    """Read a request and return the reply; refusals are replies, too.
+    """Read a request and return its encoded reply, which may be a refusal.
 
-    `length` is its Content-Length, empty if it is read to its end.
+    `length` is the Content-Length; if it is empty, the body is read to its end.
     """
     return replies.encode_reply(_answer(length, read, ip_addr))
 
 
 class _TooLong(Exception):
-    """The request is longer than the project reads; not all of it was."""
+    """The request is longer than `max_request_bytes`; not all of it was read."""
 
 
-def _body(length: str, read: Callable[[int], bytes], *, most: int) -> bytearray:
-    """Read a request's body, piece by piece; raises `_TooLong` if it has more than `most` bytes."""
-    left = _whole(length)
-    if left > most:
+def _body(length: str, read: Callable[[int], bytes], *, max_bytes: int) -> bytearray:
+    """Read a request's body in chunks; raises `_TooLong` if `length` is more than `max_bytes`."""
+    left = _as_int(length)
+    if left > max_bytes:
         raise _TooLong
     body = bytearray()
-    while left > 0 and (chunk := read(min(left, _CHUNK))):
+    while left > 0 and (chunk := read(min(left, _CHUNK_BYTES))):
         body += chunk
         left -= len(chunk)
     return body
 
 
-def _spool(length: str, read: Callable[[int], bytes], kept: IO[bytes], *, most: int) -> str:
-    """Keep a body in a file, up to its end or a little more than `most` bytes; returns its size.
+def _spool(length: str, read: Callable[[int], bytes], file: IO[bytes], *, max_bytes: int) -> str:
+    """Copy a request's body to a file and rewind it; returns the number of bytes copied.
 
-    `length` is empty if it is not declared.
+    If no length is declared (`length` is empty), at most `max_bytes` + 1 bytes are read.
     """
-    left = int(length) if length else most + 1
-    while left > 0 and (chunk := read(min(left, _CHUNK))):
-        kept.write(chunk)
+    left = int(length) if length else max_bytes + 1
+    while left > 0 and (chunk := read(min(left, _CHUNK_BYTES))):
+        file.write(chunk)
         left -= len(chunk)
-    size = kept.tell()
-    kept.seek(0)
+    size = file.tell()
+    file.seek(0)
     return str(size)
 
 
 def _answer(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
-    """Answer a short request at once; decode long ones one at a time, because they need memory.
+    """Answer a short request at once; decode long requests one at a time, to limit memory.
 
-    A long request is read completely before it waits for its turn: otherwise a slow client would
-    block the others, whose requests would not count as slow transfers, which are cut.
+    A long request is read completely before it waits for its turn.  Otherwise a slow client would
+    block the others, whose transfers would not be recognized and cut as slow ones.
     """
-    most = settings.PROJECT.max_request_bytes
-    if length and not _LONG < _whole(length) <= most:
+    max_bytes = settings.PROJECT.max_request_bytes
+    if length and not _LONG_BYTES < _as_int(length) <= max_bytes:
         return _answer_now(length, read, ip_addr)
-    with SpooledTemporaryFile(_LONG) as kept:
-        size = _spool(length, read, kept, most=most)
-        if int(size) <= _LONG:
-            return _answer_now(size, kept.read, ip_addr)
-        if not _long_ones.acquire(blocking=False):
+    with SpooledTemporaryFile(_LONG_BYTES) as file:
+        size = _spool(length, read, file, max_bytes=max_bytes)
+        if int(size) <= _LONG_BYTES:
+            return _answer_now(size, file.read, ip_addr)
+        if not _long_slots.acquire(blocking=False):
             return _busy()
         try:
-            if not _one_long.acquire(timeout=_PATIENCE):
+            if not _long_lock.acquire(timeout=_LONG_TIMEOUT_SECONDS):
                 return _busy()
             try:
-                return _answer_now(size, kept.read, ip_addr)
+                return _answer_now(size, file.read, ip_addr)
             finally:
-                _one_long.release()
+                _long_lock.release()
         finally:
-            _long_ones.release()
+            _long_slots.release()
 
 
-def _whole(length: str) -> int:
+def _as_int(length: str) -> int:
     return int(length) if length.isdigit() else 0
 
 
@@ -155,10 +157,11 @@ def _busy() -> SchedulerReply:
 def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> SchedulerReply:
     config = settings.PROJECT
     try:
-        # The content type lies (trap 2): the raw bytes are read, never a form. Nobody keeps them.
+        # The content type is wrong (trap 2): the raw bytes are read, never a form.  The body has no
+        # name here, so that it is freed once it is decoded.
         message = requests.decode_request(
-            _body(length, read, most=config.max_request_bytes),
-            most_results=config.max_results_accepted,
+            _body(length, read, max_bytes=config.max_request_bytes),
+            max_results=config.max_results_accepted,
         )
     except _TooLong:
         log.warning("request_too_long", extra={"bytes": length})
@@ -170,39 +173,42 @@ def _answer_now(length: str, read: Callable[[int], bytes], ip_addr: str) -> Sche
         delay = shut.delay(timezone.now())
         return conversation.refuse(config, shut.text, delay=delay, down=True)
     try:
-        said = _batches.answer(Call(message, ip_addr), most_waiting=config.max_waiting_rpcs)
-    except TooManyWait:
+        reply = _batches.answer(Call(message, ip_addr), max_queued=config.max_waiting_rpcs)
+    except QueueFull:
         return conversation.refuse(config, BUSY, delay=_spread(config.busy_delay), down=True)
     except (OperationalError, InterfaceError) as error:
-        # Clients lose nothing: what is not acknowledged comes again.
-        absence.of_the_database.begins(patience.with_the_database.cause_of(error))
+        # Clients lose nothing: they repeat reports that are not acknowledged.
+        outage_log.begin(database_watchdog.cause_of(error))
         text = "The project's database is away for the moment; your client will try again."
         return conversation.refuse(config, text, delay=_spread(MINUTE), down=True)
-    absence.of_the_database.ends()
-    return _at_leisure(said, config)
+    outage_log.end()
+    return _with_delay(reply, config)
 
 
 def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
     try:
-        with patience.with_the_database.waiting():
+        with database_watchdog.watching():
             plans.renew()
             return conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
     finally:
-        # The next to lead needs a connection, while this thread writes its own reply.
+        # The next leader needs a connection while this thread encodes its own reply.
         if not connection.in_atomic_block:
             close_old_connections()
 
 
-_batches: Batches[Call, SchedulerReply] = Batches(_answer_all, most=MOST_TOGETHER)
+_batches: Batches[Call, SchedulerReply] = Batches(_answer_all, max_batch=MAX_BATCH)
 
 
 def _spread(delay: timedelta) -> float:
-    """About so long, in seconds, and for each another time: who came together comes apart."""
+    """Return a random time of half to one and a half of `delay`, in seconds.
+
+    So hosts that sent requests at the same moment do not retry at the same moment.
+    """
     return delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret
 
 
-def _at_leisure(said: SchedulerReply, config: ProjectConfig) -> SchedulerReply:
-    """The reply; while more wait than fit into one batch, its host comes again when few do."""
+def _with_delay(reply: SchedulerReply, config: ProjectConfig) -> SchedulerReply:
+    """Return the reply, with a longer delay while more calls are queued than fit into one batch."""
     if not _batches.is_crowded:
-        return said
-    return replace(said, request_delay=max(said.request_delay or 0.0, _spread(config.busy_delay)))
+        return reply
+    return replace(reply, request_delay=max(reply.request_delay or 0.0, _spread(config.busy_delay)))

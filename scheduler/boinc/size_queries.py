@@ -1,4 +1,4 @@
-"""Limits size queries of uploads by network: a token bucket in each process."""
+"""Limits size queries of uploads by network, with a token bucket in each process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
-#: The burst of a network that was idle, in seconds of its rate: many clients behind one address
-#: reconnect together after an outage.
+#: The burst allowed to an idle network, in seconds of its rate: after an outage, many clients
+#: behind one address reconnect together.
 BURST_SECONDS = 10.0
 MAX_NETWORKS = 20_000
 _SIXTY_FOUR_BITS = 4
@@ -35,10 +35,10 @@ class SizeQueries:
         if per_second <= 0:
             return True
         network, now = _network(address), self._clock()
-        most = per_second * BURST_SECONDS
+        capacity = per_second * BURST_SECONDS
         with self._lock:
-            left, counted_at = self._buckets.pop(network, (most, now))
-            left = min(most, left + (now - counted_at) * per_second)
+            left, counted_at = self._buckets.pop(network, (capacity, now))
+            left = min(capacity, left + (now - counted_at) * per_second)
             is_admitted = left >= 1
             self._buckets[network] = (left - 1 if is_admitted else left, now)
             if len(self._buckets) > self._max_networks:

@@ -1,7 +1,8 @@
-"""What statistics sites are told of accounts, teams and hosts, as streams of rows.
+"""Reads accounts, teams and hosts for statistics sites, as streams of rows.
 
-Accounts that do not share their statistics are left out, with their hosts and as founders.  Rows
-come by a cursor of the server's, so that memory does not grow with the project.
+Accounts that do not share their statistics are left out, and so are their hosts; as founders of
+teams they must not be named.  Rows are read through a server-side cursor, so that memory use does
+not grow with the project.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 def accounts() -> Iterator[Row]:
-    """Accounts with credit, in ascending id."""
+    """Yield accounts with credit, in ascending id."""
     rows = Account.objects.filter(is_active=True, share_statistics=True, total_credit__gt=0)
     yield from (
         rows.order_by("pk")
@@ -42,7 +43,7 @@ def accounts() -> Iterator[Row]:
 
 
 def teams() -> Iterator[Row]:
-    """Teams with credit, in ascending id; `founder_shares` says whether he may be named."""
+    """Yield teams with credit, in ascending id; `founder_shares`: the founder may be named."""
     rows = Team.objects.filter(total_credit__gt=0).annotate(
         founder_name=F("founder__name"),
         founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),
@@ -68,7 +69,7 @@ def teams() -> Iterator[Row]:
 
 
 def hosts() -> Iterator[Row]:
-    """Hosts with credit, in ascending id; `show_hosts` says whether the owner may be named."""
+    """Yield hosts with credit, in ascending id; `show_hosts`: the owner may be named."""
     rows = Host.objects.filter(
         total_credit__gt=0, account__is_active=True, account__share_statistics=True
     ).annotate(show_hosts=F("account__show_hosts"))
@@ -108,10 +109,10 @@ def hosts() -> Iterator[Row]:
 
 
 def applications() -> list[str]:
-    """The names of all apps, in the order in which they were made."""
+    """Return the names of all apps, in the order of their creation."""
     return list(App.objects.order_by("pk").values_list("name", flat=True))
 
 
 def total_credit() -> Decimal:
-    """All that was ever granted to accounts."""
+    """Return the total credit of all accounts."""
     return Account.objects.aggregate(sum=Sum("total_credit"))["sum"] or Decimal(0)

@@ -1,4 +1,4 @@
-"""Messages to facts: what a request says of host, wishes and results."""
+"""Converts a decoded request to facts about the host, results and work wanted."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from scheduler.files.file_requests import is_file_move
 from scheduler.hosts.facts import (
     HostDescription,
     HostFacts,
-    Lesson,
     OwnVersion,
     Preferences,
+    RecordUpdate,
     Report,
     Taste,
-    Wish,
+    WorkRequest,
 )
 from scheduler.hosts.identity import Caller, Credentials
 from scheduler.hosts.machines import Gpu, Machine
-from scheduler.messages.facts import TrickleSaid, moment
+from scheduler.messages.facts import ReceivedTrickle, moment
 
-#: A client asks for at most so much work at once (PROTOCOL 10.1).
-MOST_SECONDS = 28 * 86400.0
-_MOST_STDERR = 64 * 1024
-_MOST_FEATURES = 4096
+#: The most work that a request counts for (PROTOCOL 10.1).
+MAX_WORK_SECONDS = 28 * 86400.0
+_MAX_STDERR_LENGTH = 64 * 1024
+_MAX_FEATURES_LENGTH = 4096
 _CPID = re.compile(r"[0-9a-f]{32}")
 _VERSION = re.compile(r"(\d+)\.(\d+)")
-#: What clients call kinds of GPUs, and what plan classes call them.
+#: The name of each kind of GPU in plan classes, by its name in requests.
 _GPU_KINDS = {"NVIDIA": "nvidia", "ATI": "amd", "intel_gpu": "intel", "apple_gpu": "apple"}
 GPU_TYPES = {kind: name for name, kind in _GPU_KINDS.items()}
 
 
 def credentials(request: messages.SchedulerRequest) -> Credentials:
-    """By what the client says who it is."""
+    """Return the fields by which the account and the host are identified."""
     return Credentials(
         key=request.authenticator.strip(),
         host_id=max(0, request.hostid),
@@ -52,7 +52,10 @@ def credentials(request: messages.SchedulerRequest) -> Credentials:
 
 
 def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescription:
-    """What the client says of its computer."""
+    """Return the client's description of its computer, with values in the ranges that are stored.
+
+    `ip_addr` is used if the client does not send its own address.
+    """
     info, times, net = request.host_info, request.time_stats, request.net_stats
     return HostDescription(
         host_cpid=info.host_cpid,
@@ -79,16 +82,16 @@ def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescrip
         on_frac=_fraction(times.on_frac),
         active_frac=_fraction(times.active_frac),
         gpu_active_frac=_fraction(times.gpu_active_frac),
-        p_features=info.p_features[:_MOST_FEATURES],
+        p_features=info.p_features[:_MAX_FEATURES_LENGTH],
         capabilities=_capabilities(request),
     )
 
 
 def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
-    """What is shown of a computer's special parts; empty for most."""
+    """Return GPUs, VirtualBox, Docker and WSL for display; values that are empty are left out."""
     info = request.host_info
     parts: dict[str, Any] = {
-        "gpus": [_gpu(one).as_json() for one in request.coprocs],
+        "gpus": [_gpu(coproc).as_json() for coproc in request.coprocs],
         "virtualbox": info.virtualbox_version,
         "vm_extensions": not info.p_vm_extensions_disabled,
         "docker": info.docker_version,
@@ -100,7 +103,7 @@ def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
 def machine(
     request: messages.SchedulerRequest, described: HostDescription, prefs: Preferences
 ) -> Machine:
-    """The computer as plan classes see it: what the project may use of it."""
+    """Return the resources of the computer that the project may use, for plan classes."""
     info = request.host_info
     return Machine(
         ncpus=estimates.usable_cpus(described, prefs),
@@ -116,39 +119,38 @@ def machine(
         vm_extensions=not info.p_vm_extensions_disabled,
         docker_version="" if request.dont_use_docker else info.docker_version,
         wsl=info.wsl_available,
-        gpus=tuple(_gpu(one) for one in request.coprocs if one.count > 0),
+        gpus=tuple(_gpu(coproc) for coproc in request.coprocs if coproc.count > 0),
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # there are far fewer processor models than hosts
 def _features(text: str) -> frozenset[str]:
-    """What a processor can do; there are far fewer kinds of processors than hosts."""
     return frozenset(text.lower().split())
 
 
-def _gpu(one: messages.Coproc) -> Gpu:
-    opencl = one.opencl
+def _gpu(coproc: messages.Coproc) -> Gpu:
+    opencl = coproc.opencl
     return Gpu(
-        kind=_GPU_KINDS.get(one.type, one.type),
-        count=one.count,
-        name=one.name,
-        ram_bytes=one.total_memory
-        or one.local_ram * 2.0**20
+        kind=_GPU_KINDS.get(coproc.type, coproc.type),
+        count=coproc.count,
+        name=coproc.name,
+        ram_bytes=coproc.total_memory
+        or coproc.local_ram * 2.0**20
         or (opencl.global_mem_size if opencl else 0.0)
-        or one.available_ram,
-        peak_flops=one.peak_flops,
-        driver_version=one.driver_version,
-        cuda_version=one.cuda_version,
-        compute_capability=100 * one.compute_capability_major + one.compute_capability_minor,
+        or coproc.available_ram,
+        peak_flops=coproc.peak_flops,
+        driver_version=coproc.driver_version,
+        cuda_version=coproc.cuda_version,
+        compute_capability=100 * coproc.compute_capability_major + coproc.compute_capability_minor,
         opencl_version=_opencl_version(opencl.opencl_device_version) if opencl else 0,
         opencl_driver=opencl.opencl_driver_version if opencl else "",
     )
 
 
 def _opencl_version(text: str) -> int:
-    """``OpenCL 1.2 CUDA`` is 102; 0 if it says none."""
-    found = _VERSION.search(text)
-    return 100 * int(found[1]) + int(found[2]) if found else 0
+    """Return 102 for ``OpenCL 1.2 CUDA``; 0 if the text has no version."""
+    match = _VERSION.search(text)
+    return 100 * int(match[1]) + int(match[2]) if match else 0
 
 
 def _fraction(value: float) -> float:
@@ -156,7 +158,7 @@ def _fraction(value: float) -> float:
 
 
 def preferences(request: messages.SchedulerRequest) -> Preferences:
-    """The volunteer's limits."""
+    """Return the volunteer's limits on processors, memory and disk."""
     prefs = request.preferences
     return Preferences(
         max_ncpus_pct=prefs.max_ncpus_pct,
@@ -174,10 +176,10 @@ def host_facts(
     caller: Caller,
     described: HostDescription,
     *,
-    held: Mapping[tuple[int, int | None], int],
+    held_counts: Mapping[tuple[int, int | None], int],
     promised_bytes: int = 0,
 ) -> HostFacts:
-    """The host as dispatch judges it."""
+    """Return what dispatch needs to know of the host; `held_counts` is that of `Holdings`."""
     prefs = preferences(request)
     wanted = project_prefs.decode(caller.project_prefs, caller.venue)
     ncpus = estimates.usable_cpus(described, prefs)
@@ -195,7 +197,7 @@ def host_facts(
         active_fraction=estimates.active_fraction(described),
         gpu_active_fraction=estimates.gpu_active_fraction(described),
         max_in_progress=caller.max_in_progress,
-        held=held,
+        held_counts=held_counts,
         promised_bytes=promised_bytes,
         hr_classes={
             hr_type: homogeneous_redundancy.hr_class(
@@ -225,55 +227,64 @@ def _taste(request: messages.SchedulerRequest, wanted: project_prefs.ProjectPref
     )
 
 
-def wishes(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wish, ...]:
-    """How much work the client wants for each device, GPUs first; nothing if its user wants none.
+def work_requests(request: messages.SchedulerRequest, taste: Taste) -> tuple[WorkRequest, ...]:
+    """Return the work requested for each kind of device, GPUs first.
 
-    A device that the volunteer has switched off for this project is asked nothing for.
+    Empty if the client accepts no work.  Devices that need no work, and devices that the volunteer
+    has disabled for this project, are left out.
     """
     if request.dont_send_work:
         return ()
     cpu = max(request.cpu_req_secs, request.work_req_seconds if not request.coprocs else 0.0)
-    asked = [
-        _wish(
-            _GPU_KINDS.get(one.type, one.type), one.req_secs, one.req_instances, one.estimated_delay
+    candidates = [
+        _work_request(
+            _GPU_KINDS.get(coproc.type, coproc.type),
+            coproc.req_secs,
+            coproc.req_instances,
+            coproc.estimated_delay,
         )
-        for one in request.coprocs
+        for coproc in request.coprocs
     ]
-    asked.append(_wish("", cpu, request.cpu_req_instances, request.estimated_delay))
-    return tuple(wish for wish in asked if wish.anything and wish.device not in taste.devices_off)
+    candidates.append(_work_request("", cpu, request.cpu_req_instances, request.estimated_delay))
+    return tuple(
+        candidate
+        for candidate in candidates
+        if candidate.anything and candidate.device not in taste.devices_off
+    )
 
 
 def queued_seconds(request: messages.SchedulerRequest) -> dict[str, float]:
-    """Return in how many seconds the first device of each kind is free; empty stands for CPUs."""
+    """Return after how many seconds a device of each kind is idle, by kind; "" stands for CPUs."""
     queued = {
-        _GPU_KINDS.get(one.type, one.type): max(0.0, one.estimated_delay) for one in request.coprocs
+        _GPU_KINDS.get(coproc.type, coproc.type): max(0.0, coproc.estimated_delay)
+        for coproc in request.coprocs
     }
     return {**queued, "": max(0.0, request.estimated_delay)}
 
 
-def _wish(device: str, seconds: float, instances: float, delay: float) -> Wish:
-    return Wish(
+def _work_request(device: str, seconds: float, instances: float, delay: float) -> WorkRequest:
+    return WorkRequest(
         device=device,
-        seconds=min(MOST_SECONDS, max(0.0, seconds)),
+        seconds=min(MAX_WORK_SECONDS, max(0.0, seconds)),
         instances=max(0.0, instances),
         queued_seconds=max(0.0, delay),
     )
 
 
 def platforms(request: messages.SchedulerRequest) -> tuple[str, ...]:
-    """The client's platforms, best first."""
+    """Return the client's platforms, best first."""
     return (request.platform_name, *request.alt_platforms)
 
 
 def own_versions(request: messages.SchedulerRequest) -> tuple[OwnVersion, ...]:
-    """The app versions of the volunteer's `app_info.xml`; none if the client has none."""
+    """Return the app versions of the volunteer's `app_info.xml`; empty if there is no such file."""
     if not request.is_anonymous:
         return ()
     return tuple(_own_version(version) for version in request.app_versions if version.app_name)
 
 
 def _own_version(version: messages.ClientAppVersion) -> OwnVersion:
-    gpu = next((one for one in version.coprocs if one.count > 0), None)
+    gpu = next((coproc for coproc in version.coprocs if coproc.count > 0), None)
     return OwnVersion(
         app_name=version.app_name,
         version_num=version.version_num,
@@ -287,7 +298,7 @@ def _own_version(version: messages.ClientAppVersion) -> OwnVersion:
 
 
 def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
-    """What the client finished, as facts."""
+    """Return the client's reports of finished results; of `stderr_out` the last 64 KiB are kept."""
     return tuple(
         Report(
             name=result.name,
@@ -298,32 +309,35 @@ def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
             peak_working_set_bytes=result.final_peak_working_set_size,
             peak_swap_bytes=result.final_peak_swap_size,
             peak_disk_bytes=result.final_peak_disk_usage,
-            stderr=result.stderr_out[-_MOST_STDERR:],
+            stderr=result.stderr_out[-_MAX_STDERR_LENGTH:],
         )
         for result in request.results
     )
 
 
-def held_names(request: messages.SchedulerRequest) -> list[str]:
-    """The results that the client holds; files on their way are none of ours."""
-    return [one.name for one in request.other_results if not is_file_move(one.name)]
+def listed_names(request: messages.SchedulerRequest) -> list[str]:
+    """Return the names of the results on the client, without those that only move a file."""
+    return [result.name for result in request.other_results if not is_file_move(result.name)]
 
 
-def trickles(request: messages.SchedulerRequest) -> tuple[TrickleSaid, ...]:
-    """What running results say."""
+def trickles(request: messages.SchedulerRequest) -> tuple[ReceivedTrickle, ...]:
+    """Return the trickle-up messages of running results."""
     return tuple(
-        TrickleSaid(
-            result_name=one.result_name,
-            said_at=moment(one.time),
-            variety=one.variety,
-            text=one.text,
+        ReceivedTrickle(
+            result_name=trickle.result_name,
+            said_at=moment(trickle.time),
+            variety=trickle.variety,
+            text=trickle.text,
         )
-        for one in request.trickles
+        for trickle in request.trickles
     )
 
 
 def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
-    """The cross-project id to adopt: the client's, if its key may change the account."""
+    """Return the client's cross-project id if it is to be stored, else None.
+
+    It is stored if it is valid, differs from the account's, and the client's key is a strong one.
+    """
     sent = request.cross_project_id
     if caller.is_strong and sent != caller.cross_project_id and _CPID.fullmatch(sent):
         return sent
@@ -342,9 +356,11 @@ def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> b
 
 
 def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str | None]:
-    """The key and its signature to send: only what the client lacks (PROTOCOL 4.4, trap 14).
+    """Return the code-signing key and its signature, if the client needs them, else None for each.
 
-    Raises `KeyError` if the client holds a key that was never this project's.
+    A client without a key gets the key alone; one with an older key gets the current key, signed
+    with the older one (PROTOCOL 4.4, trap 14).  Raises `KeyError` if the client has a key that this
+    project never used.
     """
     current = signing.code_sign_key_text()
     if not request.code_sign_key:
@@ -357,33 +373,39 @@ def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str |
     return current, signature
 
 
-def lessons(work: Work, reported: Mapping[int, Lesson]) -> list[Lesson]:
-    """What the reports taught and what was sent, by app version."""
-    both = dict(reported)
-    for version_id, count in Counter([given.app_version_id for given in work.given]).items():
-        known = both.get(version_id)
+def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[RecordUpdate]:
+    """Return the changes to the host's record of each app version, in ascending id.
+
+    They combine the number of results sent with the updates from the reports.
+    """
+    by_version = dict(reported)
+    for version_id, count in Counter([result.app_version_id for result in work.assigned]).items():
+        from_reports = by_version.get(version_id)
         quota = work.versions[version_id].facts.record.max_results_per_day
-        both[version_id] = Lesson(
+        by_version[version_id] = RecordUpdate(
             app_version_id=version_id,
             sent=count,
-            had_errors=known.had_errors if known else False,
-            quota_before=known.quota_before if known else quota,
-            quota_after=known.quota_after if known else quota,
+            had_errors=from_reports.had_errors if from_reports else False,
+            quota_before=from_reports.quota_before if from_reports else quota,
+            quota_after=from_reports.quota_after if from_reports else quota,
         )
-    return sorted(both.values(), key=lambda lesson: lesson.app_version_id)
+    return sorted(by_version.values(), key=lambda update: update.app_version_id)
 
 
 def decision(
-    work: Work, said: Iterable[messages.Message], *, now: datetime
+    work: Work, reply_messages: Iterable[messages.Message], *, now: datetime
 ) -> dict[str, Any] | None:
-    """What a request for work came to, as it is kept with the host; None if none was asked for."""
-    if not work.asked:
+    """Return the outcome of a request for work, to be stored with the host; None if there was none.
+
+    `hosts.host_lists` reads the keys of the dict.
+    """
+    if not work.asked_for_work:
         return None
     return {
         "at": now.isoformat(timespec="seconds"),
-        "given": len(work.given),
+        "given": len(work.assigned),
         "resent": len(work.resent),
         "refused": dict(work.refused),
         "sentences": dict(work.sentences),
-        "said": [message.text for message in said],
+        "said": [message.text for message in reply_messages],
     }

@@ -1,9 +1,9 @@
-"""The uploads face: a plain WSGI function that takes what clients bring.
+"""The uploads face: a plain WSGI function that receives output files.
 
-It stands beside Django in the same server process and touches no database: an upload is a grant
-that is checked, a stream that is hashed and a file that gets its name. What is answered follows one
-rule (PROTOCOL trap 7): status -1 makes the client throw finished work away, so it is only for
-what can never heal; all the rest, and every surprise, is status 1, and the client comes again.
+It runs beside Django in the same server process and uses no database: it checks the grant of an
+upload, hashes the stream, and renames the finished file.  Replies follow one rule (PROTOCOL trap
+7): status -1 makes the client discard finished work, so it is used only for permanent errors.  All
+other errors, including unexpected ones, are status 1, and the client retries.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 18
-#: How much of a refused body is read, so that the client listens before the connection closes.
+#: How much of a refused body is read, so that the client reads the reply before the connection is
+#: closed.
 _DRAIN_BYTES: Final = 1 << 20
 _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
 _DONE: Final = UploadReply.done()
 _TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your address")
 _OUT_OF_SPACE: Final = "Server is out of disk space"
-#: How often a process says that the disk is full; seconds.
-_SAY_FULL_EVERY: Final = 60.0
+#: The shortest time between two log lines of a process about a full disk.
+_DISK_FULL_LOG_SECONDS: Final = 60.0
 
 _size_queries = SizeQueries()
 
@@ -47,11 +48,11 @@ class _RevokedKey(Exception):
 
 
 class _UnknownKey(Exception):
-    """The grant is by a key that is not here; the argument is the upload's name."""
+    """The grant was made by an unknown key; the argument is the upload's name."""
 
 
 def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Take an upload, or say how much of one is here (PROTOCOL 3.2, 3.3)."""
+    """Receive an upload, or return the size of a partial one (PROTOCOL 3.2, 3.3)."""
     if environ["REQUEST_METHOD"] != "POST":
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "POST"))
     body = _Body(environ)
@@ -78,19 +79,19 @@ class _Body:
         self.remaining = int(length) if length.isdecimal() else 0
 
     def read(self, limit: int) -> bytes:
-        """Return up to ``limit`` bytes, none at the end or when the client is gone."""
-        want = min(limit, self.remaining)
-        if want <= 0:
+        """Return up to ``limit`` bytes; empty at the end or if the client has disconnected."""
+        size = min(limit, self.remaining)
+        if size <= 0:
             return b""
         try:
-            chunk: bytes = self._input.read(want)
+            chunk: bytes = self._input.read(size)
         except OSError:
             chunk = b""
         self.remaining = self.remaining - len(chunk) if chunk else 0
         return chunk
 
     def drain(self, limit: int) -> None:
-        """Read and forget up to ``limit`` bytes."""
+        """Read and discard up to ``limit`` bytes."""
         while limit > 0 and (chunk := self.read(min(_CHUNK, limit))):
             limit -= len(chunk)
 
@@ -99,9 +100,9 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
     try:
         request, first = _read_header(body)
         if isinstance(request, UploadRequest):
-            _judge(request)
+            _check(request)
             return _receive(request, first, body)
-        # Stock clients send no grant with a size query: anyone may send it, at a limited rate.
+        # Stock clients send no grant with a size query, so it is open to anyone, at a limited rate.
         limit = settings.PROJECT.size_queries_per_second
         if not _size_queries.admit(environ.get("REMOTE_ADDR", ""), per_second=limit):
             return _TOO_MANY_QUERIES
@@ -111,8 +112,8 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
         cut_short = isinstance(error, CutShort)
         return UploadReply.later(message) if cut_short else UploadReply.never(message)
     except _UnknownKey as error:
-        # An operator can put the key back, so the client must not give up.
-        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a trace tells no more
+        # An operator can put the key back, so the client must retry.
+        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a traceback adds nothing
         return UploadReply.later("Upload key is unknown at present")
     except _RevokedKey as error:
         # The client may be honest, and an operator may make the key valid again.
@@ -125,25 +126,28 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
 def _read_header(body: _Body) -> tuple[UploadRequest | SizeQuery, bytes]:
     """Return the request and the first bytes of its file."""
     head = body.read(uploads.MAX_HEADER_BYTES)
-    while (found := uploads.decode_request(head, ended=not body.remaining)) is None:
+    while (decoded := uploads.decode_request(head, ended=not body.remaining)) is None:
         head += body.read(uploads.MAX_HEADER_BYTES)
-    request, start = found
+    request, start = decoded
     return request, head[start:]
 
 
 def _size(name: str) -> UploadReply:
-    found = storage.upload_size(name)
-    if found.finished:
-        return UploadReply.size(found.nbytes)
+    upload = storage.upload_size(name)
+    if upload.finished:
+        return UploadReply.size(upload.nbytes)
     if not storage.has_room_for(0):
         return UploadReply.later(_OUT_OF_SPACE)
-    # One byte less than there is: a client that reads the whole length takes its file for
-    # delivered, while a crash may have left us every byte of it and not the final name.
-    return UploadReply.size(max(0, found.nbytes - 1))
+    # One byte less than the partial file has: a client that reads the full length treats its file
+    # as delivered, but after a crash all bytes may be here under the temporary name.
+    return UploadReply.size(max(0, upload.nbytes - 1))
 
 
-def _judge(request: UploadRequest) -> None:
-    """Raise unless an upload is welcome; none of its bytes have been read yet."""
+def _check(request: UploadRequest) -> None:
+    """Check an upload's name, grant and size before its body is read.
+
+    Raises `BadFileName`, `BadUpload`, `_UnknownKey`, `_RevokedKey`.
+    """
     storage.check_name(request.name)
     if request.grant is None:
         raise BadUpload("missing signature")
@@ -165,44 +169,44 @@ def _judge(request: UploadRequest) -> None:
 
 
 def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
-    """Write what comes; a repeat of a finished upload is read, forgotten and welcome."""
+    """Write an upload to disk; a repeat of a finished upload is discarded and acknowledged."""
     expected = request.nbytes - request.offset
     try:
         if expected > 0 and not storage.has_room_for(expected):
-            _say_full(request.name)
+            _log_disk_full(request.name)
             return UploadReply.later(_OUT_OF_SPACE)
         if request.offset == 0 and len(first) >= expected:
             storage.put_upload(request.name, first[:expected], md5=request.md5)
         else:
-            return _add(request, first, body)
+            return _append(request, first, body)
     except storage.UploadFinished:
         body.drain(max(0, expected))
     except storage.UploadGap as gap:
         return UploadReply.later(f"length of file {gap} bytes < offset {request.offset} bytes")
     except storage.DigestMismatch as mismatch:
-        logger.warning("upload_md5_mismatch", extra={"upload": request.name})
+        logger.warning("upload_digest_mismatch", extra={"upload": request.name})
         return UploadReply.later(str(mismatch))
     except OSError as error:
         if error.errno in _FULL_DISK:
-            _say_full(request.name)
+            _log_disk_full(request.name)
             return UploadReply.later("No space left on server")
         logger.exception("upload_write_failed", extra={"upload": request.name})
         return UploadReply.later("Can't write file")
     return _DONE
 
 
-def _say_full(name: str) -> None:
-    """Log that the disk is full, once a minute: every client comes again, and again."""
-    global _said_full_at  # noqa: PLW0603 - of the process, as the disk is
-    if monotonic() - _said_full_at >= _SAY_FULL_EVERY:
-        _said_full_at = monotonic()
+def _log_disk_full(name: str) -> None:
+    """Log that the disk is full, at most once a minute: every client keeps retrying."""
+    global _disk_full_logged_at  # noqa: PLW0603 - one per process
+    if monotonic() - _disk_full_logged_at >= _DISK_FULL_LOG_SECONDS:
+        _disk_full_logged_at = monotonic()
         logger.error("upload_disk_full", extra={"upload": name})
 
 
-_said_full_at = -_SAY_FULL_EVERY
+_disk_full_logged_at = -_DISK_FULL_LOG_SECONDS
 
 
-def _add(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
+def _append(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
     with storage.begin_upload(request.name, request.offset) as upload:
         if not _stream(upload, request.nbytes - request.offset, first, body):
             return UploadReply.later(
@@ -213,7 +217,7 @@ def _add(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
 
 
 def _stream(upload: Upload, expected: int, first: bytes, body: _Body) -> bool:
-    """Write ``expected`` bytes; False if the body ends before that."""
+    """Write ``expected`` bytes, which begin with `first`; False if the body ends before that."""
     chunk = first[: max(0, expected)] or body.read(min(_CHUNK, expected))
     while chunk:
         upload.write(chunk)

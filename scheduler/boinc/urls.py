@@ -1,4 +1,4 @@
-"""Addresses that volunteers' clients request, beside uploads and downloads."""
+"""URLs that volunteers' clients request, except uploads and downloads."""
 
 from __future__ import annotations
 

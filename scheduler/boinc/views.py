@@ -1,4 +1,4 @@
-"""HTTP in and out of the volunteers' face, nothing else."""
+"""Django views of the volunteers' face: the scheduler RPC and BOINC's web RPCs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from scheduler.boinc import absence, scheduler_rpc
+from scheduler.boinc import scheduler_rpc
+from scheduler.boinc.absence import outage_log
 from scheduler.boinc.wire import web
 from scheduler.config import AccountCreation
 from scheduler.dispatch import candidates
 from scheduler.people import accounts
 
 XML = "text/xml"
-#: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It also answers throttled and
-#: postponed log-ins: stock clients show the message and stop.  ERR_RETRY (-199) would make BOINC's
-#: Manager repeat the request twice a second, and -206 or -136 would blame the user's input.
+#: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It is also returned for throttled
+#: and postponed log-ins: stock clients show the message and stop.  With ERR_RETRY (-199), BOINC's
+#: Manager would repeat the request twice a second; with -206 or -136 it would blame the user's
+#: input.
 ERR_PROJECT_DOWN = -183
 
 
 @csrf_exempt
 @require_http_methods(["POST", "GET"])
 def scheduler(request: HttpRequest) -> HttpResponse:
-    """Answer one scheduler RPC; every answer that can be read is HTTP 200 (PROTOCOL 2.6)."""
+    """Answer one scheduler RPC; refusals are HTTP 200 as well (PROTOCOL 2.6)."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     return _xml(scheduler_rpc.reply(length, request.read, _address(request)))
 
@@ -37,7 +39,7 @@ def scheduler(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_exempt
 def get_project_config(_request: HttpRequest) -> HttpResponse:
-    """Say what a client's manager wants to know before attaching (PROTOCOL 1.2)."""
+    """Return the project data that managers read before they attach (PROTOCOL 1.2)."""
     config = settings.PROJECT
     by_invitation = config.account_creation is AccountCreation.INVITATION
     platforms = tuple(
@@ -62,7 +64,7 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
 
 
 def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..., HttpResponse]:
-    """Make a view of a function from parameters, address and time to a reply's body.
+    """Make a view from a function of parameters, sender's address and time that returns a body.
 
     Refusals of `people.accounts` become BOINC's errors, in HTTP 200.
     """
@@ -71,9 +73,9 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
     @require_http_methods(["GET", "HEAD", "POST"])
     @wraps(answer)
     def view(request: HttpRequest) -> HttpResponse:
-        asked = request.POST if request.method == "POST" else request.GET
+        params = request.POST if request.method == "POST" else request.GET
         try:
-            return _xml(answer(asked, _address(request), timezone.now()))
+            return _xml(answer(params, _address(request), timezone.now()))
         except accounts.AccountRefused as refusal:
             return _xml(web.encode_error(refusal.error_num, str(refusal)))
         except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
@@ -85,43 +87,43 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
 
 
 @_web_rpc
-def lookup_account(asked: QueryDict, address: str, now: datetime) -> bytes:
+def lookup_account(params: QueryDict, address: str, now: datetime) -> bytes:
     """Log in: return the account's key for e-mail and password hash (PROTOCOL 1.3)."""
-    found = accounts.look_up(
-        email=asked.get("email_addr", ""),
-        passwd_hash=asked.get("passwd_hash"),
+    account = accounts.look_up(
+        email=params.get("email_addr", ""),
+        passwd_hash=params.get("passwd_hash"),
         address=address,
         now=now,
     )
-    return web.encode_account_out(found.key if found else None)
+    return web.encode_account_out(account.key if account else None)
 
 
 @_web_rpc
-def create_account(asked: QueryDict, address: str, now: datetime) -> bytes:
+def create_account(params: QueryDict, address: str, now: datetime) -> bytes:
     """Create an account, or log in to it if it exists with this password (PROTOCOL 1.4)."""
-    made = accounts.create_account(
-        email=asked.get("email_addr", ""),
-        passwd_hash=asked.get("passwd_hash", ""),
-        name=asked.get("user_name", ""),
-        team_name=asked.get("team_name", ""),
-        invite_code=asked.get("invite_code", ""),
+    account = accounts.create_account(
+        email=params.get("email_addr", ""),
+        passwd_hash=params.get("passwd_hash", ""),
+        name=params.get("user_name", ""),
+        team_name=params.get("team_name", ""),
+        invite_code=params.get("invite_code", ""),
         address=address,
         now=now,
     )
-    return web.encode_account_out(made.key)
+    return web.encode_account_out(account.key)
 
 
 @_web_rpc
-def login_token_lookup(asked: QueryDict, address: str, now: datetime) -> bytes:
-    """Answer a client that has a log-in token of BOINC's installer (PROTOCOL 1.4): always refused.
+def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
+    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4): this server issues none.
 
     The reply and its cost do not depend on the account.
     """
-    accounts.look_up_login_token(user_id=asked.get("user_id", ""), address=address, now=now)
+    accounts.look_up_login_token(user_id=params.get("user_id", ""), address=address, now=now)
 
 
 def _down(error: Exception) -> HttpResponse:
-    absence.of_the_database.begins(error)
+    outage_log.begin(error)
     return _xml(web.encode_error(ERR_PROJECT_DOWN, "The project's database is away; try again."))
 
 

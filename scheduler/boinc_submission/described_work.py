@@ -1,4 +1,4 @@
-"""Messages to facts: what a submission of BOINC's says of its workunits."""
+"""Converts a submission in BOINC's format to the description of a batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from scheduler.boinc_submission.remote_submission import NewRemoteBatch, Own, RemoteRefused
-from scheduler.boinc_submission.templates import Described, GivenFile, RemoteFile
-from scheduler.boinc_submission.wire.requests import BatchSaid, InputFile, JobSaid, Request
+from scheduler.boinc_submission.remote_submission import (
+    NewRemoteBatch,
+    RemoteRefused,
+    SubmittedWorkunit,
+)
+from scheduler.boinc_submission.templates import RemoteFile, SubmittedFile, WorkunitDescription
+from scheduler.boinc_submission.wire.requests import BatchElement, InputFile, JobElement, Request
 from scheduler.storage import check_name, shared_file
 
 _NUMBERS: Final = (
@@ -22,12 +26,12 @@ _NUMBERS: Final = (
 )
 _URL: Final = re.compile(r"https?://[^\s<>\"'\\]{1,900}")
 _MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
-#: Later than this nothing expires; datetimes end there.
-_LATEST: Final = 253_402_300_799
+#: The last Unix time that a `datetime` can hold: the end of the year 9999.
+_MAX_UNIX_TIME: Final = 253_402_300_799
 
 
 def new_batch(request: Request) -> NewRemoteBatch:
-    """What a request submits; raises `RemoteRefused`."""
+    """Return the batch that a request submits; raises `RemoteRefused`."""
     batch = request.batch
     if batch is None:
         msg = "no batch. Hint: describe the jobs in a <batch>."
@@ -36,23 +40,23 @@ def new_batch(request: Request) -> NewRemoteBatch:
         app_name=batch.text("app_name"),
         batch_id=batch.whole("batch_id"),
         name=batch.text("batch_name"),
-        # The second name is how BOINC's own server spells it where it estimates.
+        # BOINC's own server reads the second name in its command `estimate_batch`.
         input_template_name=batch.text("input_template_filename")
         or batch.text("workunit_template_file"),
         output_template_name=batch.text("output_template_filename"),
         numbers={name: value for name in _NUMBERS if (value := batch.job_params.real(name)) > 0},
-        workunits=tuple(_own(job, batch) for job in batch.jobs),
+        workunits=tuple(_workunit(job, batch) for job in batch.jobs),
     )
 
 
 def moment(seconds: float) -> datetime | None:
-    """A moment of the wire; None for 0, which says none, and for what no calendar has."""
-    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _LATEST else None
+    """Convert a Unix time; None for 0, which means "none", and for times out of range."""
+    return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _MAX_UNIX_TIME else None
 
 
-def _own(job: JobSaid, batch: BatchSaid) -> Own:
+def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
     estimate = job.real("rsc_fpops_est")
-    described = Described(
+    described = WorkunitDescription(
         name=job.text("name") or None,
         command_line=job.text("command_line"),
         files=tuple(_file(each) for each in job.input_files),
@@ -63,21 +67,21 @@ def _own(job: JobSaid, batch: BatchSaid) -> Own:
         target_account=None if job.whole("target_team") else job.whole("target_user") or None,
         target_host=_target_host(job),
     )
-    return Own(
+    return SubmittedWorkunit(
         described=described,
         input_template=job.input_template,
         output_template=job.output_template,
     )
 
 
-def _target_host(job: JobSaid) -> int | None:
+def _target_host(job: JobElement) -> int | None:
     if job.whole("target_team") or job.whole("target_user"):
         return None
     return job.whole("target_host") or None
 
 
-def _priority(job: JobSaid, batch: BatchSaid) -> int | None:
-    """The job's own, or the batch's; by allocation the project's shares say it."""
+def _priority(job: JobElement, batch: BatchElement) -> int | None:
+    """Return the priority of the job, else of the batch; None if the shares decide."""
     if job.has("priority"):
         return job.whole("priority")
     if batch.has("allocation_priority") or not batch.has("priority"):
@@ -85,34 +89,34 @@ def _priority(job: JobSaid, batch: BatchSaid) -> int | None:
     return batch.whole("priority")
 
 
-def _file(said: InputFile) -> GivenFile:
-    mode = said.text("mode")
+def _file(element: InputFile) -> SubmittedFile:
+    mode = element.text("mode")
     if mode in _MODES:
-        return _MODES[mode](said)
+        return _MODES[mode](element)
     hint = _REFUSED.get(mode, f"Hint: the modes are {', '.join(_MODES)}.")
     msg = f"unsupported file mode: {mode or 'none'}. {hint}"
     raise RemoteRefused(msg)
 
 
-def _inline(said: InputFile) -> GivenFile:
-    content = said.source.encode()
+def _inline(element: InputFile) -> SubmittedFile:
+    content = element.source.encode()
     digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    return GivenFile(name=f"jf_{digest}", content=content)
+    return SubmittedFile(name=f"jf_{digest}", content=content)
 
 
-def _staged(said: InputFile) -> GivenFile:
-    name = said.source.strip()
+def _staged(element: InputFile) -> SubmittedFile:
+    name = element.source.strip()
     check_name(name)
-    return GivenFile(name=name, known_as=name)
+    return SubmittedFile(name=name, known_as=name)
 
 
-def _local(said: InputFile) -> GivenFile:
-    path = shared_file(said.source.strip())
-    return GivenFile(name=path.rpartition("/")[2], path=path)
+def _local(element: InputFile) -> SubmittedFile:
+    path = shared_file(element.source.strip())
+    return SubmittedFile(name=path.rpartition("/")[2], path=path)
 
 
-def _remote(said: InputFile) -> GivenFile:
-    url, md5, nbytes = said.text("url"), said.text("md5").lower(), said.real("nbytes")
+def _remote(element: InputFile) -> SubmittedFile:
+    url, md5, nbytes = element.text("url"), element.text("md5").lower(), element.real("nbytes")
     if not _URL.fullmatch(url):
         msg = f"{url[:60]!r} is no URL that hosts can fetch. Hint: begin it with http or https."
         raise RemoteRefused(msg)
@@ -120,10 +124,10 @@ def _remote(said: InputFile) -> GivenFile:
         msg = "a remote file needs its md5 (32 hexadecimal digits) and its nbytes. Hint: give both."
         raise RemoteRefused(msg)
     remote = RemoteFile(name=f"jf_{md5}", urls=(url,), md5=md5, nbytes=int(nbytes))
-    return GivenFile(name=remote.name, remote=remote)
+    return SubmittedFile(name=remote.name, remote=remote)
 
 
-_MODES: Final[Mapping[str, Callable[[InputFile], GivenFile]]] = {
+_MODES: Final[Mapping[str, Callable[[InputFile], SubmittedFile]]] = {
     "local_staged": _staged,
     "inline": _inline,
     "remote": _remote,

@@ -1,4 +1,4 @@
-"""What BOINC's templates say of a workunit's files and numbers [pure]."""
+"""The files and numbers of a workunit in BOINC's templates [pure]."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateInput:
-    """One input file: a ``<file_info>`` and the ``<file_ref>`` at the same place.
+    """One input file: a ``<file_info>`` and the ``<file_ref>`` at the same position.
 
-    With `physical_name` it is a constant file, which no submission names.  With `urls`, `md5` and
-    `nbytes` hosts fetch it elsewhere: the name that the submission gives is put behind each URL.
-    An `open_name` of None means that the program opens the file by its own name.
+    A file with a `physical_name` is constant: submissions do not name it.  A file with `urls`,
+    `md5` and `nbytes` is fetched elsewhere: the name in the submission is appended to each URL.
+    If `open_name` is None, the program opens the file by its own name.
     """
 
     open_name: str | None = None
@@ -28,15 +28,15 @@ class TemplateInput:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it takes none of the files that a submission names."""
+        """Whether the file is fixed by the template, so that submissions do not name it."""
         return self.physical_name is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTemplate:
-    """What all workunits of one kind read, and their numbers as far as the template says them.
+    """The input files of all workunits of one kind, and the numbers that the template contains.
 
-    `numbers` has `NewWorkunit`'s names; `delay_bound` is in seconds.
+    `numbers` has the names of `NewWorkunit`'s fields; `delay_bound` is in seconds.
     """
 
     inputs: tuple[TemplateInput, ...] = ()
@@ -46,7 +46,7 @@ class InputTemplate:
 
     @property
     def wanted(self) -> int:
-        """How many files a submission must name for each workunit."""
+        """Return how many files a submission must name for each workunit."""
         return sum(not each.is_constant for each in self.inputs)
 
 
@@ -66,7 +66,7 @@ class TemplateOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTemplate:
-    """What every result of one kind brings."""
+    """The output files of every result of one kind."""
 
     outputs: tuple[TemplateOutput, ...] = ()
     report_immediately: bool = False

@@ -1,7 +1,7 @@
-"""BOINC's own submission: `submit_rpc_handler.php`, command by command.
+"""The commands of `submit_rpc_handler.php`, BOINC's interface for submitters.
 
-What is submitted, queried or given up is the caller's own; what is another's does not exist.
-Every answer is HTTP's status 200, as BOINC's libraries expect.
+Submitters see and change only their own work; other people's work is reported as nonexistent.
+Every reply has HTTP status 200, as BOINC's libraries expect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from scheduler import storage
-from scheduler.boinc import absence
+from scheduler.boinc.absence import outage_log
 from scheduler.boinc.wire.xml import BadXml
 from scheduler.boinc_submission import remote_submission as operations
 from scheduler.boinc_submission import reply_messages, sent_files, templates
@@ -57,16 +57,16 @@ _NO_SUBMISSION_KEY: Final = (
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Requests longer than this, in bytes, are stored on the disk until they are complete.  Then a
-#: process reads and answers one at a time.  A few others wait, up to this many seconds; more are
-#: refused at once, so that they do not occupy every thread.
-_LONG: Final = 1 << 20
-_PATIENCE: Final = 30.0
+#: Longer requests are spooled to disk until they are complete.  Then a process reads and answers
+#: one at a time.  A few others wait for up to `_LONG_TIMEOUT_SECONDS`; more are refused at once, so
+#: that they do not occupy every thread.
+_LONG_BYTES: Final = 1 << 20
+_LONG_TIMEOUT_SECONDS: Final = 30.0
 MAX_LONG_REQUESTS: Final = 8
-_one_long = threading.Lock()
-_long_requests = threading.BoundedSemaphore(MAX_LONG_REQUESTS)
+_long_lock = threading.Lock()
+_long_slots = threading.BoundedSemaphore(MAX_LONG_REQUESTS)
 
-#: What a submitter can do something about; anything else is our fault, and 500.
+#: Errors that the submitter can correct; any other exception is a server error, status 500.
 REFUSALS: Final = (
     RemoteRefused,
     NotAllowed,
@@ -87,20 +87,20 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True)
 class Call:
-    """Who asks what, and when; whose key it is, is looked up when it matters."""
+    """A request and its time; the account is looked up when it is needed."""
 
-    said: Request
+    request: Request
     now: datetime
 
     @cached_property
     def account(self) -> Account:
-        """Whose key it is; raises `RemoteRefused`, `NotAllowed`."""
-        return account_of(self.said, now=self.now)
+        """Return the account of the request's key; raises `RemoteRefused`, `NotAllowed`."""
+        return account_of(self.request, now=self.now)
 
     @property
     def batch(self) -> Batch:
-        """The batch that is named, by number or name; raises `RemoteRefused`."""
-        number, name = self.said.whole("batch_id"), self.said.text("batch_name")
+        """Return the batch that the request names by number or name; raises `RemoteRefused`."""
+        number, name = self.request.whole("batch_id"), self.request.text("batch_name")
         if not number and not name:
             msg = "batch not specified"
             raise RemoteRefused(msg)
@@ -112,27 +112,29 @@ class Call:
 
 
 Answer = Callable[[Call], str]
-"""What stands inside the reply of a command."""
+"""Runs a command and returns the content of its reply."""
 
 
 @csrf_exempt
 @require_http_methods(["POST"])
 def submit_rpc_handler(request: HttpRequest) -> HttpResponse:
-    """Answer one request of a submitter's."""
-    return answered(request, _COMMANDS, "bad command")
+    """Answer one request of a submitter."""
+    return reply_to_form(request, _COMMANDS, "bad command")
 
 
-def answered(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
-    """Answer a form by the command that it names; `unknown` is said of any other."""
-    most = settings.PROJECT.max_request_bytes
+def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+    """Run the command that a form names; `unknown` is the error text for any other command."""
+    max_bytes = settings.PROJECT.max_request_bytes
     try:
-        if content_length(http) <= _LONG:
-            return _answered(read_form(http, most=most), commands, unknown)
-        # A request is whole before it waits: a client that sends slowly would keep the turn.
-        with SpooledTemporaryFile(_LONG) as body:
-            spool(http, body, most=most)
+        if content_length(http) <= _LONG_BYTES:
+            return _reply_to_form(read_form(http, max_bytes=max_bytes), commands, unknown)
+        # A request is read completely before it waits; otherwise a slow sender would hold the lock.
+        with SpooledTemporaryFile(_LONG_BYTES) as body:
+            spool(http, body, max_bytes=max_bytes)
             with _turn():
-                return _answered(read_form(http, most=most, body=body), commands, unknown)
+                return _reply_to_form(
+                    read_form(http, max_bytes=max_bytes, body=body), commands, unknown
+                )
     except _Busy:
         return xml_reply(wire.error("", ERR_PROJECT_DOWN, "The project is busy; try again."))
     except BadForm as refusal:
@@ -145,42 +147,42 @@ class _Busy(Exception):
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other long request is read; raises `_Busy` if too many wait, or on timeout."""
-    if not _long_requests.acquire(blocking=False):
+    """Wait until no other long request is read; raises `_Busy` on timeout or if too many wait."""
+    if not _long_slots.acquire(blocking=False):
         raise _Busy
     try:
-        if not _one_long.acquire(timeout=_PATIENCE):
+        if not _long_lock.acquire(timeout=_LONG_TIMEOUT_SECONDS):
             raise _Busy
         try:
             yield
         finally:
-            _one_long.release()
+            _long_lock.release()
     finally:
-        _long_requests.release()
+        _long_slots.release()
 
 
-def _answered(form: Form, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+def _reply_to_form(form: Form, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
     try:
-        said = read_request(form.request)
+        request = read_request(form.request)
     except BadXml as fault:
         return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {fault}"))
-    return command_of(Call(said, timezone.now()), commands, unknown)
+    return run_command(Call(request, timezone.now()), commands, unknown)
 
 
-def command_of(call: Call, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
-    """Answer the command that is named; `unknown` is said of one that there is not."""
-    answer = commands.get(call.said.command)
+def run_command(call: Call, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
+    """Run the command of a request; `unknown` is the error text if there is no such command."""
+    answer = commands.get(call.request.command)
     if answer is None:
-        known = ", ".join(sorted(commands))
-        return xml_reply(wire.error("", ERR_GENERIC, f"{unknown}. Hint: there are {known}."))
-    return guarded(call.said.command, lambda: answer(call))
+        names = ", ".join(sorted(commands))
+        return xml_reply(wire.error("", ERR_GENERIC, f"{unknown}. Hint: there are {names}."))
+    return safe_reply(call.request.command, lambda: answer(call))
 
 
-def guarded(command: str, answer: Callable[[], str]) -> HttpResponse:
-    """The reply of a command, or BOINC's error."""
+def safe_reply(command: str, answer: Callable[[], str]) -> HttpResponse:
+    """Return the reply of a command; a refusal or outage becomes an error in BOINC's format."""
     if maintenance.stops_scheduler():
-        words = "The project is down for maintenance; try again."
-        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+        message = "The project is down for maintenance; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
     try:
         inside = answer()
     except RemoteRefused as refusal:
@@ -190,37 +192,36 @@ def guarded(command: str, answer: Callable[[], str]) -> HttpResponse:
     except REFUSALS as refusal:
         return _refused(command, ERR_GENERIC, str(refusal))
     except (OperationalError, InterfaceError) as error:
-        absence.of_the_database.begins(error)
-        words = "The project's database is away; try again."
-        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+        outage_log.begin(error)
+        message = "The project's database is away; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
     except storage.StoreError as error:
         log.warning("submission_refused", extra={"command": command, "reason": str(error)})
-        words = "The project's store of files is away; try again."
-        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, words))
+        message = "The project's store of files is away; try again."
+        return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
     return xml_reply(wire.document(command, inside))
 
 
 def _refused(command: str, error_num: int, message: str) -> HttpResponse:
-    # BOINC's libraries read the first 255 bytes; the whole of it is for staff.
+    # BOINC's libraries read only the first 255 bytes; the log has the whole message.
     log.info("submission_refused", extra={"command": command, "reason": message})
     return xml_reply(wire.error(command, error_num, message))
 
 
 def xml_reply(body: bytes) -> HttpResponse:
-    """A reply as it leaves."""
+    """Return the HTTP response with this body."""
     response = HttpResponse(body, content_type=XML)
     response["Content-Length"] = str(len(body))
     return response
 
 
-def account_of(said: Request, *, now: datetime) -> Account:
+def account_of(request: Request, *, now: datetime) -> Account:
     """Return the account of a submission key, and record its use in the audit log.
 
-    Raises `RemoteRefused`, `NotAllowed`.
-
-    The keys of BOINC clients are refused: science programs can read them in `init_data.xml`.
+    The keys of BOINC clients are refused, because science programs can read them in
+    `init_data.xml`.  Raises `RemoteRefused`, `NotAllowed`.
     """
-    key = said.text("authenticator")
+    key = request.text("authenticator")
     if not key:
         msg = "no authenticator"
         raise RemoteRefused(msg)
@@ -241,7 +242,7 @@ def _abort_batch(call: Call) -> str:
 
 
 def _abort_jobs(call: Call) -> str:
-    names = call.said.texts("job_name")
+    names = call.request.texts("job_name")
     operations.abort_workunits(call.account, names, now=call.now)
     return wire.fields(("aborted", name) for name in names) + SUCCESS
 
@@ -249,26 +250,26 @@ def _abort_jobs(call: Call) -> str:
 def _create_batch(call: Call) -> str:
     batch_id = operations.create_batch(
         call.account,
-        call.said.text("app_name"),
-        call.said.text("batch_name"),
-        expire_at=moment(call.said.real("expire_time")),
+        call.request.text("app_name"),
+        call.request.text("batch_name"),
+        expire_at=moment(call.request.real("expire_time")),
         now=call.now,
     )
     return wire.fields([("batch_id", batch_id)])
 
 
 def _estimate_batch(call: Call) -> str:
-    seconds = operations.estimate(call.account, new_batch(call.said))
+    seconds = operations.estimate(call.account, new_batch(call.request))
     return wire.fields([("seconds", seconds)])
 
 
 def _get_templates(call: Call) -> str:
-    given, brought = operations.templates_of(
+    input_template, output_template = operations.templates_of(
         call.account,
-        app_name=call.said.text("app_name"),
-        workunit_name=call.said.text("job_name"),
+        app_name=call.request.text("app_name"),
+        workunit_name=call.request.text("job_name"),
     )
-    return f"<templates>\n{given}\n{brought}\n</templates>\n"
+    return f"<templates>\n{input_template}\n{output_template}\n</templates>\n"
 
 
 def _ping(_call: Call) -> str:
@@ -277,27 +278,29 @@ def _ping(_call: Call) -> str:
 
 
 def _query_batch(call: Call) -> str:
-    with_cpu_time = call.said.whole("get_cpu_time") != 0
+    with_cpu_time = call.request.whole("get_cpu_time") != 0
     account, number = call.account, call.batch.pk
-    found = queries.batch(account, number, with_cpu_time=with_cpu_time)
-    if found is None:
+    batch = queries.batch(account, number, with_cpu_time=with_cpu_time)
+    if batch is None:
         msg = "no such batch"
         raise RemoteRefused(msg)
-    details = call.said.whole("get_job_details") != 0
-    said = reply_messages.batch_fields(found, with_cpu_time=with_cpu_time, now=call.now)
-    jobs = [reply_messages.job(one, details=details) for one in queries.workunits_of(number)]
-    # BOINC's C++ library takes a reply for whole only if it has the end of an element `jobs`.
-    return wire.fields(said, "    ") + "".join(jobs) + "    <jobs></jobs>\n"
+    details = call.request.whole("get_job_details") != 0
+    fields = reply_messages.batch_fields(batch, with_cpu_time=with_cpu_time, now=call.now)
+    jobs = [
+        reply_messages.job(workunit, details=details) for workunit in queries.workunits_of(number)
+    ]
+    # BOINC's C++ library considers a reply complete only if it has the end of an element `jobs`.
+    return wire.fields(fields, "    ") + "".join(jobs) + "    <jobs></jobs>\n"
 
 
 def _query_batch2(call: Call) -> str:
-    account, since = call.account, moment(call.said.real("min_mod_time"))
-    found = [_named(account, name) for name in call.said.texts("batch_name")]
+    account, since = call.account, moment(call.request.real("min_mod_time"))
+    named_batches = [_named(account, name) for name in call.request.texts("batch_name")]
     text = [wire.fields([("server_time", f"{call.now.timestamp():.6f}")])]
-    for batch in found:
+    for batch in named_batches:
         workunits = queries.workunits_of(batch.pk, since=since)
         text.append(wire.fields([("batch_size", len(workunits))], "    "))
-        text += [reply_messages.condor_job(one) for one in workunits]
+        text += [reply_messages.condor_job(workunit) for workunit in workunits]
     return "".join(text)
 
 
@@ -310,27 +313,27 @@ def _named(account: Account, name: str) -> Batch:
 
 
 def _query_batches(call: Call) -> str:
-    with_cpu_time = call.said.whole("get_cpu_time") != 0
+    with_cpu_time = call.request.whole("get_cpu_time") != 0
     return "".join(
         wire.element(
             "batch",
-            reply_messages.batch_fields(one, with_cpu_time=with_cpu_time, now=call.now),
+            reply_messages.batch_fields(batch, with_cpu_time=with_cpu_time, now=call.now),
             "    ",
         )
-        for one in queries.batches_of(call.account, with_cpu_time=with_cpu_time)
+        for batch in queries.batches_of(call.account, with_cpu_time=with_cpu_time)
     )
 
 
 def _query_completed_job(call: Call) -> str:
-    workunit = queries.find_workunit(call.account, name=call.said.text("job_name"))
+    workunit = queries.find_workunit(call.account, name=call.request.text("job_name"))
     if workunit is None:
         msg = "no such job"
         raise RemoteRefused(msg)
-    return reply_messages.completed_job(workunit, queries.telling_result(workunit))
+    return reply_messages.completed_job(workunit, queries.final_result(workunit))
 
 
 def _query_job(call: Call) -> str:
-    workunit = queries.find_workunit(call.account, workunit_id=call.said.whole("job_id"))
+    workunit = queries.find_workunit(call.account, workunit_id=call.request.whole("job_id"))
     if workunit is None:
         msg = "no such job"
         raise RemoteRefused(msg)
@@ -343,12 +346,12 @@ def _retire_batch(call: Call) -> str:
 
 
 def _set_expire_time(call: Call) -> str:
-    batches.set_expiry(call.batch.pk, moment(call.said.real("expire_time")))
+    batches.set_expiry(call.batch.pk, moment(call.request.real("expire_time")))
     return SUCCESS
 
 
 def _submit_batch(call: Call) -> str:
-    batch_id = operations.submit_batch(call.account, new_batch(call.said), now=call.now)
+    batch_id = operations.submit_batch(call.account, new_batch(call.request), now=call.now)
     return wire.fields([("batch_id", batch_id)])
 
 

@@ -1,7 +1,7 @@
 """Input files of BOINC's submitters: `job_file.php` (PROTOCOL 8.2).
 
-Which of them the server has is asked first; what is missing follows as parts of a form, which are
-read from the wire to the disk one after the other, after it is known whose they are.
+A submitter first queries which files the server lacks, and then sends these as parts of a form.
+After the key is checked, the parts are copied from the connection to the disk one by one.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from scheduler.boinc_submission.handler import (
     ERR_GENERIC,
     Answer,
     Call,
-    command_of,
-    guarded,
+    run_command,
+    safe_reply,
     xml_reply,
 )
 from scheduler.boinc_submission.multipart import BadForm, Form, read_form
@@ -38,27 +38,27 @@ from scheduler.models import Batch
 @csrf_exempt
 @require_http_methods(["POST"])
 def job_file(request: HttpRequest) -> HttpResponse:
-    """Answer one request about files, or take files in."""
+    """Answer a query for missing files, or receive files."""
     try:
-        form = read_form(request, most=settings.PROJECT.max_request_bytes)
-        said = read_request(form.request)
+        form = read_form(request, max_bytes=settings.PROJECT.max_request_bytes)
+        message = read_request(form.request)
     except (BadForm, BadXml) as fault:
         return xml_reply(wire.error("", ERR_GENERIC, f"can't parse request message: {fault}"))
-    call = Call(said, timezone.now())
-    if said.command == "upload_files":
-        return guarded(said.command, lambda: _upload_files(call, form))
-    return command_of(call, _COMMANDS, "no such action")
+    call = Call(message, timezone.now())
+    if message.command == "upload_files":
+        return safe_reply(message.command, lambda: _upload_files(call, form))
+    return run_command(call, _COMMANDS, "no such action")
 
 
 def _query_files(call: Call) -> str:
-    names = call.said.texts("phys_name")
+    names = call.request.texts("phys_name")
     account = call.account
     places = sent_files.absent(account, names, until=_until(call), now=call.now)
     return wire.absent_files(places)
 
 
 def _upload_files(call: Call, form: Form) -> str:
-    names, account, until = call.said.texts("phys_name"), call.account, _until(call)
+    names, account, until = call.request.texts("phys_name"), call.account, _until(call)
     for name in names:
         storage.check_name(name)
     staged: list[storage.Staged] = []
@@ -66,43 +66,43 @@ def _upload_files(call: Call, form: Form) -> str:
         for _field, content in form.files():
             if len(staged) == len(names):
                 raise RemoteRefused(_counts(f"more than {len(names)}", len(names)))
-            staged.append(storage.stage_file(cast("BinaryIO", _Roomy(content))))
+            staged.append(storage.stage_file(cast("BinaryIO", _SpaceChecked(content))))
         if len(staged) < len(names):
             raise RemoteRefused(_counts(str(len(staged)), len(names)))
-        brought = list(zip(names, staged, strict=True))
-        sent_files.keep(account, brought, until=until, now=call.now)
+        files = list(zip(names, staged, strict=True))
+        sent_files.keep(account, files, until=until, now=call.now)
     finally:
         for left_over in staged:
             storage.discard(left_over)
     return wire.fields([("success", True)])
 
 
-class _Roomy:
-    """A file that is read while the disk has room: how long it is, nobody has said."""
+class _SpaceChecked:
+    """A file of unknown length that is read only while the disk has room."""
 
     def __init__(self, content: IO[bytes]) -> None:
         self._content = content
 
     def read(self, size: int = -1) -> bytes:
-        """Read a piece; raises `RemoteRefused`."""
+        """Read a chunk; raises `RemoteRefused` if the disk is full."""
         if not storage.has_room_for(max(size, 0)):
             msg = "the server's disk is full. Hint: try again later."
             raise RemoteRefused(msg)
         return self._content.read(size)
 
 
-def _counts(brought: str, named: int) -> str:
+def _counts(n_files: str, n_names: int) -> str:
     return (
-        f"# of uploaded files ({brought}) doesn't agree with request ({named}). "
+        f"# of uploaded files ({n_files}) doesn't agree with request ({n_names}). "
         "Hint: send one file for each phys_name, in the same order."
     )
 
 
 def _until(call: Call) -> datetime:
-    """How long the files stay; raises `RemoteRefused` for a batch that is not the caller's."""
-    batch: Batch | None = call.batch if call.said.whole("batch_id") else None
+    """Return when the files may be deleted; raises `RemoteRefused` for other people's batches."""
+    batch: Batch | None = call.batch if call.request.whole("batch_id") else None
     return sent_files.until(
-        delete_at=moment(call.said.real("delete_time")), batch=batch, now=call.now
+        delete_at=moment(call.request.real("delete_time")), batch=batch, now=call.now
     )
 
 

@@ -1,8 +1,8 @@
-"""Outputs for BOINC's submitters: `get_output.php`, and counts of work.
+"""Serves outputs to BOINC's submitters (`get_output.php`), and counts of work.
 
-Links to outputs carry a hash of the submitter's key (PROTOCOL 8.2).  What is missing, and what is
-another's, is the same to whoever asks: `ERROR:` and a sentence, as BOINC says it, with status 404,
-so that no program takes the sentence for an output.
+Links to outputs contain a hash of the submitter's key (PROTOCOL 8.2).  The replies for missing
+outputs and for other people's outputs are the same: `ERROR:` and a sentence, as in BOINC, but with
+status 404, so that no program stores the sentence as an output.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _NOT_YOURS: Final = (
 
 
 class _NoOutput(LookupError):
-    """There is nothing to send; the text says why."""
+    """There is nothing to send; the text is the reason."""
 
 
 @require_safe
 def get_output(request: HttpRequest) -> HttpResponseBase:
-    """Send one output, or a zip of those of a workunit or batch."""
+    """Send one output, or a zip of the outputs of a workunit or batch."""
     answer = _COMMANDS.get(request.GET.get("cmd", ""))
     if answer is None:
         return _error("bad command. Hint: there are " + ", ".join(_COMMANDS) + ".")
@@ -56,59 +56,61 @@ def _error(message: str) -> HttpResponse:
     return HttpResponse(f"ERROR: {message}", status=404, content_type="text/plain")
 
 
-Asked = Mapping[str, str]
+Params = Mapping[str, str]
 
 
-def _recorded(found: Owned[Row] | None, what: str, now: datetime) -> Row:
+def _recorded(owned: Owned[Row] | None, what: str, now: datetime) -> Row:
     """Return the row, and record the use of the key; raises `_NoOutput` for None."""
-    if found is None:
+    if owned is None:
         raise _NoOutput(_NOT_YOURS.format(what))
-    account_keys.record_use(found.submitter, found.key, now=now)
-    return found.row
+    account_keys.record_use(owned.submitter, owned.key, now=now)
+    return owned.row
 
 
-def _result_file(asked: Asked, now: datetime) -> HttpResponseBase:
-    asked_for = remote_outputs.result(_name(asked, "result_name"), said=asked.get("auth_str", ""))
-    found = _recorded(asked_for, "job instance", now)
-    return _one(found.pk, _number(asked, "file_num"))
+def _result_file(params: Params, now: datetime) -> HttpResponseBase:
+    name = _name(params, "result_name")
+    owned = remote_outputs.result(name, key_hash=params.get("auth_str", ""))
+    result = _recorded(owned, "job instance", now)
+    return _one(result.pk, _number(params, "file_num"))
 
 
-def _workunit_file(asked: Asked, now: datetime) -> HttpResponseBase:
-    name, key = _name(asked, "wu_name"), asked.get("auth_str", "")
-    found = _recorded(remote_outputs.workunit_by_name(name, key=key), "workunit", now)
-    return _one(_canonical(found), _number(asked, "file_num"))
+def _workunit_file(params: Params, now: datetime) -> HttpResponseBase:
+    name, key = _name(params, "wu_name"), params.get("auth_str", "")
+    workunit = _recorded(remote_outputs.workunit_by_name(name, key=key), "workunit", now)
+    return _one(_canonical(workunit), _number(params, "file_num"))
 
 
-def _workunit_files(asked: Asked, now: datetime) -> HttpResponseBase:
-    asked_for = remote_outputs.workunit(_number(asked, "wu_id"), said=asked.get("auth_str", ""))
-    found = _recorded(asked_for, "workunit", now)
-    if found.batch_id is None:
+def _workunit_files(params: Params, now: datetime) -> HttpResponseBase:
+    workunit_id = _number(params, "wu_id")
+    owned = remote_outputs.workunit(workunit_id, key_hash=params.get("auth_str", ""))
+    workunit = _recorded(owned, "workunit", now)
+    if workunit.batch_id is None:
         raise _NoOutput(_NOT_YOURS.format("workunit"))
-    _canonical(found)
-    return _zip(f"{found.name}.zip", found.batch_id, found.pk, now)
+    _canonical(workunit)
+    return _zip(f"{workunit.name}.zip", workunit.batch_id, workunit.pk, now)
 
 
-def _batch_files(asked: Asked, now: datetime) -> HttpResponseBase:
-    asked_for = remote_outputs.batch(
-        batch_id=_number(asked, "batch_id"),
-        name=_name(asked, "batch_name"),
-        said=asked.get("auth_str", ""),
+def _batch_files(params: Params, now: datetime) -> HttpResponseBase:
+    owned = remote_outputs.batch(
+        batch_id=_number(params, "batch_id"),
+        name=_name(params, "batch_name"),
+        key_hash=params.get("auth_str", ""),
     )
-    found = _recorded(asked_for, "batch", now)
-    return _zip(f"batch_{found.pk}.zip", found.pk, None, now)
+    batch = _recorded(owned, "batch", now)
+    return _zip(f"batch_{batch.pk}.zip", batch.pk, None, now)
 
 
-def _name(asked: Asked, name: str) -> str:
-    """A name that is asked for; what no name has, PostgreSQL would not even look up."""
-    return asked.get(name, "").replace("\0", "?")
+def _name(params: Params, name: str) -> str:
+    """Return a requested name; NUL, which PostgreSQL refuses, is replaced."""
+    return params.get(name, "").replace("\0", "?")
 
 
-def _number(asked: Asked, name: str) -> int:
-    said = asked.get(name, "")
-    # Python refuses to read numbers of more than 4300 digits.
-    if said and not (re.fullmatch(r"[0-9]{1,19}", said) and int(said) <= INT64):
-        raise _NoOutput(f"{name} is no number: {said[:40]!r}. Hint: give a whole number.")
-    return int(said or 0)
+def _number(params: Params, name: str) -> int:
+    text = params.get(name, "")
+    # Python refuses to convert numbers of more than 4300 digits.
+    if text and not (re.fullmatch(r"[0-9]{1,19}", text) and int(text) <= INT64):
+        raise _NoOutput(f"{name} is no number: {text[:40]!r}. Hint: give a whole number.")
+    return int(text or 0)
 
 
 def _canonical(workunit: Workunit) -> int:
@@ -118,17 +120,17 @@ def _canonical(workunit: Workunit) -> int:
 
 
 def _one(result_id: int, position: int) -> HttpResponseBase:
-    found = remote_outputs.output(result_id, position)
-    if found is None:
+    output = remote_outputs.output(result_id, position)
+    if output is None:
         raise _NoOutput(f"bad file num: {position}. Hint: outputs are counted from 0.")
     try:
-        source = storage.open_upload(found.name)
+        source = storage.open_upload(output.name)
     except (OSError, storage.BadFileName):
-        raise _NoOutput(f"no such file {found.name}. Hint: was its batch retired?") from None
+        raise _NoOutput(f"no such file {output.name}. Hint: was its batch retired?") from None
     response = FileResponse(
-        source, as_attachment=True, filename=found.name, content_type="application/octet-stream"
+        source, as_attachment=True, filename=output.name, content_type="application/octet-stream"
     )
-    response["Content-Length"] = str(found.nbytes)
+    response["Content-Length"] = str(output.nbytes)
     return response
 
 
@@ -137,13 +139,13 @@ def _zip(name: str, batch_id: int, workunit_id: int | None, now: datetime) -> Ht
         storage.gathered(_zipped(batch_id, workunit_id, now)), content_type="application/zip"
     )
     response["Content-Disposition"] = f'attachment; filename="{name}"'
-    # A proxy in front would keep a large one on its disk before it sends the first byte.
+    # Otherwise a proxy would store a large zip on its disk before it sends the first byte.
     response["X-Accel-Buffering"] = "no"
     return response
 
 
 def _zipped(batch_id: int, workunit_id: int | None, now: datetime) -> Iterator[bytes]:
-    """The outputs under their physical names, as BOINC has them; what has gone is left out."""
+    """Yield a zip of the outputs by physical name, as BOINC's; deleted outputs are left out."""
     bundle: storage.Bundle = storage.BUNDLES["zip"]()
     for name, nbytes in remote_outputs.outputs_of(batch_id, workunit_id=workunit_id):
         with ExitStack() as stack:
@@ -155,7 +157,7 @@ def _zipped(batch_id: int, workunit_id: int | None, now: datetime) -> Iterator[b
     yield from bundle.end()
 
 
-_COMMANDS: Final[Mapping[str, Callable[[Asked, datetime], HttpResponseBase]]] = {
+_COMMANDS: Final[Mapping[str, Callable[[Params, datetime], HttpResponseBase]]] = {
     "result_file": _result_file,
     "batch_files": _batch_files,
     "workunit_file": _workunit_file,
@@ -166,11 +168,11 @@ _COMMANDS: Final[Mapping[str, Callable[[Asked, datetime], HttpResponseBase]]] = 
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def server_status(request: HttpRequest) -> HttpResponseBase:
-    """Say how much work there is, as BOINC's libraries ask for it."""
+    """Return the counts of work in the form that BOINC's libraries read."""
     if request.GET.get("counts", "0") in {"", "0"}:
         return _error("only counts=1 is answered here. Hint: /status.json has all figures.")
     counted = status.current(now=timezone.now()).counted
-    said = {
+    counts = {
         "results_ready_to_send": counted.results["unsent"],
         "results_in_progress": counted.results["in_progress"],
         "results_need_file_delete": counted.deletable_outputs,
@@ -178,4 +180,4 @@ def server_status(request: HttpRequest) -> HttpResponseBase:
         "wus_need_assimilate": counted.waiting["assimilator"],
         "wus_need_file_delete": counted.waiting["file_deleter"],
     }
-    return xml_reply(wire.counts(said))
+    return xml_reply(wire.counts(counts))

@@ -1,9 +1,10 @@
-"""What BOINC's submitters do: make batches, fill them, give them up.
+"""The operations of BOINC's submitters on batches: create, fill, abort and retire.
 
-Theory of operation.  The same operations as everybody's do the work; this one says what BOINC's
-`submit_rpc_handler` adds.  A batch is made empty and filled once, by one submission.  Making it
-again before it was filled finds it, for a submitter who lost the answer asks again; afterwards its
-name is taken.  Outputs stay until the batch is retired.  Another's batch does not exist.
+Theory of operation.  The work is done by the same operations as for other submitters; this module
+adds the rules of BOINC's `submit_rpc_handler`.  A batch is created empty and filled once, by one
+submission.  If it is created again before it is filled, its number is returned, because a submitter
+that lost the reply retries; afterwards its name is taken.  Outputs are kept until the batch is
+retired.  Other people's batches are treated as nonexistent.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from django.db.models import Sum
 
 from scheduler.boinc_submission import sent_files, templates
 from scheduler.boinc_submission import submission_reads as queries
-from scheduler.boinc_submission.templates import Described, Templated, Templates
+from scheduler.boinc_submission.templates import Templated, Templates, WorkunitDescription
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
 from scheduler.people import quotas
 from scheduler.people.submitters import require_submit
@@ -29,37 +30,35 @@ State = Batch.State
 
 #: BOINC's error numbers (PROTOCOL 0.3).
 ERR_GENERIC, ERR_NOT_UNIQUE = -1, -137
-#: Operations a second of a project whose hosts have done nothing yet, and of one unit of credit.
+#: Operations per second: of a project without credit so far, and for one unit of average credit.
 _NO_FLOPS, _FLOPS_OF_CREDIT = 1e9, 1e9 / 200
-#: What BOINC's own guess of a workunit is.
+#: BOINC's own estimate for a workunit without one.
 _TYPICAL_OPERATIONS = 3.6e12
 _MAX_NAME = 250
 
 
 class RemoteRefused(ValueError):
-    """A submitter is refused, in BOINC's words. Hint: the message says what to change."""
+    """A submission is refused, in BOINC's words. Hint: the message names what to change."""
 
     def __init__(self, message: str, error_num: int = ERR_GENERIC) -> None:
-        """Keep BOINC's number."""
         self.error_num = error_num
         super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """One workunit as its submitter describes it; templates of its own are texts."""
+class SubmittedWorkunit:
+    """One workunit of a submission; its own templates, if any, are texts."""
 
-    described: Described
+    described: WorkunitDescription
     input_template: str | None = None
     output_template: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRemoteBatch:
-    """What fills a batch; without `batch_id` one is made, of `name` if there is one.
+    """The content of a batch; without `batch_id` a batch is created, with `name` if there is one.
 
-    Template names are those of files.  `numbers` hold for all workunits whose templates do not say
-    them.
+    Template names are file names.  `numbers` apply to all workunits whose templates lack them.
     """
 
     app_name: str
@@ -68,13 +67,13 @@ class NewRemoteBatch:
     input_template_name: str = ""
     output_template_name: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    workunits: Sequence[Own] = ()
+    workunits: Sequence[SubmittedWorkunit] = ()
 
 
 def create_batch(
     account: Account, app_name: str, name: str, *, expire_at: datetime | None, now: datetime
 ) -> int:
-    """Make an empty batch; returns its number, that of one made before if it is still empty.
+    """Create an empty batch and return its number; an empty batch of the same name is reused.
 
     Raises `RemoteRefused`, `submitters.NotAllowed`, `new_batches.BatchRefused`.
     """
@@ -82,47 +81,47 @@ def create_batch(
     wanted = submit.NewBatch(
         name=name or _made_name(account, app, now), expire_at=expire_at, keep_outputs=True
     )
-    known = queries.find_batch(account, name=wanted.name or "")
-    if known is None:
+    existing = queries.find_batch(account, name=wanted.name or "")
+    if existing is None:
         return new_batches.make(wanted, app=app, submitter=account, now=now).pk
-    if known.state == State.INIT and known.app_id == app.pk and known.keep_outputs:
-        batches.set_expiry(known.pk, expire_at)
-        return known.pk
-    raise _name_is_taken(known)
+    if existing.state == State.INIT and existing.app_id == app.pk and existing.keep_outputs:
+        batches.set_expiry(existing.pk, expire_at)
+        return existing.pk
+    raise _name_is_taken(existing)
 
 
-def submit_batch(account: Account, asked: NewRemoteBatch, *, now: datetime) -> int:
-    """Fill a batch, all or none; returns its number.
+def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) -> int:
+    """Add all workunits to a batch or none; returns the batch's number.
 
-    Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and what `submit.submit`
-    raises.
+    Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and the exceptions of
+    `submit.submit`.
     """
-    app = _app(account, asked.app_name)
-    batch = _to_fill(account, app, asked)
-    made = _made(app, asked)
-    if not made:
+    app = _app(account, new_batch.app_name)
+    batch = _batch_to_fill(account, app, new_batch)
+    drafts = _drafts(app, new_batch)
+    if not drafts:
         msg = "no jobs in the batch. Hint: describe at least one."
         raise RemoteRefused(msg)
-    found = sent_files.find(account, templates.names(made))
-    found |= sent_files.keep_elsewhere(account, templates.remotes(made), now=now)
+    physical_names = sent_files.find(account, templates.names(drafts))
+    physical_names |= sent_files.keep_remote_files(account, templates.remotes(drafts), now=now)
 
     def before() -> None:
         quotas.lock(account)
-        quotas.require_workunits(account, len(made))
+        quotas.require_workunits(account, len(drafts))
 
     def then(done: submit.Submission) -> None:
         filled = Batch.objects.filter(pk=done.batch_id or 0, workunits_submitted=done.count)
         if not filled.exists():
             msg = "batch not in init state: another submission came first."
             raise RemoteRefused(msg)
-        _keep_for_ever(account, made, done, now)
+        _keep_permanently(account, drafts, done, now)
         quotas.require_bytes(account)
 
     done = submit.submit(
         app=app.name,
-        workunits=[templates.finished(one, found) for one in made],
+        workunits=[templates.with_files(draft, physical_names) for draft in drafts],
         batch=submit.NewBatch(
-            name=batch.name if batch else asked.name or _made_name(account, app, now),
+            name=batch.name if batch else new_batch.name or _made_name(account, app, now),
             keep_outputs=True,
         ),
         submitter=account,
@@ -133,34 +132,34 @@ def submit_batch(account: Account, asked: NewRemoteBatch, *, now: datetime) -> i
     return done.batch_id or 0
 
 
-def estimate(account: Account, asked: NewRemoteBatch) -> float:
-    """How long a batch will take, in seconds, if the project had nothing else to do.
+def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
+    """Return how many seconds a batch would take if the project had no other work.
 
-    As BOINC has it: its operations by what all volunteers have lately done.
+    As in BOINC: the operations of the batch, divided by the recent speed of all volunteers.
     """
-    app = _app(account, asked.app_name)
-    given = _batch_templates(app, asked)
-    base = asked.numbers.get("rsc_fpops_est") or _TYPICAL_OPERATIONS
-    if given is not None:
-        base = templates.number(given.input, "rsc_fpops_est") or base
+    app = _app(account, new_batch.app_name)
+    common = _batch_templates(app, new_batch)
+    base = new_batch.numbers.get("rsc_fpops_est") or _TYPICAL_OPERATIONS
+    if common is not None:
+        base = templates.number(common.input, "rsc_fpops_est") or base
     operations = sum(
-        one.described.numbers.get("rsc_fpops_est")
-        or (one.input_template and templates.number(one.input_template, "rsc_fpops_est"))
+        workunit.described.numbers.get("rsc_fpops_est")
+        or (workunit.input_template and templates.number(workunit.input_template, "rsc_fpops_est"))
         or base
-        for one in asked.workunits
+        for workunit in new_batch.workunits
     )
     credit = Account.objects.aggregate(sum=Sum("expavg_credit"))["sum"] or 0.0
     return operations / (credit * _FLOPS_OF_CREDIT or _NO_FLOPS)
 
 
 def abort_batch(batch: Batch, *, now: datetime) -> None:
-    """Give up a batch: what is unsent is not sent, what is computed is called back."""
-    with suppress(batches.BatchNotReady):  # over already: BOINC says that it succeeded
+    """Abort a batch: unsent results are not sent, and hosts are told to abort those in progress."""
+    with suppress(batches.BatchNotReady):  # it is over; BOINC reports success then
         batches.abort(batch.pk, reason="aborted by its submitter", now=now)
 
 
 def retire_batch(batch: Batch, *, now: datetime) -> None:
-    """Put a batch away, with its outputs; what is still open is given up, as BOINC does."""
+    """Retire a batch and its outputs; unfinished work is aborted first, as in BOINC."""
     if batch.state == State.RETIRED:
         return
     try:
@@ -171,21 +170,21 @@ def retire_batch(batch: Batch, *, now: datetime) -> None:
 
 
 def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) -> None:
-    """Give up workunits of an account's batches, all or none; raises `RemoteRefused`."""
-    mine = dict(
+    """Abort workunits of an account's batches, all or none; raises `RemoteRefused`."""
+    own_ids = dict(
         Workunit.objects.filter(name__in=set(names), batch__submitter=account).values_list(
             "name", "pk"
         )
     )
-    if missing := [name for name in names if name not in mine]:
+    if missing := [name for name in names if name not in own_ids]:
         msg = f"no job {missing[0]}"
         raise RemoteRefused(msg)
-    if mine:
-        cancel.cancel(ids=sorted(mine.values()), reason="aborted by its submitter", now=now)
+    if own_ids:
+        cancel.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
 
 
 def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tuple[str, str]:
-    """The input and output template of an app, or of a workunit's; raises `RemoteRefused`."""
+    """Return the templates of an app or of a workunit's app; raises `RemoteRefused`."""
     if app_name:
         app = _app(account, app_name)
     else:
@@ -194,15 +193,18 @@ def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tupl
             msg = f"job not found: {workunit_name}"
             raise RemoteRefused(msg)
         app = workunit.app
-    given = templates.of_app(app)
-    if given is None or given.output is None:
-        which = "template" if given is None else "output template"
+    own = templates.of_app(app)
+    if own is None or own.output is None:
+        which = "template" if own is None else "output template"
         raise RemoteRefused(_no_template(app, which))
-    return templates.said(given)
+    return templates.wrapped_texts(own)
 
 
 def _app(account: Account, name: str) -> App:
-    """The app that somebody submits to; raises `RemoteRefused`, `submitters.NotAllowed`."""
+    """Return the app if the account may submit to it.
+
+    Raises `RemoteRefused`, `submitters.NotAllowed`.
+    """
     app = App.objects.filter(name=name).first()
     if app is None:
         msg = f"app not found: {name}"
@@ -212,28 +214,28 @@ def _app(account: Account, name: str) -> App:
 
 
 def _made_name(account: Account, app: App, now: datetime) -> str:
-    said = f"{app.name}:{now.astimezone(UTC):%a, %d %b %Y %H:%M:%S +0000}:{secrets.token_hex(2)}"
-    return f"{account.name[: _MAX_NAME - len(said) - 1]}:{said}"
+    suffix = f"{app.name}:{now.astimezone(UTC):%a, %d %b %Y %H:%M:%S +0000}:{secrets.token_hex(2)}"
+    return f"{account.name[: _MAX_NAME - len(suffix) - 1]}:{suffix}"
 
 
-def _name_is_taken(known: Batch) -> RemoteRefused:
-    state = str(known.get_state_display()).lower()
-    msg = f"batch {known.name} exists and is {state}. Hint: choose another name."
+def _name_is_taken(existing: Batch) -> RemoteRefused:
+    state = str(existing.get_state_display()).lower()
+    msg = f"batch {existing.name} exists and is {state}. Hint: choose another name."
     return RemoteRefused(msg, ERR_NOT_UNIQUE)
 
 
-def _to_fill(account: Account, app: App, asked: NewRemoteBatch) -> Batch | None:
-    """The batch that is there to be filled; None if one is to be made; raises `RemoteRefused`."""
-    if not asked.batch_id and not asked.name:
+def _batch_to_fill(account: Account, app: App, new_batch: NewRemoteBatch) -> Batch | None:
+    """Return the existing batch to fill, or None to create one; raises `RemoteRefused`."""
+    if not new_batch.batch_id and not new_batch.name:
         return None
-    batch = queries.find_batch(account, batch_id=asked.batch_id, name=asked.name)
+    batch = queries.find_batch(account, batch_id=new_batch.batch_id, name=new_batch.name)
     if batch is None:
-        if not asked.batch_id:
+        if not new_batch.batch_id:
             return None
-        msg = f"no batch {asked.batch_id}"
+        msg = f"no batch {new_batch.batch_id}"
         raise RemoteRefused(msg)
     if batch.state != State.INIT:
-        if not asked.batch_id:
+        if not new_batch.batch_id:
             raise _name_is_taken(batch)
         msg = "batch not in init state. Hint: fill each batch by one submission."
         raise RemoteRefused(msg)
@@ -243,33 +245,33 @@ def _to_fill(account: Account, app: App, asked: NewRemoteBatch) -> Batch | None:
     return batch
 
 
-def _batch_templates(app: App, asked: NewRemoteBatch) -> Templates | None:
+def _batch_templates(app: App, new_batch: NewRemoteBatch) -> Templates | None:
     own = templates.of_app(app)
-    if asked.input_template_name:
-        brought = own.output if own else None
-        own = Templates(templates.named(asked.input_template_name), brought)
-    if asked.output_template_name:
-        own = Templates(own.input if own else "", templates.named(asked.output_template_name))
+    if new_batch.input_template_name:
+        output = own.output if own else None
+        own = Templates(templates.by_name(new_batch.input_template_name), output)
+    if new_batch.output_template_name:
+        own = Templates(own.input if own else "", templates.by_name(new_batch.output_template_name))
     return own
 
 
-def _made(app: App, asked: NewRemoteBatch) -> list[Templated]:
-    """Each workunit of its templates; raises `RemoteRefused`, `BadTemplate`."""
-    common = _batch_templates(app, asked)
+def _drafts(app: App, new_batch: NewRemoteBatch) -> list[Templated]:
+    """Build each workunit from its templates; raises `RemoteRefused`, `BadTemplate`."""
+    common = _batch_templates(app, new_batch)
     described = []
-    for index, one in enumerate(asked.workunits):
-        given = one.input_template or (common.input if common else "")
-        brought = one.output_template or (common.output if common else None)
-        if not given or not brought:
-            which = "input template" if not given else "output template"
+    for index, workunit in enumerate(new_batch.workunits):
+        input_text = workunit.input_template or (common.input if common else "")
+        output_text = workunit.output_template or (common.output if common else None)
+        if not input_text or not output_text:
+            which = "input template" if not input_text else "output template"
             raise RemoteRefused(f"job {index} is missing {which}: {_no_template(app, which)}")
-        described.append((Templates(given, brought), one.described))
+        described.append((Templates(input_text, output_text), workunit.described))
     try:
-        return templates.workunits(described, app=app, numbers=asked.numbers)
+        return templates.workunits(described, app=app, numbers=new_batch.numbers)
     except templates.WrongFiles as fault:
         msg = (
             f"wrong # of input files for job {_index(fault)}: "
-            f"need {fault.wanted}, got {fault.given}"
+            f"need {fault.n_wanted}, got {fault.n_submitted}"
         )
         raise RemoteRefused(msg) from fault
     except (templates.BadTemplate, templates.TwoCommandLines) as fault:
@@ -288,14 +290,14 @@ def _no_template(app: App, which: str) -> str:
     )
 
 
-def _keep_for_ever(
-    account: Account, made: Iterable[Templated], done: submit.Submission, now: datetime
+def _keep_permanently(
+    account: Account, drafts: Iterable[Templated], done: submit.Submission, now: datetime
 ) -> None:
-    """Hold the files that templates want kept when no workunit needs them any more."""
+    """Hold the files marked `no_delete`, which are kept when no workunit needs them any more."""
     places = {
         (id_, position)
-        for id_, one in zip(done.workunit_ids, made, strict=True)
-        for position, placed in enumerate(one.inputs)
+        for id_, draft in zip(done.workunit_ids, drafts, strict=True)
+        for position, placed in enumerate(draft.inputs)
         if placed.file.no_delete
     }
     if not places:
@@ -303,5 +305,5 @@ def _keep_for_ever(
     rows = WorkunitFile.objects.filter(
         workunit_id__in={id_ for id_, _ in places}, position__in={place for _, place in places}
     ).values_list("workunit_id", "position", "file__name")
-    kept = {name for id_, position, name in rows if (id_, position) in places}
-    sent_files.hold_for_ever(account, kept, now=now)
+    names = {name for id_, position, name in rows if (id_, position) in places}
+    sent_files.hold_permanently(account, names, now=now)

@@ -1,4 +1,4 @@
-"""Facts to messages: what BOINC's submitters are told of their batches."""
+"""Builds the replies about batches, workunits and results for BOINC's submitters."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _NOT_STARTED: Final = (-233, 200)
 
 
 def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> list[Field]:
-    """A batch's own fields, in BOINC's order; moments in Unix time, 0 for none."""
-    said: list[Field] = [
+    """Return a batch's own fields, in BOINC's order; times are Unix times, 0 for none."""
+    fields: list[Field] = [
         ("id", batch.id),
         ("create_time", _unix(batch.created_at)),
         ("expire_time", _unix(batch.expire_at)),
@@ -63,24 +63,24 @@ def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> l
         ("njobs", batch.total),
         ("fraction_done", batch.fraction_done),
         ("nerror_jobs", batch.failed),
-        ("state", batch.said_state),
+        ("state", batch.visible_state),
         ("completion_time", _unix(batch.ended_at(now))),
         ("credit_estimate", batch.credit_estimate),
         ("credit_canonical", batch.credit),
         ("name", batch.name),
         ("app_name", batch.app_name or "none"),
     ]
-    return said + ([("total_cpu_time", batch.cpu_time)] if with_cpu_time else [])
+    return fields + ([("total_cpu_time", batch.cpu_time)] if with_cpu_time else [])
 
 
 def job(workunit: RemoteWorkunit, *, details: bool) -> str:
-    """A workunit of a batch."""
-    said: list[Field] = [
+    """Return the element of a workunit of a batch."""
+    fields: list[Field] = [
         ("id", workunit.id),
         ("name", workunit.name),
         ("canonical_instance_id", workunit.canonical_result_id or 0),
     ]
-    return wire.element("job", said + (list(_details(workunit)) if details else []), "    ")
+    return wire.element("job", fields + (list(_details(workunit)) if details else []), "    ")
 
 
 def _details(workunit: RemoteWorkunit) -> Iterable[Field]:
@@ -104,7 +104,7 @@ def _status(workunit: RemoteWorkunit) -> str:
 
 
 def condor_job(workunit: RemoteWorkunit) -> str:
-    """A workunit of a batch, as HTCondor's bridge wants it."""
+    """Return the element of a workunit of a batch, as HTCondor's bridge reads it."""
     if workunit.canonical_result_id is not None:
         status = "DONE"
     elif workunit.error_mask:
@@ -115,39 +115,39 @@ def condor_job(workunit: RemoteWorkunit) -> str:
 
 
 def instance(result: Result) -> str:
-    """A result with its outputs, as far as they are here."""
+    """Return the element of a result, with its output files once it is over."""
     files = "".join(
         wire.element("outfile", [("size", file.nbytes)], "        ")
         for file in sorted(result.output_files.all(), key=lambda file: file.position)
         if result.server_state == ServerState.OVER
     )
-    said: list[Field] = [
+    fields: list[Field] = [
         ("name", result.name),
         ("id", result.pk),
         ("state", state_words(result)),
     ]
-    return wire.element("instance", said, "    ", files)
+    return wire.element("instance", fields, "    ", files)
 
 
 def completed_job(workunit: Workunit, result: Result | None) -> str:
-    """How a workunit went, by the result that tells it."""
-    said: list[Field] = [("error_mask", workunit.error_mask)]
+    """Return the outcome of a workunit, with the details of its canonical or failed result."""
+    fields: list[Field] = [("error_mask", workunit.error_mask)]
     if result is None:
-        return wire.element("completed_job", said)
+        return wire.element("completed_job", fields)
     is_answer = result.pk == workunit.canonical_result_id
-    said += [
+    fields += [
         ("canonical_resultid" if is_answer else "error_resultid", result.pk),
         ("exit_status", result.exit_status),
         ("elapsed_time", float(result.elapsed_time)),
         ("cpu_time", float(result.cpu_time)),
     ]
     return wire.element(
-        "completed_job", said, inside=wire.cdata("stderr_out", result.stderr, "    ")
+        "completed_job", fields, inside=wire.cdata("stderr_out", result.stderr, "    ")
     )
 
 
 def state_words(result: Result) -> str:
-    """Where a result is, in the words that BOINC's pages have for it."""
+    """Return the state of a result, in the words of BOINC's pages."""
     state = ServerState(result.server_state)
     if state is not ServerState.OVER:
         return _SERVER[state]

@@ -1,9 +1,9 @@
-"""Keep the files that BOINC's submitters send before their work.
+"""Stores the files that BOINC's submitters send before their work.
 
-Theory of operation.  A submitter calls a file by a name of his own, which is never given to other
-content while the file lives (`FileChanged`).  Clients know the file by the name of its row, as any
-other: two people may use one name, and a content that both send is stored once.  The file stays
-until the moment that the submitter says, at least as long as any (`file_hold`); then it lives as
+Theory of operation.  A submitter chooses a file's name; it is never used for other content while
+the file exists (`FileChanged`).  Clients use the name of its row, as for any other file: two people
+may use the same name, and content that both send is stored once.  The file is kept until the time
+that the submitter requests, and at least for `file_hold`, as any other; afterwards it exists as
 long as a workunit refers to it.  A file that hosts fetch elsewhere is a row without content here.
 """
 
@@ -24,17 +24,16 @@ from scheduler.models import Account, Batch, File, JobFile
 from scheduler.people import quotas
 from scheduler.sql import fetch_into, fetch_one
 
-#: How long one stays that is for a batch, if that does not expire.
-FOR_A_BATCH = timedelta(days=30)
-#: What stays for good stays until then.
-FOR_EVER = timedelta(days=36_500)
+#: How long a file for a batch is kept if the batch does not expire.
+BATCH_FILE_HOLD = timedelta(days=30)
+#: How long a file that is to be kept permanently is held.
+PERMANENT_HOLD = timedelta(days=36_500)
 
 
 class FileChanged(ValueError):
     """A name is used again for other content. Hint: put the content's hash into the name."""
 
     def __init__(self, name: str) -> None:
-        """Say it in BOINC's words."""
         self.name = name
         super().__init__(
             f"file immutability violation for {name}: the name stands for other content. "
@@ -43,45 +42,45 @@ class FileChanged(ValueError):
 
 
 def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> datetime:
-    """How long a file stays: as its submitter says, or for its batch, and never less than any."""
-    shortest = now + settings.PROJECT.file_hold
+    """Return the end of a file's hold: `delete_at` or the batch's end, at least `file_hold`."""
+    earliest = now + settings.PROJECT.file_hold
     if batch is not None and delete_at is None:
-        return max(shortest, batch.expire_at or now + FOR_A_BATCH)
-    return max(shortest, delete_at or shortest)
+        return max(earliest, batch.expire_at or now + BATCH_FILE_HOLD)
+    return max(earliest, delete_at or earliest)
 
 
 def absent(
     account: Account, names: Sequence[str], *, until: datetime, now: datetime
 ) -> tuple[int, ...]:
-    """Which of these files, by their places, must be sent; the others stay until the moment.
+    """Return the positions of the files that must be sent; the others are kept until `until`.
 
     Raises `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
-    del now  # a file that is doomed is gone, whenever that was
+    del now  # a file marked for deletion is absent, whenever it was marked
     for name in names:
         storage.check_name(name)
     with transaction.atomic():
         quotas.lock(account)
-        known = _mine(account, names)
-        _hold(account, known.values(), until)
+        known_files = _own_files(account, names)
+        _hold(account, known_files.values(), until)
         quotas.require_bytes(account)
-    return tuple(index for index, name in enumerate(names) if name not in known)
+    return tuple(index for index, name in enumerate(names) if name not in known_files)
 
 
 def keep(
     account: Account,
-    brought: Sequence[tuple[str, storage.Staged]],
+    files: Sequence[tuple[str, storage.Staged]],
     *,
     until: datetime,
     now: datetime,
 ) -> None:
-    """Keep files under their submitter's names.
+    """Store files under their submitter's names.
 
-    To send the same file again changes nothing but how long it stays.  Raises `FileChanged`,
+    Sending the same file again only changes how long it is kept.  Raises `FileChanged`,
     `files.FileInMotion`, `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     by_name: dict[str, storage.Staged] = {}
-    for name, staged in brought:
+    for name, staged in files:
         storage.check_name(name)
         if by_name.setdefault(name, staged).digest != staged.digest:
             raise FileChanged(name)
@@ -95,52 +94,55 @@ def keep(
 
 
 def find(account: Account | None, names: Iterable[str]) -> dict[str, str]:
-    """The physical name of each file: of the account's own names first; raises `UnknownFiles`."""
-    asked = set(names)
-    if not asked:
+    """Return the physical name of each file; the account's own names have precedence.
+
+    Raises `UnknownFiles`.
+    """
+    requested = set(names)
+    if not requested:
         return {}
-    own = JobFile.objects.filter(account=account, name__in=asked, file__doomed_at__isnull=True)
-    found = dict(own.values_list("name", "file__name"))
-    others = asked - found.keys()
-    found |= {
+    own = JobFile.objects.filter(account=account, name__in=requested, file__doomed_at__isnull=True)
+    physical_names = dict(own.values_list("name", "file__name"))
+    others = requested - physical_names.keys()
+    physical_names |= {
         name: name
         for name in File.objects.filter(name__in=others, doomed_at__isnull=True).values_list(
             "name", flat=True
         )
     }
-    if missing := asked - found.keys():
+    if missing := requested - physical_names.keys():
         raise UnknownFiles(missing)
-    return found
+    return physical_names
 
 
-def keep_elsewhere(
+def keep_remote_files(
     account: Account | None, wanted: Mapping[str, RemoteFile], *, now: datetime
 ) -> dict[str, str]:
-    """The physical name of each file that hosts fetch elsewhere; made, if it is new.
+    """Return the physical name of each file that hosts fetch elsewhere; adds rows for new ones.
 
-    If they are somebody's, they are held for a while, for the work that is to come.
+    With an account, the files are held for `file_hold`, until its work is submitted.
     """
     if not wanted:
         return {}
     digests = {_digest(key): key for key in wanted}
     with transaction.atomic():
-        known = _locked(digests, ())
-        missing = sorted(digests.keys() - {file.sha256 for file in known})
+        known_files = _locked(digests, ())
+        missing = sorted(digests.keys() - {file.sha256 for file in known_files})
         if missing:
-            _make_elsewhere({digest: wanted[digests[digest]] for digest in missing}, now)
-            known = _locked(digests, ())
+            _create_remote_files({digest: wanted[digests[digest]] for digest in missing}, now)
+            known_files = _locked(digests, ())
         if account is not None:
-            _hold(account, known, now + settings.PROJECT.file_hold)
-    return {digests[file.sha256]: file.name for file in known}
+            _hold(account, known_files, now + settings.PROJECT.file_hold)
+    return {digests[file.sha256]: file.name for file in known_files}
 
 
-def hold_for_ever(account: Account, names: Iterable[str], *, now: datetime) -> None:
-    """Keep files, by their physical names, as long as the account has not given them up."""
+def hold_permanently(account: Account, names: Iterable[str], *, now: datetime) -> None:
+    """Hold files, by their physical names, until the account releases them."""
     with transaction.atomic():
-        _hold(account, _locked((), sorted(set(names))), now + FOR_EVER)
+        _hold(account, _locked((), sorted(set(names))), now + PERMANENT_HOLD)
 
 
-def _make_elsewhere(wanted: Mapping[str, RemoteFile], now: datetime) -> None:
+def _create_remote_files(wanted: Mapping[str, RemoteFile], now: datetime) -> None:
     ids = (fetch_one("files/draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     File.objects.bulk_create(
         [
@@ -155,7 +157,7 @@ def _make_elsewhere(wanted: Mapping[str, RemoteFile], now: datetime) -> None:
             )
             for id_, (digest, remote) in zip(ids, wanted.items(), strict=True)
         ],
-        ignore_conflicts=True,  # somebody else made it meanwhile
+        ignore_conflicts=True,  # another process created the row first
     )
 
 
@@ -164,9 +166,9 @@ def _digest(key: str) -> str:
 
 
 def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> None:
-    """Give files names that no living file has; raises `FileChanged`, `FileInMotion`."""
-    mine = JobFile.objects.filter(account=account, name__in=wanted)
-    mine.filter(file__doomed_at__isnull=False).delete()
+    """Store the account's names of files; raises `FileChanged`, `FileInMotion`."""
+    own_names = JobFile.objects.filter(account=account, name__in=wanted)
+    own_names.filter(file__doomed_at__isnull=False).delete()
     JobFile.objects.bulk_create(
         [
             JobFile(account=account, name=name, file_id=file.id, created_at=now)
@@ -174,18 +176,18 @@ def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> N
         ],
         ignore_conflicts=True,
     )
-    # Looked at afterwards: another program of theirs may have named one in the same moment.
-    known = _mine(account, wanted)
+    # Checked afterwards: another program of the submitter may have used a name concurrently.
+    own_files = _own_files(account, wanted)
     for name, file in wanted.items():
-        if name not in known:
+        if name not in own_files:
             msg = f"The file {name} was deleted meanwhile. Hint: send it again."
             raise download_files.FileInMotion(msg)
-        if known[name].id != file.id:
+        if own_files[name].id != file.id:
             raise FileChanged(name)
 
 
-def _mine(account: Account, names: Iterable[str]) -> dict[str, KnownFile]:
-    """The account's own files of these names, locked so that they cannot be doomed."""
+def _own_files(account: Account, names: Iterable[str]) -> dict[str, KnownFile]:
+    """Return the account's files of these names, locked against marking for deletion."""
     physical = dict(
         JobFile.objects.filter(
             account=account, name__in=set(names), file__doomed_at__isnull=True
@@ -201,6 +203,6 @@ def _locked(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
     )
 
 
-def _hold(account: Account, known: Iterable[KnownFile], until: datetime) -> None:
-    if ids := sorted({file.id for file in known}):
+def _hold(account: Account, files: Iterable[KnownFile], until: datetime) -> None:
+    if ids := sorted({file.id for file in files}):
         file_holds.hold(ids, account, until=until)

@@ -1,5 +1,5 @@
--- One submitter's batches, one of them or all that are not retired, with how far they are; purged
--- work is included, and a failed workunit that was submitted again is counted no more.
+-- Returns one batch of a submitter, or all that are not retired, with their progress; purged work is
+-- included, and a failed workunit that was submitted again is not counted.
 SELECT
     b.id,
     b.name,

@@ -1,4 +1,5 @@
--- The workunits of a batch, with what their results say of them; not those over since long.
+-- Returns the workunits of a batch, with the state of their results; with `since`, only those that
+-- are unfinished or finished later.
 SELECT
     w.id,
     w.name,

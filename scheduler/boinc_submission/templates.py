@@ -1,10 +1,10 @@
-"""BOINC's templates: the one door by which other rooms use them.
+"""BOINC's templates: the interface for other rooms.
 
-Theory of operation.  A template is text, and stays text where it is kept: in an app's two fields,
-in a file of ``VAR_DIR/templates`` (where a BOINC project's own folder of that name may be put), or
-in a submission.  It is read when it is written down, so that faults are found there, and again when
-it is used.  `rules.templated` makes workunits of a template and descriptions; this
-module finds the files that they name.
+Theory of operation.  A template is stored as text: in two fields of an app, in a file of
+``VAR_DIR/templates`` (where a BOINC project's own folder of that name may be put), or in a
+submission.  It is parsed when it is stored, so that faults are reported then, and again when it is
+used.  `rules.templated` makes workunits from a template and descriptions; this module resolves the
+files that they name.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functools import lru_cache
 from scheduler import storage
 from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate
 from scheduler.boinc_submission.rules.templated import (
-    Described,
-    GivenFile,
-    Placed,
+    PlacedFile,
     RemoteFile,
+    SubmittedFile,
     Templated,
     TwoCommandLines,
+    WorkunitDescription,
     WrongFiles,
     templated,
 )
@@ -32,44 +32,44 @@ from scheduler.work.submission.facts import NewFile, NewWorkunit
 
 __all__ = [
     "BadTemplate",
-    "Described",
-    "GivenFile",
     "NoTemplate",
     "RemoteFile",
+    "SubmittedFile",
     "Templated",
     "Templates",
     "TwoCommandLines",
+    "WorkunitDescription",
     "WrongFiles",
+    "by_name",
     "check",
     "faults",
-    "named",
     "of_app",
-    "said",
     "wanted_files",
     "workunits",
+    "wrapped_texts",
 ]
 
-_SHOWN = 10
-#: So many different templates are kept read.
-_KEPT = 256
+_MAX_NAMES_SHOWN = 10
+#: How many parsed templates are cached.
+_CACHE_SIZE = 256
 
 
 class NoTemplate(LookupError):
-    """There is no such template. Hint: the message says where one is looked for."""
+    """There is no such template. Hint: the message names the folder of templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """The texts that describe workunits; without an output template the app's outputs hold."""
+    """The texts of two templates; without an output template the app's outputs are used."""
 
     input: str
     output: str | None = None
 
 
 def check(text: str, *, kind: str | None = None) -> tuple[str, ...]:
-    """Read a template that somebody wants to keep; returns warnings, raises `BadTemplate`.
+    """Check a template before it is stored; returns warnings, raises `BadTemplate`.
 
-    `kind` is ``input`` or ``output``; None finds out.  An empty text is no template, and fine.
+    `kind` is ``input`` or ``output``; with None it is detected.  An empty text is accepted.
     """
     if not text.strip():
         return ()
@@ -79,7 +79,7 @@ def check(text: str, *, kind: str | None = None) -> tuple[str, ...]:
 
 
 def faults(app: App, columns: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yield each template column among `columns` whose text is no template, and why."""
+    """Yield each template column among `columns` whose text is invalid, and the reason."""
     for kind in ("input", "output"):
         column = f"{kind}_template"
         if column in columns:
@@ -90,30 +90,30 @@ def faults(app: App, columns: Container[str]) -> Iterator[tuple[str, str]]:
 
 
 def wanted_files(text: str) -> int:
-    """How many files a submission names for each workunit; raises `BadTemplate`."""
+    """Return how many files a submission names for each workunit; raises `BadTemplate`."""
     return _input(text).wanted
 
 
-def named(name: str) -> str:
-    """The text of a template file; raises `NoTemplate`, `storage.BadFileName`."""
-    found = storage.read_template(name)
-    if found is None:
-        known = storage.template_names()
-        there = f"there are {', '.join(known[:_SHOWN])}" if known else "there is none yet"
-        msg = f"There is no template {name!r}. Hint: staff puts it into var/templates; {there}."
+def by_name(name: str) -> str:
+    """Return the text of a template file; raises `NoTemplate`, `storage.BadFileName`."""
+    text = storage.read_template(name)
+    if text is None:
+        names = storage.template_names()
+        listed = f"it contains {', '.join(names[:_MAX_NAMES_SHOWN])}" if names else "it is empty"
+        msg = f"There is no template {name!r}. Hint: staff puts it into var/templates; {listed}."
         raise NoTemplate(msg)
-    return found
+    return text
 
 
 def of_app(app: App) -> Templates | None:
-    """The app's own templates: of its fields, or of the files that BOINC would take for it."""
-    given = app.input_template.strip() or storage.read_template(f"{app.name}_in")
-    brought = app.output_template.strip() or storage.read_template(f"{app.name}_out")
-    return Templates(given, brought or None) if given else None
+    """Return the app's templates, from its fields or else from the files that BOINC would use."""
+    input_text = app.input_template.strip() or storage.read_template(f"{app.name}_in")
+    output_text = app.output_template.strip() or storage.read_template(f"{app.name}_out")
+    return Templates(input_text, output_text or None) if input_text else None
 
 
-def said(templates: Templates) -> tuple[str, str]:
-    """Both templates as `get_templates` says them, each in its wrapper."""
+def wrapped_texts(templates: Templates) -> tuple[str, str]:
+    """Return both templates as `get_templates` sends them, each in its wrapper."""
     return (
         wire.wrapped(templates.input, "input_template"),
         wire.wrapped(templates.output or "", "output_template"),
@@ -121,22 +121,22 @@ def said(templates: Templates) -> tuple[str, str]:
 
 
 def workunits(
-    described: Sequence[tuple[Templates, Described]],
+    described: Sequence[tuple[Templates, WorkunitDescription]],
     *,
     app: App,
     numbers: Mapping[str, float] | None = None,
 ) -> list[Templated]:
-    """What each description and its templates make together; the input files are to be found yet.
+    """Build a workunit from each description and its templates; input files are not resolved yet.
 
-    `numbers` hold for all of them.  Raises `BadTemplate`, `WrongFiles`, `TwoCommandLines`, the
-    latter two with the number of the workunit in a note.
+    `numbers` apply to all of them.  Raises `BadTemplate`, `WrongFiles` or `TwoCommandLines`, with
+    the number of the workunit in a note.
     """
-    made = []
-    for index, (templates, one) in enumerate(described):
+    drafts = []
+    for index, (templates, description) in enumerate(described):
         try:
-            made.append(
+            drafts.append(
                 templated(
-                    one,
+                    description,
                     inputs=_input(templates.input),
                     outputs=_output(templates.output) if templates.output else None,
                     numbers=numbers or {},
@@ -146,65 +146,67 @@ def workunits(
         except (BadTemplate, WrongFiles, TwoCommandLines) as fault:
             fault.add_note(str(index))
             raise
-    return made
+    return drafts
 
 
-def finished(made: Templated, found: Mapping[str, str]) -> NewWorkunit:
-    """The workunit with its files, `found` saying the physical name of each that has one already.
+def with_files(draft: Templated, physical_names: Mapping[str, str]) -> NewWorkunit:
+    """Return the workunit with its input files.
 
-    Its keys are the `names` of files that are known, and the `key_of` each that lies elsewhere.
+    The keys of `physical_names` are the `names` of stored files, and for each file that hosts fetch
+    elsewhere its `key_of`.
     """
     return replace(
-        made.workunit, input_files=tuple(_finished(placed, found) for placed in made.inputs)
+        draft.workunit,
+        input_files=tuple(_resolved(placed, physical_names) for placed in draft.inputs),
     )
 
 
-def names(made: Iterable[Templated]) -> set[str]:
-    """The names of the files that some workunits need and that must be known already."""
+def names(drafts: Iterable[Templated]) -> set[str]:
+    """Return the names of the stored files that the workunits need."""
     return {
         name
-        for one in made
-        for each in one.inputs
+        for draft in drafts
+        for each in draft.inputs
         for name in (each.constant, each.file.known_as)
         if name is not None
     }
 
 
 def number(text: str, name: str) -> float:
-    """A number that an input template says, 0 if it does not; raises `BadTemplate`."""
+    """Return a number of an input template, 0 if it is missing; raises `BadTemplate`."""
     return _input(text).numbers.get(name, 0.0)
 
 
-def remotes(made: Iterable[Templated]) -> dict[str, RemoteFile]:
-    """The files that hosts fetch elsewhere, by their `key_of`."""
+def remotes(drafts: Iterable[Templated]) -> dict[str, RemoteFile]:
+    """Return the files that hosts fetch elsewhere, by their `key_of`."""
     return {
         key_of(each.remote): each.remote
-        for one in made
-        for each in one.inputs
+        for draft in drafts
+        for each in draft.inputs
         if each.remote is not None
     }
 
 
 def key_of(remote: RemoteFile) -> str:
-    """What tells a file elsewhere from others: addresses, MD5 and size; never a file's name."""
+    """Return a remote file's identity: URLs, MD5 and size, which no file name can equal."""
     return "\n".join([*remote.urls, remote.md5, str(remote.nbytes)])
 
 
-def _finished(placed: Placed, found: Mapping[str, str]) -> NewFile:
+def _resolved(placed: PlacedFile, physical_names: Mapping[str, str]) -> NewFile:
     if placed.constant is not None:
-        return replace(placed.file, known_as=found[placed.constant])
+        return replace(placed.file, known_as=physical_names[placed.constant])
     if placed.remote is not None:
-        return replace(placed.file, known_as=found[key_of(placed.remote)])
+        return replace(placed.file, known_as=physical_names[key_of(placed.remote)])
     if placed.file.known_as is not None:
-        return replace(placed.file, known_as=found[placed.file.known_as])
+        return replace(placed.file, known_as=physical_names[placed.file.known_as])
     return placed.file
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _input(text: str) -> InputTemplate:
     return wire.read_input_template(text)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _output(text: str) -> OutputTemplate:
     return wire.read_output_template(text)

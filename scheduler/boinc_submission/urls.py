@@ -1,4 +1,4 @@
-"""Addresses that BOINC's submitters request."""
+"""URLs that BOINC's submitters request."""
 
 from __future__ import annotations
 

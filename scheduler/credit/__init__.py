@@ -1,1 +1,1 @@
-"""Credit: what a valid result is worth, and the sums of what was granted."""
+"""Credit: the amount for a valid result, and the sums of what was granted."""

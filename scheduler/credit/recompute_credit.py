@@ -1,9 +1,9 @@
-"""Compare every sum of credit with its entries, and set it right.
+"""Compares every sum of credit with its entries, and corrects it.
 
-Sums are written together with their entries, so that a difference means that somebody wrote to the
-tables by hand, or restored a part of them.  Owners are taken in batches, in ascending id.  To
+Sums are written together with their entries, so that a difference means that somebody changed the
+tables by hand, or restored a part of them.  Owners are processed in batches, in ascending id.  To
 compare, a batch is read in one snapshot; to correct, its owners are locked first and the entries
-are read by the next statement, so that a grant made meanwhile is in both or in neither.
+are read by the next statement, so that a concurrent grant is in both or in neither.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from scheduler.health.invariants import one_snapshot
 from scheduler.models import Account, AccountAppCredit, App, CreditEntry, Host, Result, Team
 
 BATCH = 1000
-#: How long the first granted work is taken to have lasted if its result is purged.
-FIRST_WORK = timedelta(days=1)
+#: The assumed duration of the first granted work if its result is purged.
+ASSUMED_FIRST_WORK = timedelta(days=1)
 
 Key = tuple[int, ...]
 Progress = Callable[[int], None]
 
 
 class UnknownApp(LookupError):
-    """There is no app of this name. Hint: the admin lists them."""
+    """No app has this name.  Hint: the admin lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sum that is not what its entries add up to."""
+    """A sum that differs from the total of its entries."""
 
     kind: str
     name: str
@@ -45,13 +45,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is compared: everything, or one app and the accounts' credit for it."""
+    """The sums to compare: all of them, or those of one app."""
 
     app_id: int | None = None
 
     @classmethod
     def of_app(cls, name: str) -> Scope:
-        """The scope of one app; raises `UnknownApp`."""
+        """Return the scope of one app; raises `UnknownApp`."""
         if app := App.objects.filter(name=name).only("pk").first():
             return cls(app.pk)
         msg = f"There is no app {name!r}. Hint: the admin lists them."
@@ -60,7 +60,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of sum: by which columns of the entries, whose, and where it is kept."""
+    """One kind of sum: the key columns of the entries, its owners, and where it is stored."""
 
     name: str
     key: tuple[str, ...]
@@ -91,7 +91,7 @@ def _kinds(scope: Scope) -> tuple[_Kind, ...]:
 
 
 def owners(scope: Scope) -> int:
-    """How many owners of sums will be looked at."""
+    """Return how many owners of sums will be checked."""
     return sum(_owners(kind, scope).count() for kind in _kinds(scope))
 
 
@@ -100,28 +100,29 @@ def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
             with one_snapshot():
-                found = [difference for _, difference in _differences(kind, scope, ids)]
-            yield from found
+                differences = [difference for _, difference in _differences(kind, scope, ids)]
+            yield from differences
             progress(len(ids))
 
 
 def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iterator[Difference]:
-    """Set every sum that differs right, with its recent average; yield what it was.
+    """Correct every sum that differs, and its recent average; yield the differences.
 
-    With `averages`, the recent averages of all owners are replayed, not only of those who differ.
+    With `averages`, the recent averages of all owners are recomputed, not only of those that
+    differ.
     """
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
             with transaction.atomic():
                 locked = kind.owners._default_manager.select_for_update(no_key=True)
                 list(locked.filter(pk__in=ids).order_by("pk").values_list("pk"))
-                found = list(_differences(kind, scope, ids))
-                keys = {key for key, _ in found}
-                for key, difference in found:
+                differences = list(_differences(kind, scope, ids))
+                keys = {key for key, _ in differences}
+                for key, difference in differences:
                     _write(kind, key, {kind.columns[0]: difference.entered})
                 if kind.columns[1]:
                     _replay(kind, scope, ids, None if averages else keys)
-            yield from (difference for _, difference in found)
+            yield from (difference for _, difference in differences)
             progress(len(ids))
 
 
@@ -178,9 +179,9 @@ def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
 
 
 def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None) -> None:
-    """Compute recent averages anew, entry by entry in the order of the grants.
+    """Recompute recent averages, entry by entry in the order of the grants.
 
-    What one pass granted was one gain then, and is one now.
+    All grants of one pass were added together then, and are added together here.
     """
     grants = (
         _entries(kind, scope, ids)
@@ -188,26 +189,26 @@ def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None
         .annotate(Sum("amount"))
         .order_by(*kind.key, "granted_at")
     )
-    known: dict[Key, tuple[float, datetime]] = {}
+    recent: dict[Key, tuple[float, datetime]] = {}
     for *parts, granted_at, amount in grants.iterator(chunk_size=2000):
         key = tuple(parts)
         if keys is not None and key not in keys:
             continue
-        average, averaged_at = known.get(key, (0.0, None))
+        average, averaged_at = recent.get(key, (0.0, None))
         began_at = granted_at if averaged_at else _first_work(kind, key, granted_at)
         average = recent_average(
             average, averaged_at, float(amount), work_began_at=began_at, now=granted_at
         )
-        known[key] = (average, granted_at)
-    for key in sorted(known.keys() | (keys or set())):
-        average, last = known.get(key, (0.0, None))
+        recent[key] = (average, granted_at)
+    for key in sorted(recent.keys() | (keys or set())):
+        average, last = recent.get(key, (0.0, None))
         _write(kind, key, {kind.columns[1]: average, kind.columns[2]: last})
 
 
 def _first_work(kind: _Kind, key: Key, granted_at: datetime) -> datetime:
-    """When the work of an owner's first grant was sent, as far as that is still known."""
+    """Return when the work of an owner's first grant was sent; an assumption if it is purged."""
     first = CreditEntry.objects.filter(
         **dict(zip(kind.key, key, strict=True)), granted_at=granted_at
     )
     sent_at = Result.objects.filter(pk__in=first.values("result_id")).aggregate(at=Min("sent_at"))
-    return sent_at["at"] or granted_at - FIRST_WORK
+    return sent_at["at"] or granted_at - ASSUMED_FIRST_WORK

@@ -1,4 +1,4 @@
-"""Makes a host's own results of broadcast workunits, in its RPC's transaction."""
+"""Creates a host's own results of broadcast workunits, in its RPC's transaction."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scheduler.dispatch.facts import Work
 from scheduler.hosts.facts import HostFacts
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
 
-#: So many broadcast workunits a host is given in one RPC.
-MOST_BROADCASTS = 10
+#: A host receives at most this many broadcast workunits in one RPC.
+MAX_BROADCASTS = 10
 
 
 def make(work: Work, host: HostFacts, *, now: datetime) -> None:
-    """Make this host's own result of each broadcast workunit that it has none of."""
+    """Insert this host's own result of each broadcast workunit of which it has none."""
     runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
     locked = sql.fetch(
         "dispatch/lock_broadcasts",
@@ -23,7 +23,7 @@ def make(work: Work, host: HostFacts, *, now: datetime) -> None:
             "host_id": host.id,
             "account_id": host.account_id,
             "team_id": host.team_id or 0,
-            "most": MOST_BROADCASTS,
+            "most": MAX_BROADCASTS,
             "now": now,
         },
     )

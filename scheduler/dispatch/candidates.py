@@ -1,4 +1,4 @@
-"""Reads for dispatch: what hosts hold, candidates for them, their files."""
+"""Queries for dispatch: results that hosts hold, candidates, and their files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from scheduler.dispatch.facts import InputFile
 from scheduler.hosts.facts import AppFacts, Candidate, HeldResult, HostFacts
 from scheduler.models import AppVersion
 
-#: A place in a lane: (priority, workunit id); behind it come less urgent and younger ones.
+#: A position in a candidate stream: (priority, workunit id); less urgent and younger results
+#: follow.
 Cursor = tuple[int, int]
-#: A lane: (app id, kind of target, id of target).
-LaneKey = tuple[int, int, int]
-#: The cursor before every candidate.
+#: A candidate stream: (app id, kind of target, id of target).
+StreamKey = tuple[int, int, int]
+#: The cursor before all candidates.
 BEFORE_ALL: Cursor = (2**31 - 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """A row of unsent results, best first: an app's, for everybody or for one alone.
+class CandidateStream:
+    """The unsent results of an app, best first: those for everybody, or for one target.
 
-    `after` is the cursor behind which to read, `page` how many rows.
+    `after` is the cursor behind which to read, `page` the number of rows.
     """
 
     app: AppFacts
@@ -36,18 +37,17 @@ class Lane:
     page: int = 0
 
     @property
-    def key(self) -> LaneKey:
-        """By what the lane is known."""
+    def key(self) -> StreamKey:
         return self.app.id, self.target_kind, self.target_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a lane: what may be sent, by result, best first, and how to turn it.
+    """One page of a candidate stream: the sendable results by id, best first.
 
-    `by_hosts` and `by_accounts` say, by result, which of the asking hosts and accounts may not have
-    it.  `first` is the cursor just before the page's first result, `last` where it ended, both None
-    if it is empty; if it is `full`, more may come behind it.
+    `by_hosts` and `by_accounts` hold, by result id, which of the requesting hosts and accounts may
+    not have it.  `first` is the cursor just before the page's first result, `last` the cursor at
+    its end; both are None if the page is empty.  If it is `full`, more results may follow.
     """
 
     candidates: Mapping[int, Candidate] = field(default_factory=dict)
@@ -58,41 +58,58 @@ class Page:
     full: bool = False
 
     def for_host(self, host: HostFacts) -> Mapping[int, Candidate]:
-        """What the rule of one result a workunit lets this host have."""
-        barred = {i for i, taken in self.by_hosts.items() if host.id in taken}
-        barred |= {i for i, taken in self.by_accounts.items() if host.account_id in taken}
+        """Return the candidates that the rule of one result per workunit allows this host."""
+        barred = {
+            result_id for result_id, barred_ids in self.by_hosts.items() if host.id in barred_ids
+        }
+        barred |= {
+            result_id
+            for result_id, barred_ids in self.by_accounts.items()
+            if host.account_id in barred_ids
+        }
         if not barred:
             return self.candidates
-        return {i: one for i, one in self.candidates.items() if i not in barred}
+        return {
+            result_id: candidate
+            for result_id, candidate in self.candidates.items()
+            if result_id not in barred
+        }
 
 
 def candidates(
-    lanes: Sequence[Lane], *, hosts: Iterable[HostFacts], near: Collection[int] = (), now: datetime
+    streams: Sequence[CandidateStream],
+    *,
+    hosts: Iterable[HostFacts],
+    near: Collection[int] = (),
+    now: datetime,
 ) -> tuple[list[Page], Page]:
-    """The next page of each lane, for any of the hosts; and the unsent results of `near` ones."""
-    asking = tuple(hosts)
+    """Return the next page of each stream, and a page of unsent results of `near`.
+
+    The pages are read for all hosts together; `near` holds ids of workunits.  See `Page.for_host`.
+    """
+    requesting = tuple(hosts)
     rows = sql.fetch_rows(
         "dispatch/read_candidates",
         {
-            "lanes": list(range(len(lanes))),
-            "app_ids": [lane.app.id for lane in lanes],
-            "target_kinds": [lane.target_kind for lane in lanes],
-            "target_ids": [lane.target_id for lane in lanes],
-            "one_result_per": [lane.app.one_result_per for lane in lanes],
-            "retry_after": [lane.app.retry_same_account_after for lane in lanes],
-            "after_priority": [lane.after[0] for lane in lanes],
-            "after_id": [lane.after[1] for lane in lanes],
-            "pages": [lane.page for lane in lanes],
+            "lanes": list(range(len(streams))),
+            "app_ids": [stream.app.id for stream in streams],
+            "target_kinds": [stream.target_kind for stream in streams],
+            "target_ids": [stream.target_id for stream in streams],
+            "one_result_per": [stream.app.one_result_per for stream in streams],
+            "retry_after": [stream.app.retry_same_account_after for stream in streams],
+            "after_priority": [stream.after[0] for stream in streams],
+            "after_id": [stream.after[1] for stream in streams],
+            "pages": [stream.page for stream in streams],
             "near_workunit_ids": list(near),
-            "host_ids": [host.id for host in asking],
-            "account_ids": [host.account_id for host in asking],
+            "host_ids": [host.id for host in requesting],
+            "account_ids": [host.account_id for host in requesting],
             "now": now,
         },
     )
     rows.sort(key=itemgetter(slice(2)))  # lane, position
-    by_lane = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
-    pages = [_page(by_lane.get(number, ()), lane.page) for number, lane in enumerate(lanes)]
-    return pages, _page(by_lane.get(-1, ()), 0)
+    by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
+    pages = [_page(by_stream.get(number, ()), stream.page) for number, stream in enumerate(streams)]
+    return pages, _page(by_stream.get(-1, ()), 0)
 
 
 def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
@@ -100,7 +117,7 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
         return Page()
     page: dict[int, Candidate] = {}
     by_hosts, by_accounts = {}, {}
-    for _lane, _position, sendable, hosts, accounts, *columns in rows:
+    for _stream, _position, sendable, hosts, accounts, *columns in rows:
         if sendable:
             candidate = page[columns[0]] = Candidate._make(columns)
             if hosts:
@@ -120,7 +137,7 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
 
 
 def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:
-    """Up to `most` workunits of these apps with unsent results that use one of these files."""
+    """Return up to `most` workunits of these apps with unsent results using these files."""
     rows = sql.fetch(
         "dispatch/read_workunits_near",
         {"names": list(names), "app_ids": list(app_ids), "most": most},
@@ -131,7 +148,7 @@ def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int)
 def known_results(
     *, reported_ids: Collection[int], names: Collection[str], host_ids: Collection[int]
 ) -> list[HeldResult]:
-    """The results of these ids and names, and all that these hosts should hold."""
+    """Return the results of these ids and names, and all that these hosts hold."""
     return sql.fetch_into(
         HeldResult,
         "dispatch/read_results",
@@ -140,7 +157,7 @@ def known_results(
 
 
 def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
-    """The input files of these workunits, in their order."""
+    """Return the input files of these workunits, in order."""
     files: dict[int, list[InputFile]] = {}
     wanted = {"workunit_ids": sorted(workunit_ids)}
     for file in sql.fetch_into(InputFile, "dispatch/read_input_files", wanted):
@@ -149,7 +166,7 @@ def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
 
 
 def platforms() -> list[tuple[str, str, str]]:
-    """(platform, its friendly name, plan class) of every current app version."""
+    """Return (platform, friendly name, plan class) of every current app version."""
     return list(
         AppVersion.objects.filter(deprecated=False, app__deprecated=False)
         .order_by("platform__name", "plan_class")

@@ -1,7 +1,7 @@
-"""Apps, their versions and files, kept in the process until somebody changes them.
+"""Apps, their versions and files, cached in the process until they change.
 
-They are the same for every RPC and change rarely, so they are read again only when their sign (see
-`recognise.sql`) is another one: it changes with every row written or dropped.
+They are the same for every RPC and change rarely, so they are read again only when their change
+token (`sign`, see `recognise.sql`) differs: it changes with every row written or deleted.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from scheduler.hosts.facts import AppFacts, OwnVersion, Record, VersionFacts
 from scheduler.hosts.machines import Machine, Usage
 
 #: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
-#: place in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
-#: nothing else takes them for published versions.
+#: index in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
+#: nothing else treats them as published versions.
 ANONYMOUS = "anonymous"
 #: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
 OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
 
-#: What is known of app versions on hosts, rows of `read_records`: by host and app version.
+#: Rows of `read_records` (speed, trust and quota of app versions on hosts), by host id and app
+#: version id.
 Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What a project has for a host's platforms: every current app by id, every version by id.
+    """The apps and versions available for a host's platforms: current apps and versions by id.
 
-    The versions of an app come best first: by the client's order of platforms, then the newest.
+    The versions of an app are sorted best first: by the client's order of platforms, then the
+    newest.
     """
 
     apps: Mapping[int, AppFacts]
@@ -46,7 +48,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """Every app by id, the deprecated ones too; versions by platform; files by app version."""
+    """All apps by id, deprecated ones too; versions by platform; files by app version."""
 
     apps: Mapping[int, AppFacts]
     current: Mapping[int, AppFacts]
@@ -55,7 +57,7 @@ class Catalog:
 
     @property
     def any_version(self) -> bool:
-        """Whether the project has published anything that is not out of date."""
+        """Whether the project has published a current app version."""
         return any(
             row["app_id"] in self.current and not row["deprecated"] and platform != ANONYMOUS
             for platform, rows in self.versions.items()
@@ -71,8 +73,8 @@ class Catalog:
         client_version: int,
         records: Records,
     ) -> Offer:
-        """Every app, and each app version that runs on one of the platforms of a host."""
-        found = [
+        """Return every current app, and each app version for one of a host's platforms."""
+        rows = [
             row
             for platform in dict.fromkeys(platforms)
             if platform != ANONYMOUS
@@ -80,25 +82,25 @@ class Catalog:
             if row["min_core_version"] <= client_version
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
         ]
-        found.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
+        rows.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
         return Offer(
             apps=self.current,
             versions={
                 row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
-                for row in found
+                for row in rows
             },
         )
 
     def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
-        """The fastest own version for each app id and device, of apps that take such versions."""
+        """Return the fastest own version by app id and device, of apps that take such versions."""
         by_name = {app.name: app for app in self.current.values() if app.takes_own_versions}
         best: dict[tuple[int, str], OwnVersion] = {}
         for version in own:
             app = by_name.get(version.app_name)
             if app is None or version.device not in OWN_DEVICES:
                 continue
-            known = best.get((app.id, version.device))
-            if known is None or _rank(known) < _rank(version):
+            best_yet = best.get((app.id, version.device))
+            if best_yet is None or _rank(best_yet) < _rank(version):
                 best[app.id, version.device] = version
         return best
 
@@ -112,7 +114,7 @@ class Catalog:
         }
 
     def own_offer(self, own: Sequence[OwnVersion], *, host_id: int, records: Records) -> Offer:
-        """Every app, and the versions of a volunteer's own that have a row."""
+        """Return every current app, and the volunteer's own versions that have a row."""
         ids = self.own_version_ids
         return Offer(
             apps=self.current,
@@ -126,7 +128,7 @@ class Catalog:
     def _own_version(
         self, own: OwnVersion, app_id: int, version_id: int, host_id: int, records: Records
     ) -> Version:
-        app, known = self.apps[app_id], records.get((host_id, version_id))
+        app, record = self.apps[app_id], records.get((host_id, version_id))
         facts = VersionFacts(
             id=version_id,
             app_id=app_id,
@@ -138,18 +140,19 @@ class Catalog:
             device=own.device,
             device_count=own.device_count,
             projected_flops=own.flops,
-            et_n=known["et_n"] if known else 0.0,
-            et_avg=known["et_avg"] if known else 0.0,
-            record=_record(known),
+            et_n=record["et_n"] if record else 0.0,
+            et_avg=record["et_avg"] if record else 0.0,
+            record=_record(record),
         )
         return Version(
             facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
         )
 
     def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
-        """Whether an app offers versions, and none of them could ever run on this host.
+        """Whether an app has versions, and none of them could ever run on this host.
 
-        An old client, a missing test preference or an undefined plan class may change.
+        An old client, a missing beta preference or an undefined plan class may change, and does not
+        count.
         """
         offered = [
             row
@@ -162,31 +165,31 @@ class Catalog:
         )
 
     def _version(
-        self, row: Mapping[str, Any], machine: Machine, known: Mapping[str, Any] | None
+        self, row: Mapping[str, Any], machine: Machine, record: Mapping[str, Any] | None
     ) -> Version:
         app = self.apps[row["app_id"]]
-        used, unfit = _usage(row, machine)
+        usage, unfit = _usage(row, machine)
         facts = VersionFacts(
             id=row["id"],
             app_id=app.id,
             version_num=row["version_num"],
             platform=row["platform"],
             plan_class=row["plan_class"],
-            avg_ncpus=used.avg_ncpus if used else row["avg_ncpus"],
+            avg_ncpus=usage.avg_ncpus if usage else row["avg_ncpus"],
             deprecated=row["deprecated"] or app.id not in self.current,
             beta=row["beta"] or app.beta,
-            device=used.gpu_kind if used else "",
-            device_count=used.gpu_count if used else 0.0,
-            gpu_ram=used.gpu_ram if used else 0.0,
-            peak_flops=used.peak_flops if used else 0.0,
-            projected_flops=used.projected_flops if used else 0.0,
-            cmdline=used.cmdline if used else "",
+            device=usage.gpu_kind if usage else "",
+            device_count=usage.gpu_count if usage else 0.0,
+            gpu_ram=usage.gpu_ram if usage else 0.0,
+            peak_flops=usage.peak_flops if usage else 0.0,
+            projected_flops=usage.projected_flops if usage else 0.0,
+            cmdline=usage.cmdline if usage else "",
             unfit=unfit,
-            et_n=known["et_n"] if known else 0.0,
-            et_avg=known["et_avg"] if known else 0.0,
+            et_n=record["et_n"] if record else 0.0,
+            et_avg=record["et_avg"] if record else 0.0,
             pfc_n=row["pfc_n"],
             pfc_avg=row["pfc_avg"],
-            record=_record(known),
+            record=_record(record),
         )
         return Version(
             facts=facts,
@@ -200,28 +203,28 @@ class Catalog:
         )
 
 
-_kept: tuple[str, bool, Catalog] | None = None
+_cached: tuple[str, bool, Catalog] | None = None
 
 
 def current(sign: str) -> Catalog:
-    """The catalog as of a sign, or later; read anew if the one kept has another sign.
+    """Return the catalog as of a change token, or later; read again if the cached one differs.
 
-    The sign was read before: what is kept is never older than it.
+    The token was read before, so the cached catalog is never older than its token.
     """
-    global _kept  # noqa: PLW0603  one memory a process; threads replace it whole
-    kept, commands = _kept, settings.PROJECT.command_apps
-    if kept is None or kept[:2] != (sign, commands):
-        kept = _kept = (sign, commands, _read(commands=commands))
-    return kept[2]
+    global _cached  # noqa: PLW0603  one cache per process; threads replace it whole
+    cached, commands = _cached, settings.PROJECT.command_apps
+    if cached is None or cached[:2] != (sign, commands):
+        cached = _cached = (sign, commands, _read(commands=commands))
+    return cached[2]
 
 
 def fresh() -> Catalog:
-    """The catalog as this transaction sees it, its own new rows included; it is not kept."""
+    """Return the catalog as this transaction sees it, with its own new rows; it is not cached."""
     return _read(commands=settings.PROJECT.command_apps)
 
 
 def records(host_ids: Sequence[int]) -> Records:
-    """What is known of app versions on these hosts."""
+    """Return speed, trust and quota of app versions on these hosts."""
     rows = sql.fetch("dispatch/read_records", {"host_ids": list(host_ids)})
     return {(row["host_id"], row["app_version_id"]): row for row in rows}
 
@@ -229,7 +232,7 @@ def records(host_ids: Sequence[int]) -> Records:
 def _read(*, commands: bool) -> Catalog:
     rows = sql.fetch("dispatch/read_apps", {})
     apps = {row["id"]: _app(row) for row in rows}
-    # Without their versions, lost results are not sent again either.
+    # Without their versions, lost results are not resent either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("dispatch/read_versions", {}):
@@ -261,21 +264,21 @@ def _rank(version: OwnVersion) -> tuple[float, int]:
 _NO_RECORD = Record()
 
 
-def _record(known: Mapping[str, Any] | None) -> Record:
-    if known is None:
+def _record(row: Mapping[str, Any] | None) -> Record:
+    if row is None:
         return _NO_RECORD
     return Record(
-        consecutive_valid=known["consecutive_valid"],
-        max_results_per_day=known["max_results_per_day"],
-        results_today=known["results_today"],
-        quota_day=known["quota_day"],
-        turnaround_n=known["turnaround_n"],
-        turnaround_avg=known["turnaround_avg"],
+        consecutive_valid=row["consecutive_valid"],
+        max_results_per_day=row["max_results_per_day"],
+        results_today=row["results_today"],
+        quota_day=row["quota_day"],
+        turnaround_n=row["turnaround_n"],
+        turnaround_avg=row["turnaround_avg"],
     )
 
 
 def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
-    """What a version uses of the machine by its plan class, or the sentence why it cannot."""
+    """Return what a version uses by its plan class, or why it cannot run."""
     name = row["plan_class"]
     if not name:
         return None, ""
@@ -285,8 +288,8 @@ def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]
         plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
     except BadPlanClass:
         return None, f"The plan class {name} is not defined properly by this project"
-    found = plan_classes.usage(plan, machine)
-    return (None, found) if isinstance(found, str) else (found, "")
+    usage = plan_classes.usage(plan, machine)
+    return (None, usage) if isinstance(usage, str) else (usage, "")
 
 
 def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:

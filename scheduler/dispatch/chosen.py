@@ -1,4 +1,4 @@
-"""What hosts of one batch have chosen already, and what is left for the others."""
+"""Tracks what hosts of one batch have chosen, and what is left for the others."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
 
-from scheduler.dispatch.candidates import LaneKey
+from scheduler.dispatch.candidates import StreamKey
 from scheduler.hosts.facts import AppFacts, Candidate, HostFacts
 
 
 class Chosen:
-    """What hosts of the batch have chosen already: it is not offered to those after them."""
+    """Candidates chosen by hosts of the batch; they are not offered to later hosts."""
 
     def __init__(self) -> None:
         self._by_host: dict[int, list[Candidate]] = {}
@@ -21,47 +21,55 @@ class Chosen:
     def left_for(
         self,
         host: HostFacts,
-        each: Mapping[LaneKey | None, Mapping[int, Candidate]],
+        candidates_by_stream: Mapping[StreamKey | None, Mapping[int, Candidate]],
         apps: Mapping[int, AppFacts],
-        most: int | None,
+        max_per_stream: int | None,
     ) -> list[Candidate]:
-        """Of what a host found, lane by lane: the first `most` of each that nobody else chose."""
-        mine = {one.result_id for one in self._by_host.get(host.id, ())}
-        others = self._results - mine if mine else self._results
-        apart = self._kept_apart(host)
+        """Return the candidates of a host that no other host of the batch has chosen.
+
+        `candidates_by_stream` is what was read for the host.  At most `max_per_stream` are taken
+        from each stream; None means all.
+        """
+        own_ids = {candidate.result_id for candidate in self._by_host.get(host.id, ())}
+        taken_ids = self._results - own_ids if own_ids else self._results
+        excluded_workunits = self._excluded_workunits(host)
         left: dict[int, Candidate] = {}
-        for found in each.values():
+        for candidates in candidates_by_stream.values():
             free = (
-                one
-                for i, one in found.items()
-                if i not in others
+                candidate
+                for result_id, candidate in candidates.items()
+                if result_id not in taken_ids
                 and not (
-                    apart
-                    and one.workunit_id in apart
-                    and apps[one.app_id].one_result_per == "account"
+                    excluded_workunits
+                    and candidate.workunit_id in excluded_workunits
+                    and apps[candidate.app_id].one_result_per == "account"
                 )
             )
-            left |= {one.result_id: one for one in islice(free, most)}
-        return list(left.values()) if len(each) == 1 else sorted(left.values(), key=_place)
+            left |= {candidate.result_id: candidate for candidate in islice(free, max_per_stream)}
+        return (
+            list(left.values())
+            if len(candidates_by_stream) == 1
+            else sorted(left.values(), key=_place)
+        )
 
-    def _kept_apart(self, host: HostFacts) -> set[int]:
-        """The workunits of which another host of the same account has chosen a result."""
+    def _excluded_workunits(self, host: HostFacts) -> set[int]:
+        """Workunits of which another host of the same account has chosen a result."""
         chosen = self._workunits.get(host.account_id)
         if not chosen:
             return set()
-        mine = Counter(one.workunit_id for one in self._by_host.get(host.id, ()))
-        return set(chosen - mine)
+        own = Counter(candidate.workunit_id for candidate in self._by_host.get(host.id, ()))
+        return set(chosen - own)
 
     def note(self, host: HostFacts, chosen: list[Candidate]) -> None:
-        """Note what a host has chosen by now, instead of what it had chosen before."""
+        """Replace the recorded choice of a host."""
         account = self._workunits.setdefault(host.account_id, Counter())
         before = self._by_host.get(host.id, ())
-        self._results.difference_update([one.result_id for one in before])
-        account.subtract([one.workunit_id for one in before])
+        self._results.difference_update([candidate.result_id for candidate in before])
+        account.subtract([candidate.workunit_id for candidate in before])
         self._by_host[host.id] = chosen
-        self._results.update([one.result_id for one in chosen])
-        account.update([one.workunit_id for one in chosen])
+        self._results.update([candidate.result_id for candidate in chosen])
+        account.update([candidate.workunit_id for candidate in chosen])
 
 
-def _place(one: Candidate) -> tuple[int, int, int]:
-    return -one.priority, one.workunit_id, one.result_id
+def _place(candidate: Candidate) -> tuple[int, int, int]:
+    return -candidate.priority, candidate.workunit_id, candidate.result_id

@@ -1,28 +1,29 @@
-"""Claims what several hosts have chosen: lock, read, allot, write, once for all."""
+"""Claims what several hosts have chosen: locks, reads, allots and writes, once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
+from operator import attrgetter
 
 from scheduler import sql, wakeups
-from scheduler.dispatch.facts import Given
+from scheduler.dispatch.facts import AssignedResult
 from scheduler.dispatch.rules import allotment
 from scheduler.dispatch.rules.allotment import Allotted, Claim
-from scheduler.dispatch.search import Search, low_water
-from scheduler.hosts.facts import AppFacts, LockedWorkunit, Twin
+from scheduler.dispatch.search import Search, low_water_marks
+from scheduler.hosts.facts import AppFacts, LockedWorkunit, SiblingResult
 
-#: So many workunits are looked up, beside those chosen, in case others hold these.
-MOST_SPARE = 48
+#: At most this many workunits are locked in addition to the chosen ones, in case others hold those.
+MAX_SPARE_WORKUNITS = 48
 
 
 def claim(
     searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime
 ) -> frozenset[int]:
-    """Give each host what it has chosen or, where others hold that, what it has to spare.
+    """Assign each host its chosen results, or spare ones where others hold those.
 
-    Returns the workunits that are no longer to be had: others hold them, or we do by now.
+    Returns the workunits that are no longer available: locked by others, or claimed here.
     """
     chosen, spare = _wanted(searches)
     locked = lock([*chosen, *spare], len(chosen), now=now)
@@ -40,24 +41,27 @@ def _claim_locked(
     now: datetime,
 ) -> None:
     allotted = allotment.allot(
-        [Claim(one.host, one.wishes, one.feasible, one.rooms.total) for one in searches],
+        [
+            Claim(search.host, search.work_requests, search.feasible, search.headroom.total)
+            for search in searches
+        ],
         locked=locked,
-        twins=_twins([workunit.id for workunit in locked]),
+        sibling_results=_sibling_results([workunit.id for workunit in locked]),
         apps=apps,
         now=now,
     )
     if not allotted:
         return
-    given = _send(searches, allotted, now=now)
-    for one in sorted(allotted, key=lambda one: one.result_id):
-        searches[one.number].work.given.append(given[one.result_id])
-        if not one.assignment.candidate.target_kind:
-            low_water.gave((one.assignment.candidate.app_id, 0, 0))
+    assigned = _send(searches, allotted, now=now)
+    for allotted_result in sorted(allotted, key=attrgetter("result_id")):
+        searches[allotted_result.number].work.assigned.append(assigned[allotted_result.result_id])
+        if not allotted_result.assignment.candidate.target_kind:
+            low_water_marks.count_sent((allotted_result.assignment.candidate.app_id, 0, 0))
     _commit(searches, allotted, apps, now=now)
 
 
 def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[LockedWorkunit]:
-    """Lock the first of these workunits, up to `most`, passing over others' locks."""
+    """Lock the first of these workunits, up to `most`, skipping rows locked by others."""
     return sql.fetch_into(
         LockedWorkunit,
         "dispatch/lock_chosen_workunits",
@@ -66,40 +70,45 @@ def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[Locke
 
 
 def _wanted(searches: Sequence[Search]) -> tuple[list[int], list[int]]:
-    """The workunits chosen, and those to spare: of each host in turn, the best of each first."""
-    chosen = dict.fromkeys(_turn_about([search.chosen_workunits for search in searches]))
-    spare = dict.fromkeys(_turn_about([search.spare_workunits for search in searches]))
+    """Return the chosen workunits and the spare ones.
+
+    Both take one of each host in turn, the best first.
+    """
+    chosen = dict.fromkeys(_interleave([search.chosen_workunits for search in searches]))
+    spare = dict.fromkeys(_interleave([search.spare_workunits for search in searches]))
     others = [workunit_id for workunit_id in spare if workunit_id not in chosen]
-    return list(chosen), others[: MOST_SPARE + len(chosen)]
+    return list(chosen), others[: MAX_SPARE_WORKUNITS + len(chosen)]
 
 
-def _turn_about(each: Sequence[Sequence[int]]) -> list[int]:
-    return [one for one in chain.from_iterable(zip_longest(*each)) if one is not None]
+def _interleave(each: Sequence[Sequence[int]]) -> list[int]:
+    return [id_ for id_ in chain.from_iterable(zip_longest(*each)) if id_ is not None]
 
 
-def _twins(workunit_ids: Collection[int]) -> list[Twin]:
+def _sibling_results(workunit_ids: Collection[int]) -> list[SiblingResult]:
     wanted = {"workunit_ids": list(workunit_ids)}
-    return sql.fetch_into(Twin, "dispatch/read_chosen_results", wanted)
+    return sql.fetch_into(SiblingResult, "dispatch/read_chosen_results", wanted)
 
 
 def _send(
     searches: Sequence[Search], allotted: Sequence[Allotted], *, now: datetime
-) -> dict[int, Given]:
-    hosts = [searches[one.number].host for one in allotted]
+) -> dict[int, AssignedResult]:
+    hosts = [searches[allotted_result.number].host for allotted_result in allotted]
     rows = sql.fetch_into(
-        Given,
+        AssignedResult,
         "dispatch/claim_results",
         {
-            "result_ids": [one.result_id for one in allotted],
+            "result_ids": [allotted_result.result_id for allotted_result in allotted],
             "host_ids": [host.id for host in hosts],
             "account_ids": [host.account_id for host in hosts],
-            "app_version_ids": [one.assignment.version.id for one in allotted],
-            "flops": [one.assignment.flops for one in allotted],
-            "delays": [one.assignment.delay for one in allotted],
+            "app_version_ids": [
+                allotted_result.assignment.version.id for allotted_result in allotted
+            ],
+            "flops": [allotted_result.assignment.flops for allotted_result in allotted],
+            "delays": [allotted_result.assignment.delay for allotted_result in allotted],
             "now": now,
         },
     )
-    return {given.result_id: given for given in rows}
+    return {row.result_id: row for row in rows}
 
 
 def _commit(
@@ -109,26 +118,31 @@ def _commit(
     *,
     now: datetime,
 ) -> None:
-    """Bind workunits to what their first result decides: class of hosts, version, replication."""
+    """Bind workunits to what their first result decides: host class, version, replication."""
     binding: dict[int, Allotted] = {}
     replicate: set[int] = set()
-    for one in allotted:
-        candidate = one.assignment.candidate
+    for allotted_result in allotted:
+        candidate = allotted_result.assignment.candidate
         app = apps[candidate.app_id]
-        if one.assignment.replicate:
+        if allotted_result.assignment.replicate:
             replicate.add(candidate.workunit_id)
-        if one.assignment.replicate or app.hr_type > 0 or app.homogeneous_app_version:
-            binding.setdefault(candidate.workunit_id, one)
+        if allotted_result.assignment.replicate or app.hr_type > 0 or app.homogeneous_app_version:
+            binding.setdefault(candidate.workunit_id, allotted_result)
     if not binding:
         return
     sql.execute(
         "dispatch/commit_workunits",
         {
             "workunit_ids": list(binding),
-            "app_version_ids": [one.assignment.version.id for one in binding.values()],
+            "app_version_ids": [
+                allotted_result.assignment.version.id for allotted_result in binding.values()
+            ],
             "hr_classes": [
-                allotment.class_of(apps[one.assignment.candidate.app_id], searches[one.number].host)
-                for one in binding.values()
+                allotment.class_of(
+                    apps[allotted_result.assignment.candidate.app_id],
+                    searches[allotted_result.number].host,
+                )
+                for allotted_result in binding.values()
             ],
             "replicate": [workunit_id in replicate for workunit_id in binding],
             "now": now,

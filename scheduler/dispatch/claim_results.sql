@@ -28,7 +28,7 @@ sent AS (
         r.id = chosen.result_id
         AND w.id = r.workunit_id
         AND a.id = r.app_id
-        -- UNSENT, in words that no partial index answers: it is found by its id.
+        -- UNSENT, written so that no partial index matches: the row is found by its id.
         AND r.server_state * 10 + r.outcome = 20
     RETURNING
         r.id AS result_id,

@@ -1,7 +1,7 @@
--- What sending a first result decides of a workunit, which the claim has locked: the class of
--- computers (homogeneous redundancy), the app version (homogeneous app version), and, where the host
--- is not trusted, that others compute it too (adaptive replication): then the transitioner makes
--- the replicas.
+-- Stores what the first sent result decides about a workunit, which the claim has locked: the class
+-- of computers (homogeneous redundancy), the app version (homogeneous app version), and, if the
+-- host is not trusted, that other hosts compute it too (adaptive replication): then the
+-- transitioner creates the replicas.
 UPDATE workunit AS w
 SET
     hr_class = CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END,

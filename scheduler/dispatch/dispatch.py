@@ -1,4 +1,4 @@
-"""Gives results to hosts: read, judge, lock, claim; look again if others won.
+"""Assigns results to hosts: read, judge, lock, claim; retry if others won.
 
 Several hosts are served together, by one set of statements; each is judged by itself, in its turn.
 """
@@ -14,26 +14,27 @@ from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import broadcasts, candidates, claim, past_refusals, search
 from scheduler.dispatch.catalog import Catalog, Offer, Records
-from scheduler.dispatch.facts import Given, Work
+from scheduler.dispatch.facts import AssignedResult, Work
 from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_results, selection
 from scheduler.dispatch.search import Search
-from scheduler.hosts.facts import HeldResult, HostFacts, OwnVersion, VersionFacts, Wish
+from scheduler.hosts.facts import HeldResult, HostFacts, OwnVersion, VersionFacts, WorkRequest
 
-#: How long, in seconds, to wait before each further look when others hold all candidates: 200 ms in
-#: all.  "No work" is said only when it is true; a client told so stays away for 10 minutes or more.
-LOOKS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
+#: Waits before each further scan while others hold all candidates: 200 ms in all. "No work" is
+#: reported only when it is true, because the client then waits 10 minutes or more.
+RETRY_DELAYS_SECONDS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 
 
 def review_holdings(
-    known: Iterable[HeldResult], hosts: Iterable[tuple[int, Sequence[str], Collection[str]]]
+    results: Iterable[HeldResult], hosts: Iterable[tuple[int, Sequence[str], Collection[str]]]
 ) -> list[lost_results.Holdings]:
-    """What to tell each client of the results it lists, and which of its host's results it lost.
+    """Compare the results that clients list with those assigned to their hosts.
 
-    Of each host: its id, the names it lists, those it reports.
+    `hosts` has, for each host, its id, the names that its client lists, and those that it reports.
+    Returns one `Holdings` for each: what to answer, and which results were lost.
     """
     by_name: dict[str, HeldResult] = {}
     by_host: dict[int | None, list[HeldResult]] = {}
-    for result in known:
+    for result in results:
         by_name[result.name] = result
         by_host.setdefault(result.host_id, []).append(result)
     return [
@@ -48,18 +49,18 @@ def review_holdings(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """What one host asks for, and what must be known of it beside its facts.
+class HostRequest:
+    """The work request of one host, and what is needed beside its facts to answer it.
 
-    `wishes` are its devices', GPUs first; `queued_seconds` is the work in front of each kind of
-    device (empty: CPUs), also of those for which nothing is asked.  `any_sensor`, `any_broadcast`
-    and `any_targeted` say whether the project has work of these kinds at all.  `own_versions` are
-    those of an anonymous host.
+    `work_requests` are those of its devices, GPUs first.  `queued_seconds` is the work queued for
+    each kind of device (empty: CPUs), also for devices for which nothing is requested.
+    `any_sensor`, `any_broadcast` and `any_targeted` are whether the project has work of these kinds
+    at all.  `own_versions` are those of an anonymous host.
     """
 
     host: HostFacts
     holdings: lost_results.Holdings
-    wishes: tuple[Wish, ...]
+    work_requests: tuple[WorkRequest, ...]
     platforms: Sequence[str]
     client_version: int
     queued_seconds: Mapping[str, float] = field(default_factory=dict)
@@ -71,40 +72,40 @@ class Asking:
     @property
     def anything(self) -> bool:
         """Whether the client asked for work."""
-        return any(wish.anything for wish in self.wishes)
+        return any(request.anything for request in self.work_requests)
 
 
-def give(
-    askings: Sequence[Asking],
+def assign_work(
+    host_requests: Sequence[HostRequest],
     *,
     catalog: Catalog,
     records: Records,
     config: ProjectConfig,
     now: datetime,
 ) -> list[Work]:
-    """Give each host what it asks for, as far as there is and it may have; lost results come first.
+    """Assign each host the work that it requests and may have; lost results come first.
 
-    Inside the transaction of a batch of RPCs, after their reports are settled.  Runs a constant
-    number of statements, however many ask and however much is given; only contention, misfits and
-    what is rare make it look again, a bounded number of times.
+    Runs inside the transaction of a batch of RPCs, after their reports are settled.  The number of
+    statements is constant, whatever the number of hosts and results; only contention, misfits and
+    rare cases cause further scans, a bounded number of times.
     """
-    works = [Work(asked=asking.anything) for asking in askings]
+    works = [Work(asked_for_work=host_request.anything) for host_request in host_requests]
     searches = []
-    for asking, work in zip(askings, works, strict=True):
-        if not (work.asked or asking.any_sensor):
+    for host_request, work in zip(host_requests, works, strict=True):
+        if not (work.asked_for_work or host_request.any_sensor):
             continue
-        offer = _offer(asking, catalog, records)
+        offer = _offer(host_request, catalog, records)
         work.apps, work.versions = offer.apps, offer.versions
-        if work.asked:
-            _settle_lost(work, asking, now=now)
-        if not work.resent and (found := _search(work, asking, config, now=now)):
-            searches.append(found)
-    _give_new(searches, catalog, config, now=now)
+        if work.asked_for_work:
+            _settle_lost(work, host_request, now=now)
+        if not work.resent and (host_search := _search(work, host_request, config, now=now)):
+            searches.append(host_search)
+    _assign_new(searches, catalog, config, now=now)
     _add_files(works, catalog)
     past_refusals.remember(
         [
-            (asking.host, asking.platforms, work)
-            for asking, work in zip(askings, works, strict=True)
+            (host_request.host, host_request.platforms, work)
+            for host_request, work in zip(host_requests, works, strict=True)
         ],
         catalog=catalog,
         now=now,
@@ -112,26 +113,28 @@ def give(
     return works
 
 
-def _offer(asking: Asking, catalog: Catalog, records: Records) -> Offer:
-    if asking.host.is_anonymous:
-        return catalog.own_offer(asking.own_versions, host_id=asking.host.id, records=records)
+def _offer(host_request: HostRequest, catalog: Catalog, records: Records) -> Offer:
+    if host_request.host.is_anonymous:
+        return catalog.own_offer(
+            host_request.own_versions, host_id=host_request.host.id, records=records
+        )
     return catalog.offer_for(
-        host_id=asking.host.id,
-        machine=asking.host.machine,
-        platforms=asking.platforms,
-        client_version=asking.client_version,
+        host_id=host_request.host.id,
+        machine=host_request.host.machine,
+        platforms=host_request.platforms,
+        client_version=host_request.client_version,
         records=records,
     )
 
 
-def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
-    host, holdings = asking.host, asking.holdings
+def _settle_lost(work: Work, host_request: HostRequest, *, now: datetime) -> None:
+    host, holdings = host_request.host, host_request.holdings
     give_up = list(holdings.give_up)
     if holdings.resend:
-        # Nobody sends a result whose workunit somebody is just now deciding about.
+        # A result is not resent while another transaction is deciding about its workunit.
         workunit_ids = [result.workunit_id for result in holdings.resend]
-        locked = {one.id: one for one in claim.lock(workunit_ids, len(workunit_ids), now=now)}
-        lost_ones = [
+        locked = {row.id: row for row in claim.lock(workunit_ids, len(workunit_ids), now=now)}
+        resendable = [
             result
             for result in holdings.resend
             if (workunit := locked.get(result.workunit_id)) is not None
@@ -141,10 +144,10 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
                 allotment.class_of(work.apps.get(result.app_id), host),
             )
         ]
-        deadlines = _new_deadlines(lost_ones, work, asking, now=now)
-        give_up += [result for result in lost_ones if result.id not in deadlines]
+        deadlines = _new_deadlines(resendable, work, host_request, now=now)
+        give_up += [result for result in resendable if result.id not in deadlines]
         rows = sql.fetch_into(
-            Given,
+            AssignedResult,
             "dispatch/resend_results",
             {
                 "result_ids": list(deadlines),
@@ -153,7 +156,7 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
                 "now": now,
             },
         )
-        work.resent = [given for given in rows if given.app_version_id in work.versions]
+        work.resent = [row for row in rows if row.app_version_id in work.versions]
     if give_up:
         sql.execute(
             "dispatch/expire_lost_results",
@@ -163,15 +166,15 @@ def _settle_lost(work: Work, asking: Asking, *, now: datetime) -> None:
 
 
 def _new_deadlines(
-    lost_ones: Iterable[HeldResult], work: Work, asking: Asking, *, now: datetime
+    results: Iterable[HeldResult], work: Work, host_request: HostRequest, *, now: datetime
 ) -> dict[int, datetime]:
     """Return the deadlines of lost results by id, without those that would be late again.
 
-    Each adds to the queue of its device, as new work does.
+    Each result adds to the queue of its device, as new work does.
     """
-    host, queued = asking.host, dict(asking.queued_seconds)
+    host, queued = host_request.host, dict(host_request.queued_seconds)
     deadlines: dict[int, datetime] = {}
-    for result in lost_ones:
+    for result in results:
         version = work.versions.get(result.app_version_id or 0)
         is_burden = version is None or not version.app.non_cpu_intensive
         device = version.facts.device if version else ""
@@ -191,83 +194,92 @@ def _new_deadlines(
     return deadlines
 
 
-def _search(work: Work, asking: Asking, config: ProjectConfig, *, now: datetime) -> Search | None:
-    """What to look for on behalf of a host; None if it can have nothing new."""
-    host = asking.host
+def _search(
+    work: Work, host_request: HostRequest, config: ProjectConfig, *, now: datetime
+) -> Search | None:
+    """Return the search for a host; None if no new work is possible."""
+    host = host_request.host
     facts = {version_id: version.facts for version_id, version in work.versions.items()}
-    rooms = host_limits.rooms_for(host, config, apps=work.apps.values(), versions=facts)
-    if rooms.total == 0:
+    headroom = host_limits.headroom_for(host, config, apps=work.apps.values(), versions=facts)
+    if headroom.total == 0:
         work.refused[selection.Refusal.IN_PROGRESS_LIMIT] += 1
         work.sentences[selection.Refusal.IN_PROGRESS_LIMIT] = (
             "This computer has reached a limit on tasks in progress"
         )
         return None
-    if asking.any_broadcast:
+    if host_request.any_broadcast:
         broadcasts.make(work, host, now=now)
     by_app: dict[int, list[VersionFacts]] = {}
     for version in facts.values():
         by_app.setdefault(version.app_id, []).append(version)
-    lanes = search.lanes_for(
-        work.apps, host, by_app, any_targeted=asking.any_targeted or asking.any_broadcast
+    streams = search.streams_for(
+        work.apps,
+        host,
+        by_app,
+        any_targeted=host_request.any_targeted or host_request.any_broadcast,
     )
-    if not lanes:
+    if not streams:
         return None
     return Search(
         work=work,
         host=host,
-        wishes=_wishes(asking),
-        rooms=rooms,
+        work_requests=_work_requests(host_request),
+        headroom=headroom,
         versions=by_app,
-        lanes=lanes,
+        streams=streams,
         near=search.near(work.apps, host),
     )
 
 
-def _wishes(asking: Asking) -> tuple[Wish, ...]:
-    wishes = tuple(wish for wish in asking.wishes if wish.anything)
-    return (*wishes, Wish(device=selection.SENSOR)) if asking.any_sensor else wishes
+def _work_requests(host_request: HostRequest) -> tuple[WorkRequest, ...]:
+    work_requests = tuple(request for request in host_request.work_requests if request.anything)
+    return (
+        (*work_requests, WorkRequest(device=selection.SENSOR))
+        if host_request.any_sensor
+        else work_requests
+    )
 
 
-def _give_new(
+def _assign_new(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Look and claim for all, and again for those from whom others have taken everything."""
-    for pause in LOOKS:
+    """Scan and claim for all hosts, and again for those whose candidates others took."""
+    for pause in RETRY_DELAYS_SECONDS:
         if not searches:
             return
         if pause:
             sleep(pause)
         search.find(searches, config=config, now=now)
-        hopeful = [one for one in searches if one.found_any]
+        hopeful = [host_search for host_search in searches if host_search.has_feasible]
         _claim(hopeful, catalog, config, now=now)
-        for one in hopeful:
-            # There was work when we looked, and others held it: it may still be had.
-            one.work.come_again = not one.work.given
-        searches = [one for one in hopeful if not one.work.given]
+        for host_search in hopeful:
+            # Others held work that was there at the scan; it may become available.
+            host_search.work.retry_soon = not host_search.work.assigned
+        searches = [host_search for host_search in hopeful if not host_search.work.assigned]
 
 
 def _claim(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Claim for all; for those left with nothing, once more: what was read goes further."""
+    """Claim for all hosts; hosts without any result are judged once more and claimed again."""
     if not searches:
         return
-    held = claim.claim(searches, apps=catalog.apps, now=now)
-    short = [one for one in searches if not one.work.given]
-    search.find_beyond(short, held=held, config=config, now=now)
-    if hopeful := [one for one in short if one.found_any]:
+    unavailable = claim.claim(searches, apps=catalog.apps, now=now)
+    unserved = [host_search for host_search in searches if not host_search.work.assigned]
+    search.find_beyond(unserved, unavailable=unavailable, config=config, now=now)
+    if hopeful := [host_search for host_search in unserved if host_search.has_feasible]:
         claim.claim(hopeful, apps=catalog.apps, now=now)
 
 
 def _add_files(works: Sequence[Work], catalog: Catalog) -> None:
-    sent = {given.workunit_id for work in works for given in work.sent}
+    sent = {result.workunit_id for work in works for result in work.sent}
     if not sent:
         return
     inputs = candidates.input_files(sent)
     for work in works:
-        workunit_ids = {given.workunit_id for given in work.sent}
+        workunit_ids = {result.workunit_id for result in work.sent}
         work.inputs = [file for i in sorted(workunit_ids) for file in inputs.get(i, ())]
-        version_ids = {given.app_version_id for given in work.sent}
+        version_ids = {result.app_version_id for result in work.sent}
         work.version_files = [
             file for i in sorted(version_ids) for file in catalog.files.get(i, ())
         ]

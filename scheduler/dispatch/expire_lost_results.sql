@@ -1,5 +1,5 @@
--- Lets the time-out checker give up at once on lost results that are not sent again; those that
--- others hold are left to their old deadline, or to the next request.
+-- Sets deadlines so that the time-out checker gives up lost results that are not resent; rows that
+-- others hold keep their old deadline, or wait for the next request.
 UPDATE result
 SET report_deadline = %(now)s::timestamptz - interval '1 second'
 WHERE
@@ -9,7 +9,8 @@ WHERE
             FROM result AS lost
             WHERE
                 lost.id = ANY(%(result_ids)s::bigint[])
-                -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+                -- IN_PROGRESS, written so that no partial index matches: the row is found by its
+                -- id.
                 AND lost.server_state * 10 + lost.outcome = 40
                 AND lost.report_deadline > %(now)s::timestamptz
             FOR NO KEY UPDATE SKIP LOCKED

@@ -1,4 +1,4 @@
-"""What a host is handed in one RPC, with all its client must be told [pure]."""
+"""The work that one RPC assigns to a host, with all that its client needs [pure]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from scheduler.hosts.facts import AppFacts, Candidate, VersionFacts
 
 
 class InputFile(NamedTuple):
-    """An input file of a workunit that was given out; `urls` if it lies elsewhere, one a line."""
+    """An input file of an assigned workunit.
+
+    `urls` has one URL per line if the file is stored elsewhere, else it is empty.
+    """
 
     workunit_id: int
     name: str
@@ -26,7 +29,7 @@ class InputFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFile:
-    """A signed file of an app version that was given out."""
+    """A signed file of an assigned app version."""
 
     app_version_id: int
     name: str
@@ -39,8 +42,8 @@ class VersionFile:
     signature: str
 
 
-class Given(NamedTuple):
-    """One result that the host was given, with what its client must know of the workunit.
+class AssignedResult(NamedTuple):
+    """One result assigned to the host, with the workunit fields that its client needs.
 
     `outputs` is the workunit's list of output files (see `models.Workunit`).
     """
@@ -63,7 +66,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """An app version as a client must be told of it, with its app's rules.
+    """An app version as clients need it, with its app's rules.
 
     An own version (`OwnVersion`) is described by the client itself, and never sent.
     """
@@ -81,34 +84,33 @@ class Version:
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """What a host is given in one RPC, and why it is not given more.
+    """The results that a host receives in one RPC, and why it receives no more.
 
     `refused` counts candidates by reason (`dispatch.rules.fit.Refusal`), `sentences` holds one
-    sentence for each, `lasting` those refusals that will not pass.  `come_again` says that there
-    may be work after all: others held it for the moment, or more candidates wait than one RPC
-    judges.
+    sentence for each reason, `lasting` the refusals that will not pass.  `retry_soon` is set if
+    there may be work after all: others had it locked, or more candidates wait than one RPC judges.
     """
 
-    given: list[Given] = field(default_factory=list)
-    resent: list[Given] = field(default_factory=list)
+    assigned: list[AssignedResult] = field(default_factory=list)
+    resent: list[AssignedResult] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
     inputs: list[InputFile] = field(default_factory=list)
     versions: dict[int, Version] = field(default_factory=dict)
     version_files: list[VersionFile] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     sentences: dict[str, str] = field(default_factory=dict)
-    come_again: bool = False
-    asked: bool = False
+    retry_soon: bool = False
+    asked_for_work: bool = False
     apps: Mapping[int, AppFacts] = field(default_factory=dict)
     lasting: list[tuple[Candidate, str, str]] = field(default_factory=list)
 
     @property
-    def sent(self) -> list[Given]:
-        """Everything the reply has to carry."""
-        return [*self.resent, *self.given]
+    def sent(self) -> list[AssignedResult]:
+        """All results in the reply: resent ones first."""
+        return [*self.resent, *self.assigned]
 
     def primary_reason(self) -> str:
-        """The sentence of the most frequent refusal; empty if nothing was refused."""
+        """Return the sentence of the most frequent refusal; empty if nothing was refused."""
         if not self.refused:
             return ""
         reason, _count = self.refused.most_common(1)[0]

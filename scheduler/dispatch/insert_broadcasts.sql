@@ -1,4 +1,4 @@
--- Makes one unsent result of each locked broadcast workunit, for one host alone.
+-- Inserts one unsent result of each locked broadcast workunit, for one host alone.
 WITH born AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, server_state, outcome, created_at,

@@ -3,7 +3,7 @@ SELECT w.id
 FROM workunit AS w
 WHERE
     w.broadcast
-    -- The code itself (INIT): a generic plan must see that the partial index fits.
+    -- The literal code (INIT): a generic plan must match the partial index.
     AND w.assimilate_state = 0
     AND w.app_id = ANY(%(app_ids)s::bigint[])
     AND w.error_mask = 0

@@ -1,5 +1,5 @@
--- Locks the first workunits of a choice that nobody else has locked and that may still be sent; says
--- to what they are bound.  SKIP LOCKED never waits, so the order of the choice may differ from the
+-- Locks the first chosen workunits that are not locked by others and may still be sent; returns to
+-- what they are bound.  SKIP LOCKED never waits, so the order of the choice may differ from the
 -- order of ids.
 SELECT
     w.id,

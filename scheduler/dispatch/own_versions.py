@@ -1,7 +1,8 @@
-"""Makes the rows for volunteers' own programs (the anonymous platform).
+"""Creates the rows for volunteers' own programs (the anonymous platform).
 
-A result refers to an app version, and a host's record of quota, trust and speed is kept by app
-version.  Programs of `app_info.xml` have one row per app and kind of device, for all volunteers.
+A result refers to an app version, and a host's record of quota, trust and speed is kept per app
+version.  Programs of `app_info.xml` have one row per app and kind of device, shared by all
+volunteers.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from scheduler.models import AppVersion, Platform
 def with_rows(catalog: Catalog, own: Sequence[OwnVersion], *, now: datetime) -> Catalog:
     """Return the catalog with a row for each app and device of these versions.
 
-    Only the first use of an app on a device costs statements.  They come before the transaction
-    locks a workunit; two transactions that insert the same row wait for nothing else.
+    Only the first use of an app on a device runs statements.  They run before the transaction locks
+    a workunit; two transactions that insert the same row wait for nothing else.
     """
     if not own:
         return catalog

@@ -1,4 +1,4 @@
-"""Remembers which hosts were refused which workunits, for reasons that last."""
+"""Stores which hosts were refused which workunits, for reasons that last."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from scheduler.dispatch.facts import Work
 from scheduler.dispatch.rules.fit import Refusal
 from scheduler.hosts.facts import Candidate, HostFacts
 
-#: So many refusals of one RPC are remembered, with their workunits.
-MOST_REMEMBERED = 16
-#: The same refusal of the same host is written at most so often.
-AGAIN_AFTER = timedelta(hours=1)
+#: At most this many refusals of one RPC are stored, each with its workunit.
+MAX_REFUSALS_PER_RPC = 16
+#: The same refusal of the same host is written at most once per hour.
+REWRITE_INTERVAL = timedelta(hours=1)
 
 
-#: Reasons that concern an app's versions: they count at once if none could ever fit.
+#: Reasons that concern an app's versions: they count at once if no version could ever fit.
 _OF_VERSIONS = frozenset({Refusal.NO_VERSION.value, Refusal.PLAN_CLASS.value})
 
 
 def remember(
     works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
 ) -> None:
-    """Keep, for those who ask why a result finds no host, who was refused it and why.
+    """Store lasting refusals, for the explanation of why a result finds no host.
 
-    Of each host: its facts, its platforms, and what its request came to.
+    `works` has, for each host, its facts, its platforms and the work that it received.
     """
     rows = [
         (host, *row, _counts_at_once(row, host, platforms, catalog))
@@ -45,7 +45,7 @@ def remember(
             "reasons": list(reasons),
             "sentences": list(sentences),
             "at_once": list(at_once),
-            "again_before": now - AGAIN_AFTER,
+            "again_before": now - REWRITE_INTERVAL,
             "now": now,
         },
     )
@@ -59,6 +59,6 @@ def _counts_at_once(
 
 
 def _lasting(work: Work) -> list[tuple[Candidate, str, str]]:
-    """One refusal of each workunit, the last one, and not too many."""
+    """Return the last refusal of each workunit, at most `MAX_REFUSALS_PER_RPC`."""
     kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
-    return list(kept.values())[:MOST_REMEMBERED]
+    return list(kept.values())[:MAX_REFUSALS_PER_RPC]

@@ -1,21 +1,21 @@
--- Reads the next page of unsent results of each lane, best first, without locks: a lane is an app's
--- work for everybody, or that for one host, account or team alone; beside the lanes, work whose
--- input files a host has already.  Of equal priority the oldest workunit comes first, whichever of
--- its results it is: a replica or a retry does not wait behind all that was submitted later.
--- A page is cut along the index before anything is looked up, so that its cost is that of its rows,
--- whatever the planner believes of the filters behind it; `priority # -1` is how the index has the
--- highest first, so that one comparison of rows leads to where a page begins.  Each row says which of
--- the asking hosts and accounts may not have it.  Only what may be sent at all comes back, and always
--- a page's first and last row, so that the reader knows where the lane begins and can turn the page.
--- The claim checks all of it again under locks.  The literal 2 (UNSENT) is the partial index
--- read_candidates'.
+-- Reads the next page of unsent results of each candidate stream, best first, without locks.  A
+-- stream (`lane`) is an app's work for all hosts, or that for one host, account or team; in
+-- addition, work whose input files a host has is read.  Of equal priority the oldest workunit comes
+-- first, whichever of its results it is: a replica or a retry does not wait behind all work that
+-- was submitted later.  A page is cut along the index before anything is looked up, so that its
+-- cost is that of its rows, whatever the planner estimates for the filters behind it.  The index
+-- puts the highest priority first by `priority # -1`, so that one row comparison leads to where a
+-- page begins.  Each row contains which of the requesting hosts and accounts may not have it.  Only rows
+-- that may be sent are returned, and always the first and last row of a page, so that the reader
+-- can tell where the stream begins and where the next page does.  The claim checks all of it again
+-- under locks.  The literal 2 (UNSENT) matches the partial index read_candidates.
 SELECT
     page.lane,
     page.position,
     (w.id IS NOT NULL) AS sendable,
     taken.by_hosts,
     taken.by_accounts,
-    -- From here on as `hosts.facts.Candidate` has it.
+    -- The columns of `hosts.facts.Candidate` follow.
     page.result_id,
     page.workunit_id,
     page.priority,

@@ -1,6 +1,6 @@
 -- Reads all results of locked workunits, oldest first: which may still be sent, and who has or had
--- the others.  A statement of its own after the lock: only a snapshot taken then sees every result
--- that another host was given meanwhile (docs/decisions/0002).
+-- the others.  It is a statement of its own after the lock: only a snapshot taken then contains
+-- every result that was assigned to another host meanwhile (docs/decisions/0002).
 SELECT
     id,
     workunit_id,

@@ -1,4 +1,4 @@
--- Reads the input files of the workunits a host was given, in their order.
+-- Reads the input files of the workunits that were assigned to a host, in order.
 SELECT
     wf.workunit_id,
     f.name,

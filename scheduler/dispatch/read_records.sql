@@ -1,4 +1,4 @@
--- Reads what is known of app versions on hosts: how fast they are there, and how good.
+-- Reads the records of app versions on hosts: speed, trust and daily quota.
 SELECT
     host_id,
     app_version_id,

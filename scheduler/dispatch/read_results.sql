@@ -1,6 +1,6 @@
--- Reads what is known of the results that hosts report or list, and of all that they should hold (to
--- find lost ones).  The workunits of the reported ones are locked by the statement before, so that
--- their state is the last word; the others may be moved meanwhile, and nothing is decided by them.
+-- Reads the results that hosts report or list, and all results that are assigned to them (to find
+-- lost ones).  The workunits of the reported ones are locked by the statement before, so their
+-- state is final; the others may change meanwhile, and nothing is decided by them.
 SELECT
     r.id,
     r.name,
@@ -25,7 +25,7 @@ SELECT
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE
-    -- Each way of naming one by its own index, and only then the rows.
+    -- Each way of naming a result by its own index, and only then the rows.
     r.id = ANY(
         array(
             SELECT unnest(%(reported_ids)s::bigint[])

@@ -1,5 +1,5 @@
--- Reads the signed files of all app versions, in their order.
--- Each file is looked up by itself: joined, a plan made early may read all files there are.
+-- Reads the signed files of all app versions, in order.  Each file is looked up by itself: with a
+-- join, a plan made early may read the whole table.
 SELECT
     vf.app_version_id,
     f.name,

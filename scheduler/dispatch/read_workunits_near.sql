@@ -1,4 +1,4 @@
--- Workunits with unsent results that use input files which the host already has (locality).
+-- Returns workunits with unsent results that use input files which the host already has (locality).
 SELECT DISTINCT input.workunit_id
 FROM file AS f
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Remembers which hosts were refused which workunits' results, for which lasting reason; the last
--- word counts, and the same host's is written at most once in a while.
+-- Stores which hosts were refused which workunits' results, and the lasting reason; the latest
+-- reason is kept, and the row of a host is rewritten only after an interval.
 INSERT INTO refusal AS known (
     workunit_id, host_id, app_id, reason, sentence, counts_at_once, first_at, at
 )

@@ -1,4 +1,4 @@
--- Sends lost results again to the host that lost them; the deadline moves, the state does not.
+-- Resends lost results to the host that lost them; the deadline changes, the state does not.
 WITH resent AS (
     UPDATE result AS r
     SET
@@ -14,7 +14,7 @@ WITH resent AS (
         r.id = chosen.result_id
         AND w.id = r.workunit_id
         AND a.id = w.app_id
-        -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+        -- IN_PROGRESS, written so that no partial index matches: the row is found by its id.
         AND r.server_state * 10 + r.outcome = 40
         AND r.host_id = %(host_id)s::bigint
     RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline

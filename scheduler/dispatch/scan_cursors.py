@@ -1,8 +1,9 @@
-"""Where looks through unsent results begin: two short memories of this process.
+"""Cursors at which scans of unsent results begin, in two per-process caches.
 
-Both save work and decide nothing: who finds nothing behind a mark looks from the beginning, so that
-"no work" is said only when it is true.  Forgetting is harmless, and necessary: a retry of an old
-workunit, or work of a higher priority, may have come before the mark.
+Both save work and change no decision.  A scan that finds nothing behind its cursor starts again at
+the beginning, so "no work" is reported only when it is true.  Dropping entries is harmless, and
+they must expire: a retry of an old workunit, or work of a higher priority, may have been inserted
+before the cursor.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scheduler.dispatch.candidates import BEFORE_ALL, Cursor, LaneKey
+from scheduler.dispatch.candidates import BEFORE_ALL, Cursor, StreamKey
 
-Cursors = Mapping[LaneKey, Cursor]
+Cursors = Mapping[StreamKey, Cursor]
 
 
-class HostMarks:
-    """Up to where hosts found nothing in each lane.
+class HostScanCursors:
+    """Per host, the cursor in each stream up to which nothing was feasible.
 
-    An account whose own workunits fill the head of a lane begins where it last found something.
-    Only a host that had to turn pages in vain is remembered.
+    A host whose account's own workunits fill the head of a stream starts where it last found
+    something.  Only hosts that had to read further pages without success are kept.
     """
 
     LIFETIME = timedelta(seconds=10)
-    MOST = 10_000
+    MAX_HOSTS = 10_000
 
     def __init__(self) -> None:
         self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
     def of(self, host_id: int, *, now: datetime) -> Cursors:
-        """Where a host begins; empty: at the beginning."""
+        """Return where a host's scan begins; empty if at the beginning."""
         kept_at, cursors = self._cursors.get(host_id, (now, {}))
         if abs(now - kept_at) > self.LIFETIME:
             self._cursors.pop(host_id, None)
@@ -38,67 +39,76 @@ class HostMarks:
         return cursors
 
     def keep(self, host_id: int, cursors: Cursors, *, now: datetime) -> None:
-        """Remember up to where a host found nothing."""
-        if len(self._cursors) >= self.MOST:
+        """Store the cursors up to which a host found nothing."""
+        if len(self._cursors) >= self.MAX_HOSTS:
             self._cursors.clear()
         self._cursors[host_id] = (now, dict(cursors))
 
 
 @dataclass(slots=True)
-class _Water:
-    """One lane: its first unsent result as last seen, and what tells whether to begin there."""
+class _StreamMark:
+    """One stream: its first unsent result at the last scan, and when to use it."""
 
     begin: Cursor = BEFORE_ALL
-    looked_at: datetime | None = None
-    given: int = 0
+    scanned_at: datetime | None = None
+    sent: int = 0
     seconds: float = 0.0
 
 
-class LowWater:
-    """Where the last look through a lane found its first unsent result.
+class LowWaterMarks:
+    """Per candidate stream, the first unsent result at the last scan.
 
-    What was sent leaves dead entries at the head of the index, and while any transaction of the
-    database is old they stay there: millions of them would be walked for each claim.  So looks
-    begin at the mark, and every `EVERY` one goes from the very beginning; where even that is slow,
-    it is made the more rarely, so that it takes a small share of the time.  Only a lane off which
-    this process has sent much has a mark.
+    Sent results leave dead entries at the head of the index, which stay there while any transaction
+    of the database is old: each claim would walk over millions of them.  So scans begin at the
+    mark, and one every `FULL_SCAN_INTERVAL` begins at the very beginning.  Where a full scan is
+    slow, it is made less often, so that it takes at most one part in `FULL_SCAN_SHARE` of the time.
+    Only a stream from which this process has sent at least `MIN_SENT` results has a mark.
     """
 
-    EVERY = timedelta(seconds=1)
-    MUCH = 500
-    #: A look from the beginning takes at most one part in so many of the time.
-    SHARE = 20
-    MOST = 10_000
+    FULL_SCAN_INTERVAL = timedelta(seconds=1)
+    MIN_SENT = 500
+    #: A scan from the beginning takes at most 1/20 of the time.
+    FULL_SCAN_SHARE = 20
+    MAX_STREAMS = 10_000
 
     def __init__(self) -> None:
-        self._waters: dict[LaneKey, _Water] = {}
+        self._marks: dict[StreamKey, _StreamMark] = {}
 
-    def of(self, lane: LaneKey, *, now: datetime) -> Cursor:
-        """Where to begin a look through a lane."""
-        water = self._waters.get(lane)
-        if water is None or water.looked_at is None or water.given < self.MUCH:
+    def of(self, stream: StreamKey, *, now: datetime) -> Cursor:
+        """Return the cursor at which to begin a scan of a stream."""
+        mark = self._marks.get(stream)
+        if mark is None or mark.scanned_at is None or mark.sent < self.MIN_SENT:
             return BEFORE_ALL
-        rest = max(self.EVERY, timedelta(seconds=water.seconds * self.SHARE))
-        return BEFORE_ALL if abs(now - water.looked_at) >= rest else water.begin
+        interval = max(
+            self.FULL_SCAN_INTERVAL, timedelta(seconds=mark.seconds * self.FULL_SCAN_SHARE)
+        )
+        return BEFORE_ALL if abs(now - mark.scanned_at) >= interval else mark.begin
 
-    def saw(
-        self, lane: LaneKey, *, after: Cursor, first: Cursor | None, seconds: float, now: datetime
+    def record_scan(
+        self,
+        stream: StreamKey,
+        *,
+        after: Cursor,
+        first: Cursor | None,
+        seconds: float,
+        now: datetime,
     ) -> None:
-        """Remember what a look through a lane, from `after` on, found first, and how long it took.
+        """Record the first result and the duration of a scan that began at `after`.
 
-        Nothing found says nothing: somebody else may just hold a mark further on.
+        A scan without results leaves the mark where it is: another process may hold a mark further
+        on.
         """
-        water = self._water(lane)
+        mark = self._mark(stream)
         if after == BEFORE_ALL:
-            water.looked_at, water.seconds = now, seconds
-        if first is not None and after in (BEFORE_ALL, water.begin):
-            water.begin = first
+            mark.scanned_at, mark.seconds = now, seconds
+        if first is not None and after in (BEFORE_ALL, mark.begin):
+            mark.begin = first
 
-    def gave(self, lane: LaneKey, count: int = 1) -> None:
-        """Count what was sent off a lane."""
-        self._water(lane).given += count
+    def count_sent(self, stream: StreamKey, count: int = 1) -> None:
+        """Count results sent from a stream."""
+        self._mark(stream).sent += count
 
-    def _water(self, lane: LaneKey) -> _Water:
-        if len(self._waters) >= self.MOST:
-            self._waters.clear()
-        return self._waters.setdefault(lane, _Water())
+    def _mark(self, stream: StreamKey) -> _StreamMark:
+        if len(self._marks) >= self.MAX_STREAMS:
+            self._marks.clear()
+        return self._marks.setdefault(stream, _StreamMark())

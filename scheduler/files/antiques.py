@@ -1,8 +1,8 @@
-"""Deletes files that nobody will ask for: antique uploads, orphaned downloads.
+"""Deletes files that are no longer needed: antique uploads, orphaned downloads.
 
-The rule: X is the submission of the oldest workunit that is not assimilated; an upload from before
-X is for a workunit that is done, or gone; unless a result that still has its files owns it, nobody
-will ever ask for it.
+The rule: X is the time at which the oldest unassimilated workunit was submitted.  An upload from
+before X is for a workunit that is assimilated or purged, so it is not needed, unless it belongs to
+a result that still has its files.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from scheduler.storage import OldFile
 
 log = logging.getLogger(__name__)
 
-#: No upload is antique before it is so old, however quickly work is done.
+#: An upload is never antique before this age, however quickly work is finished.
 MIN_AGE: Final = timedelta(days=30)
-#: A submission publishes its files and then commits; it never takes so long.
+#: A submission publishes its files and then commits, which always takes less than this.
 ORPHAN_AGE: Final = timedelta(days=1)
 
 
 class TooYoung(ValueError):
-    """An age at which files may still be on their way. Hint: the message names the least one."""
+    """An age at which files may still be in use. Hint: the message explains the minimum."""
 
 
 @dataclass(slots=True)
-class Heap:
-    """Some files and their bytes, and the first few names."""
+class FileSummary:
+    """The number of files, their total size, and the first few names."""
 
     files: int = 0
     nbytes: int = 0
@@ -46,15 +46,15 @@ class Heap:
 
 @dataclass(frozen=True, slots=True)
 class Antiques:
-    """What was deleted, or would be: uploads from before `before`, and orphans among downloads."""
+    """The files that were or would be deleted: uploads from before `before`, orphaned downloads."""
 
     before: datetime
-    uploads: Heap
-    downloads: Heap
+    uploads: FileSummary
+    downloads: FileSummary
 
     @property
     def changed(self) -> bool:
-        """Whether there was anything."""
+        """Whether any file was found."""
         return bool(self.uploads.files or self.downloads.files)
 
 
@@ -65,7 +65,7 @@ def delete_antique_files(
     min_age: timedelta = MIN_AGE,
     rest: Callable[[], None] = lambda: None,
 ) -> Antiques:
-    """Delete what nobody will ask for; `rest` is called between some thousand files.
+    """Delete files that are no longer needed; `rest` is called after each batch of files.
 
     Raises `TooYoung` for an age under a day.  No transaction is open while files are deleted.
     """
@@ -73,7 +73,7 @@ def delete_antique_files(
         msg = f"{min_age} is too young. Hint: uploads of the last day may still be reported."
         raise TooYoung(msg)
     before = antique_before(now, min_age)
-    uploads, downloads = Heap(), Heap()
+    uploads, downloads = FileSummary(), FileSummary()
     for files in storage.old_uploads(before=before):
         uploads.add(_gone(list(_unneeded(files)), dry_run=dry_run))
         rest()
@@ -83,7 +83,7 @@ def delete_antique_files(
     done = Antiques(before, uploads, downloads)
     if done.changed and not dry_run:
         log.info(
-            "antique files deleted",
+            "antiques_deleted",
             extra={
                 "uploads": uploads.files,
                 "downloads": downloads.files,
@@ -94,9 +94,9 @@ def delete_antique_files(
 
 
 def antique_before(now: datetime, min_age: timedelta) -> datetime:
-    """X, but at least so long ago; without unassimilated workunits X is now."""
-    found = sql.fetch_one("files/read_antique_limit", {})
-    oldest: datetime | None = found["oldest"] if found else None
+    """Return X, but at least `min_age` ago; without unassimilated workunits X is now."""
+    row = sql.fetch_one("files/read_antique_limit", {})
+    oldest: datetime | None = row["oldest"] if row else None
     return min(oldest or now, now - min_age)
 
 
@@ -105,19 +105,19 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
 
 
 def _unneeded(files: list[OldFile]) -> Iterator[OldFile]:
-    """Uploads that belong to no result which still has its files."""
+    """Return the uploads that belong to no result that still has its files."""
     owners = {file.name: result_of(file.name) for file in files}
-    ids = sorted({one for one in owners.values() if one is not None})
-    living = (
+    ids = sorted({owner for owner in owners.values() if owner is not None})
+    living_ids = (
         {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
         if ids
         else set()
     )
-    return (file for file in files if owners[file.name] not in living)
+    return (file for file in files if owners[file.name] not in living_ids)
 
 
 def _unknown(files: list[OldFile]) -> Iterator[OldFile]:
-    """Published files that the database does not know."""
+    """Return the published files that have no row in the database."""
     names = [file.name for file in files]
-    known = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
-    return (file for file in files if file.name not in known)
+    known_names = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
+    return (file for file in files if file.name not in known_names)

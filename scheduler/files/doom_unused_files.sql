@@ -1,9 +1,9 @@
--- Dooms locked files that nobody refers to; a statement of its own, to see every reference.
+-- Marks locked files without references for deletion; separate, to see all committed references.
 UPDATE file
 SET doomed_at = %(now)s::timestamptz
 WHERE
     file.id = any(%(ids)s::bigint[])
-    -- In words that the partial index does not answer to: it would be read from end to end.
+    -- Written so that the partial index is not used: it would be read from end to end.
     AND (file.doomed_at IS NULL) IS TRUE
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)

@@ -1,11 +1,12 @@
 """Keep downloadable files: a row and a name for each content, once.
 
-Theory of operation.  A physical name is an identity that clients remember for ever (PROTOCOL trap
-4), so it is made of the content's hash and of the row's id, and never given again.  Content that is
-known and not doomed is found again and locked FOR SHARE until the transaction ends: the deleter,
-which dooms a file by an UPDATE after locking it, waits for us and then sees the reference that we
-made, or has doomed it before, and then we make a new row with a new name.  (KEY SHARE would not do:
-it lets an UPDATE of ``doomed_at`` pass.)  Content is on disk under its name before the commit.
+Theory of operation.  A physical name is an identity that clients remember forever (PROTOCOL trap
+4), so it contains the content's hash and the row's id, and is never reused.  A row of the same
+content that is not marked for deletion is reused, and locked FOR SHARE until the transaction ends.
+The deleter marks a file by an UPDATE after locking it: it either waits for this transaction and
+then sees the new reference, or has marked the file before, and then this transaction inserts a new
+row with a new name.  (KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content
+is on disk under its name before the commit.
 """
 
 from __future__ import annotations
@@ -21,36 +22,35 @@ from scheduler.sql import execute, fetch, fetch_into, fetch_one
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
-#: As many missing files are named in an error.
-_NAMED = 10
+#: The maximum number of missing files that an error lists.
+_MAX_LISTED = 10
 
-#: A content that a concurrent transaction makes and dooms again and again is given up on.
-_ATTEMPTS = 3
+#: Concurrent transactions may insert a content and mark it for deletion repeatedly.
+_MAX_ATTEMPTS = 3
 
 
 class UnknownFiles(LookupError):
-    """Files are named that the server does not know, or no longer.
+    """The server does not have these files, or no longer.
 
-    Hint: give their content; a file that nobody refers to any more is deleted.
+    Hint: send their content; a file without references is deleted.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Keep the names, sorted."""
         self.names = sorted(names)
-        more = ", ..." if len(self.names) > _NAMED else ""
+        more = ", ..." if len(self.names) > _MAX_LISTED else ""
         super().__init__(
-            f"No such file: {', '.join(self.names[:_NAMED])}{more}. "
-            "Hint: give its content; a file that nobody refers to any more is deleted."
+            f"No such file: {', '.join(self.names[:_MAX_LISTED])}{more}. "
+            "Hint: send its content; a file without references is deleted."
         )
 
 
 class FileInMotion(RuntimeError):
-    """A content was deleted and submitted by others all the while. Hint: submit again."""
+    """Others deleted and submitted a content at the same time. Hint: submit again."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """A row of ``file`` that cannot be doomed before this transaction ends."""
+    """A row of ``file`` that cannot be marked for deletion before this transaction ends."""
 
     id: int
     name: str
@@ -60,7 +60,7 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A content that shall be downloadable, and what its name should remind of."""
+    """A staged content to make downloadable; `hint` is the readable part of its name."""
 
     staged: storage.Staged
     hint: str
@@ -73,19 +73,23 @@ def keep(
     digests: Iterable[str] = (),
     now: datetime,
 ) -> tuple[dict[str, KnownFile], dict[str, KnownFile]]:
-    """Find or make the files of some contents (by SHA-256), and find others by name or digest.
+    """Find or create the files of `wanted` (by SHA-256), and find others by name or digest.
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
-    four if there is something new.  Raises `UnknownFiles`, `FileInMotion` and what
+    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and what
     `storage.publish_all` raises.
     """
-    asked, sought = set(names), set(digests) - wanted.keys()
-    known = _lock(wanted.keys() | sought, asked)
-    by_name = {file.name: file for file in known if file.name in asked}
-    by_sha = {file.sha256: file for file in known if file.sha256 in wanted or file.sha256 in sought}
-    if missing := (asked - by_name.keys()) | (sought - by_sha.keys()):
+    asked_names, asked_digests = set(names), set(digests) - wanted.keys()
+    known_files = _lock(wanted.keys() | asked_digests, asked_names)
+    by_name = {file.name: file for file in known_files if file.name in asked_names}
+    by_sha = {
+        file.sha256: file
+        for file in known_files
+        if file.sha256 in wanted or file.sha256 in asked_digests
+    }
+    if missing := (asked_names - by_name.keys()) | (asked_digests - by_sha.keys()):
         raise UnknownFiles(missing)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         new = sorted(wanted.keys() - by_sha.keys())
         if not new:
             return by_sha, by_name
@@ -96,11 +100,11 @@ def keep(
     raise FileInMotion(msg)
 
 
-def doom_unused(ids: Iterable[int], *, now: datetime) -> int:
-    """Doom those of these files that nobody refers to any more; how many.
+def mark_unused_for_deletion(ids: Iterable[int], *, now: datetime) -> int:
+    """Mark those of these files for deletion that have no references; returns how many.
 
-    Two statements in the caller's transaction, which has let go of the files before: locks first,
-    then a look that sees whatever was committed until we had them.
+    Runs in the caller's transaction, which has dropped its references before.  The first statement
+    locks the files, so that the second sees all references that were committed until then.
     """
     params = {"ids": sorted(set(ids))}
     fetch("files/lock_files", params)
@@ -114,7 +118,7 @@ def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 
 def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
-    """Insert rows for contents that have none, and put the contents in their places."""
+    """Insert rows for contents that have none, and publish the contents."""
     ids = (fetch_one("files/draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     rows = [
         (id_, physical_name(item.hint, sha256, id_), item.staged)
@@ -137,7 +141,7 @@ def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
 
 
 def physical_name(hint: str, sha256: str, file_id: int) -> str:
-    """The name by which clients know a content: what it is, its hash, its row, its suffix.
+    """Return the name under which clients download a content: hint, hash, row id, suffix.
 
     >>> physical_name("my data/in put.txt", "0123456789abcdef" * 4, 1295)
     'in_put_0123456789abcdef_zz.txt'
@@ -151,7 +155,7 @@ def physical_name(hint: str, sha256: str, file_id: int) -> str:
 
 
 def base36(number: int) -> str:
-    """Write a number of zero or more in 36 digits.
+    """Return a number of zero or more in base 36.
 
     >>> base36(0), base36(35), base36(36)
     ('0', 'z', '10')

@@ -1,9 +1,10 @@
-"""Fetching: the room of the network; programs come in by it, from their addresses.
+"""Fetching: the room of the network; fetches programs from their URLs.
 
-Theory of operation.  A name is looked up once and every address that it stands for is judged; the
-connection goes to one of these, whatever the name means a moment later.  Each redirect is an
-address like the first.  What comes is written to a file, up to a size and a time; the time is for
-all of it: a server that drips its headers, or its handshake, is cut off like any other.
+Theory of operation.  A host name is resolved once and every address is checked; the connection
+goes to one of these, even if the name resolves to others later.  Each redirect is checked like the
+first URL.  The content is written to a file, up to a maximum size and time.  The time limit is for
+the whole fetch, including the TLS handshake and the headers, so that a slow server cannot exceed
+it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from scheduler.files.rules import sources
 from scheduler.files.rules.sources import BadSource, Place
 
 _CHUNK: Final = 1 << 18
-#: So long a server may be silent; seconds.
-_SILENCE: Final = 30.0
-#: What a connection is given where no time is left; 0 would mean something else; seconds.
-_NO_TIME: Final = 0.001
+#: How long a server may send nothing.
+_SILENCE_SECONDS: Final = 30.0
+#: The timeout of a connection if no time is left; 0 would mean non-blocking.
+_MIN_TIMEOUT_SECONDS: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
-#: The length to which another server's refusal is cut; bytes.
-_EXCERPT: Final = 2000
+#: How much of another server's answer is kept.
+_MAX_EXCERPT_BYTES: Final = 2000
 #: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
 #: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
@@ -43,11 +44,11 @@ _turn = threading.Lock()
 
 
 class SourceFailed(RuntimeError):
-    """The program could not be fetched. Hint: the message says what the other side said."""
+    """The program could not be fetched. Hint: the message contains the other server's error."""
 
 
 class SourceBusy(RuntimeError):
-    """Another program is being fetched at this moment. Hint: ask again in a minute."""
+    """Another program is being fetched at this moment. Hint: try again in a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,16 +66,16 @@ class Rules:
 
 
 def fetch(url: str, folder: Path, rules: Rules) -> Path:
-    """Fetch what an address names into a folder; returns the file.
+    """Fetch a file from a URL into a folder; returns its path.
 
-    Raises `BadSource` for what is never fetched, `SourceFailed` and `SourceBusy`.
+    Raises `BadSource` for URLs that are never fetched, `SourceFailed` and `SourceBusy`.
     """
     place = sources.read(url)
     with _one_at_a_time():
         if place.scheme == "rsync":
             if not rules.any_rsync:
                 msg = (
-                    "This server fetches nothing by rsync. "
+                    "This server does not fetch by rsync. "
                     "Hint: give an https address, or ask an operator to set RSYNC_SOURCES=true."
                 )
                 raise BadSource(msg)
@@ -91,7 +92,7 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     if not _turn.acquire(blocking=False):
-        msg = "Another program is being fetched at this moment. Hint: ask again in a minute."
+        msg = "Another program is being fetched at this moment. Hint: try again in a minute."
         raise SourceBusy(msg)
     try:
         yield
@@ -100,25 +101,25 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 class _Limit:
-    """How long fetching may take, in all; connections are broken off when it is over."""
+    """The time limit of a whole fetch; connections are shut down when it is over."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
-        """Seconds; none are left when it is over."""
+        """The remaining seconds, at least 0."""
         return max(0.0, self._ends_at - time.monotonic())
 
     @property
     def is_over(self) -> bool:
-        """Whether what failed, or came to an end, may only have been broken off."""
+        """Whether the time is over; an error or end of the connection may come from that."""
         return not self.left
 
     @contextmanager
     def on(self, connected: socket.socket) -> Iterator[None]:
-        """Break a connection off if it lasts beyond the limit: each read alone has a time-out."""
-        watch = threading.Timer(self.left, self._break_off, (connected,))
+        """Shut a connection down at the limit, for socket timeouts apply to each read only."""
+        watch = threading.Timer(self.left, self._shut_down, (connected,))
         watch.daemon = True
         watch.start()
         try:
@@ -126,11 +127,11 @@ class _Limit:
         finally:
             watch.cancel()
 
-    def _break_off(self, connected: socket.socket) -> None:
+    def _shut_down(self, connected: socket.socket) -> None:
         while not self.is_over:  # a timer may be a moment early
             time.sleep(self.left)
         with suppress(OSError):
-            # Not the way of a TLS socket, which takes away what another thread reads by.
+            # SSLSocket.shutdown would drop the TLS object that another thread reads from.
             socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
@@ -147,17 +148,17 @@ def _by_http(url: str, folder: Path, rules: Rules, limit: _Limit) -> Path:
                 msg = f"{url} answers {answer.status} {answer.reason}. Hint: check the address."
                 raise SourceFailed(msg)
             return _keep(answer, folder / place.name, url, rules, limit)
-    msg = f"It sends on more than {sources.MAX_REDIRECTS} times. Hint: give the file's own address."
+    msg = f"There are more than {sources.MAX_REDIRECTS} redirects. Hint: give the file's own URL."
     raise BadSource(msg)
 
 
 def _addresses(place: Place, rules: Rules) -> list[str]:
     try:
-        found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         msg = f"{place.host} is not found: {error}. Hint: check the address."
         raise SourceFailed(msg) from error
-    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     sources.check_addresses(
         place.host,
         addresses,
@@ -168,30 +169,30 @@ def _addresses(place: Place, rules: Rules) -> list[str]:
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection to an address that was judged, whatever its host's name means now."""
+    """A connection to an address that was checked, even if the host name resolves to others now."""
 
     def __init__(self, place: Place, connected: socket.socket) -> None:
         super().__init__(place.host, place.port)
         self.sock = self.connected = connected
 
     def connect(self) -> None:
-        """It is there already; nobody opens another one."""
+        """Do nothing: the connection is already open."""
 
 
 def _connect(
-    place: Place, addresses: list[str], limit: _Limit, silence: float = _SILENCE
+    place: Place, addresses: list[str], limit: _Limit, silence: float = _SILENCE_SECONDS
 ) -> _Connection:
     error: Exception | None = None
     for address in addresses:
         try:
-            wait = min(silence, limit.left) or _NO_TIME
+            wait = min(silence, limit.left) or _MIN_TIMEOUT_SECONDS
             plain = socket.create_connection((address, place.port), timeout=wait)
             plain.settimeout(silence)
             return _Connection(
                 place, plain if place.scheme == "http" else _tls(plain, place, limit)
             )
-        except OSError as failed:  # TLS's errors are some
-            error = failed
+        except OSError as failure:  # errors of TLS are OSErrors
+            error = failure
     msg = f"{place.authority} cannot be reached: {error}. Hint: check the address, or try later."
     raise SourceFailed(msg)
 
@@ -228,8 +229,8 @@ def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPRes
 def _keep(
     answer: http.client.HTTPResponse, path: Path, url: str, rules: Rules, limit: _Limit
 ) -> Path:
-    said = answer.getheader("Content-Length") or ""
-    promised = int(said) if re.fullmatch(r"[0-9]{1,19}", said) else None
+    length = answer.getheader("Content-Length") or ""
+    promised = int(length) if re.fullmatch(r"[0-9]{1,19}", length) else None
     total = 0
     with path.open("xb") as file:
         _check_size(promised or 0, url, rules)
@@ -244,7 +245,7 @@ def _keep(
             total += len(chunk)
             _check_size(total, url, rules)
             file.write(chunk)
-    if limit.is_over:  # and its end is perhaps none
+    if limit.is_over:  # the shutdown may look like the end of the file
         raise _too_slow(url, rules)
     if promised is not None and total != promised:
         msg = f"{url} broke off after {total} of {promised} bytes. Hint: try again."
@@ -269,7 +270,7 @@ def _require_safe_rsync(program: str) -> None:
     """Raise `SourceFailed` unless rsync has the security fixes of January 2025.
 
     Without them a server can read and write files of its client (CVE-2024-12086, -12087).  The
-    fixes raised the version of the protocol, even where a distribution kept the program's.
+    fixes raised the protocol version, even where a distribution kept the program's version.
     """
     done = subprocess.run(  # noqa: S603  the program on the search path
         [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
@@ -299,12 +300,12 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
             *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh"),
             str(rules.max_bytes // 512 + 1),
             *(program, "--no-motd", "--copy-links", "--no-devices", "--no-specials"),
-            *(f"--timeout={_SILENCE:.0f}", f"--contimeout={_SILENCE:.0f}"),
+            *(f"--timeout={_SILENCE_SECONDS:.0f}", f"--contimeout={_SILENCE_SECONDS:.0f}"),
             f"--max-size={rules.max_bytes}",
             *("--", f"rsync://{at}:{place.port}{place.target}", str(path)),
         ],
         cwd=folder,
-        # Nothing by which rsync would take another way.
+        # Without variables that make rsync use a proxy or another program.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -312,7 +313,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
         start_new_session=True,
     )
     try:
-        _, said = process.communicate(timeout=rules.seconds)
+        _, stderr = process.communicate(timeout=rules.seconds)
     except subprocess.TimeoutExpired:
         raise _too_slow(url, rules) from None
     finally:
@@ -320,12 +321,12 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     if process.returncode != 0:
-        words = " ".join(said.decode("utf-8", "replace").split())[:300]
-        msg = f"{url} cannot be fetched: {words or process.returncode}. Hint: check the address."
+        error = " ".join(stderr.decode("utf-8", "replace").split())[:300]
+        msg = f"{url} cannot be fetched: {error or process.returncode}. Hint: check the address."
         raise SourceFailed(msg)
     if not path.is_file():
         msg = (
-            f"{url} is no file of {rules.max_bytes} bytes at most. "
+            f"{url} is not a file of {rules.max_bytes} bytes at most. "
             "Hint: name one archive or run.sh, not a folder."
         )
         raise BadSource(msg)
@@ -369,7 +370,7 @@ def post(
                 {"Host": place.authority, **headers, "Connection": "close"},
             )
             answer = connection.getresponse()
-            excerpt = answer.read(_EXCERPT).decode("utf-8", "replace")
+            excerpt = answer.read(_MAX_EXCERPT_BYTES).decode("utf-8", "replace")
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
             raise SourceFailed(f"{url} does not answer: {why}.") from error

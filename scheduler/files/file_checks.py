@@ -1,4 +1,4 @@
-"""Compares files with their rows: what is there, how long it is, what is in it."""
+"""Compares files with their rows: presence, size and content."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from scheduler.models import (
 from scheduler.results.facts import result_of
 
 BATCH: Final = 1000
-#: A submission puts its files in their places and then commits; it never takes so long.
-_UNDER_WAY: Final = timedelta(days=1)
+#: A submission publishes its files and then commits, which always takes less than this.
+_MAX_SUBMISSION_TIME: Final = timedelta(days=1)
 
-#: The assimilator that files answers in `results`.
+#: The assimilator that copies outputs to `results`.
 COPY_FILES: Final = "copy_files"
 
 REFILE: Final = (
-    "Hint: restore them from what you saved, or have them filed again from the outputs "
-    "(`manage.py revalidate`), while those are kept."
+    "Hint: restore them from a backup, or copy them again from the outputs while those are kept "
+    "(`manage.py revalidate`)."
 )
 RESTORE: Final = (
-    "Hint: restore them by these names from what you saved; what nobody has saved fails the "
-    "workunits that need it: cancel them and submit them again (`manage.py cancel_work`)."
+    "Hint: restore them under these names from a backup; without one, cancel the workunits that "
+    "need them (`manage.py cancel_work`) and submit them again."
 )
 
 
@@ -50,7 +50,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """How many files there are, their bytes, and how often each kind of row refers to them."""
+    """The number of files, their total bytes, and the number of references of each kind."""
 
     files: int
     nbytes: int
@@ -61,57 +61,57 @@ class References:
 
 
 def wrong_downloads() -> list[Violation]:
-    """Files that clients may ask for, and that are not there or of another length."""
-    found = []
+    """Return the files for clients that are missing or have another size than their row."""
+    violations = []
     for batch in _batches():
         there = storage.download_sizes([file.name for file in batch])
         for file in batch:
             nbytes = there.get(file.name)
-            if nbytes == file.nbytes or not _lives(file):
+            if nbytes == file.nbytes or not _still_exists(file):
                 continue
             detail = "is not there" if nbytes is None else f"has {nbytes} bytes, not {file.nbytes}"
-            found.append(Violation(file.name, detail))
-    return found
+            violations.append(Violation(file.name, detail))
+    return violations
 
 
 def unknown_downloads(now: datetime) -> list[Violation]:
-    """Published files, on the disk and in the store, that no row knows and no submission brings."""
-    found = []
-    for files in storage.old_downloads(before=now - _UNDER_WAY):
+    """Return the published files, on disk and in the store, without a row, and over a day old."""
+    violations = []
+    for files in storage.old_downloads(before=now - _MAX_SUBMISSION_TIME):
         names = [file.name for file in files]
-        known = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
-        found += [
+        known_names = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
+        violations += [
             Violation(file.name, f"{file.nbytes} bytes, of no row")
             for file in files
-            if file.name not in known
+            if file.name not in known_names
         ]
-    return found
+    return violations
 
 
 def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
-    """Read every file from end to end: downloads, and outputs that are needed; what differs.
+    """Read every download and needed output, and return those whose content has changed.
 
-    `progress` is told of each file how many bytes it should have.  What is missing or of another
-    length is not said again: that is found without reading.
+    `progress` is called after each file with its expected size.  Missing files are not reported:
+    `wrong_downloads` reports them without reading.
     """
-    found: list[Violation] = []
+    violations: list[Violation] = []
     for batch in _batches():
         for file in batch:
-            found += _compared(file.name, file.sha256, storage.download_digest)
+            violations += _compared(file.name, file.sha256, storage.download_digest)
             progress(file.nbytes)
     for output in _needed_outputs().iterator(BATCH):
-        found += _compared(output.name, output.sha256, storage.upload_digest)
+        violations += _compared(output.name, output.sha256, storage.upload_digest)
         progress(output.nbytes)
-    return found
+    return violations
 
 
 def wrong_answers() -> list[Violation]:
-    """Answers of assimilated workunits that are missing in `results`, or have other content.
+    """Return the outputs of assimilated workunits that are missing or changed in `results`.
 
-    Of apps whose answers `copy_files` files there, as long as the workunit is not purged; answers
-    that staff gave up were never filed.
+    Only apps with the assimilator `copy_files` are checked, and workunits that are not purged;
+    workunits that staff gave up were never copied.
     """
-    found: list[Violation] = []
+    violations: list[Violation] = []
     last = 0
     rows = Workunit.objects.filter(
         assimilate_state=AssimilateState.DONE, app__assimilator=COPY_FILES
@@ -131,8 +131,10 @@ def wrong_answers() -> list[Violation]:
             outputs.setdefault(output.result_id, []).append(output)
         for workunit in batch:
             if workunit.pk not in given_up:
-                found += _wrong_answer(workunit, outputs.get(workunit.canonical_result_id or 0, ()))
-    return found
+                violations += _wrong_answer(
+                    workunit, outputs.get(workunit.canonical_result_id or 0, ())
+                )
+    return violations
 
 
 def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator[Violation]:
@@ -159,31 +161,31 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
 
 
 def stray_uploads(now: datetime) -> list[Violation]:
-    """Uploads, finished or not, that belong to no result with outputs, and are over a day old."""
-    found = []
-    for files in storage.old_uploads(before=now - _UNDER_WAY):
+    """Return uploads, complete or not, of no result with outputs, that are over a day old."""
+    violations = []
+    for files in storage.old_uploads(before=now - _MAX_SUBMISSION_TIME):
         owners = {file.name: result_of(file.name) for file in files}
         ids = sorted({owner for owner in owners.values() if owner is not None})
-        living = {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
-        found += [
+        living_ids = {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
+        violations += [
             Violation(file.name, f"{file.nbytes} bytes, of no result")
             for file in files
-            if owners[file.name] not in living
+            if owners[file.name] not in living_ids
         ]
-    return found
+    return violations
 
 
 def bytes_to_read() -> int:
-    """How many bytes `damaged_files` reads."""
-    downloads = _ours().aggregate(n=Sum("nbytes"))["n"] or 0
+    """Return how many bytes `damaged_files` reads."""
+    downloads = _served_files().aggregate(n=Sum("nbytes"))["n"] or 0
     return int(downloads + (_needed_outputs().aggregate(n=Sum("nbytes"))["n"] or 0))
 
 
 def references() -> References:
-    """Count what refers to files, by each of the foreign keys that keep them."""
+    """Count the references to files, by each of the foreign keys that keep them."""
     return References(
-        files=_ours().count(),
-        nbytes=int(_ours().aggregate(n=Sum("nbytes"))["n"] or 0),
+        files=_served_files().count(),
+        nbytes=int(_served_files().aggregate(n=Sum("nbytes"))["n"] or 0),
         workunits=WorkunitFile.objects.count(),
         app_versions=AppVersionFile.objects.count(),
         requests=FileRequest.objects.exclude(file=None).count(),
@@ -203,8 +205,8 @@ def _compared(name: str, sha256: str, read: Callable[[str], storage.Digest]) -> 
         yield Violation(name, f"has SHA-256 {digest.sha256}, not {sha256}")
 
 
-def _ours() -> QuerySet[File]:
-    """Files that clients fetch from us; those with addresses of their own lie elsewhere."""
+def _served_files() -> QuerySet[File]:
+    """Return the files that the server serves; those with `urls` are on other servers."""
     return File.objects.filter(doomed_at=None, urls="")
 
 
@@ -214,12 +216,12 @@ def _needed_outputs() -> QuerySet[ResultFile]:
 
 def _batches() -> Iterator[list[File]]:
     last = 0
-    rows = _ours().order_by("pk")
+    rows = _served_files().order_by("pk")
     while batch := list(rows.filter(pk__gt=last)[:BATCH]):
         last = batch[-1].pk
         yield batch
 
 
-def _lives(file: File) -> bool:
-    """Whether a row is not doomed even now: a daemon may have been there since it was read."""
-    return _ours().filter(pk=file.pk).exists()
+def _still_exists(file: File) -> bool:
+    """Return whether a row is still not marked for deletion; a daemon may have changed it."""
+    return _served_files().filter(pk=file.pk).exists()

@@ -1,9 +1,9 @@
-"""Hold files that no workunit refers to yet, and let them go again.
+"""Hold files to which no workunit refers yet, and release them.
 
-Theory of operation.  A hold is a person's row beside a file, until a moment.  Whoever dooms files
-leaves those alone that are held (`files.doom_unused`); the housekeeper drops holds that are past.
-A submission holds what it keeps in its first pass, and gives these holds up when it commits, for
-then the workunits refer to the files, or when it is refused.
+Theory of operation.  A hold is a row that keeps a file for an account until a given time.  Held
+files are not marked for deletion (`download_files.mark_unused_for_deletion`); the housekeeper drops
+expired holds.  A submission holds the files that it keeps in its first pass.  It gives these holds
+up when it commits, because the workunits then refer to the files, or when it is refused.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from django.db import transaction
 
 from scheduler import storage
 from scheduler.files import download_files
-from scheduler.files.download_files import FileInMotion, doom_unused
+from scheduler.files.download_files import FileInMotion, mark_unused_for_deletion
 from scheduler.models import Account, FileHold
 from scheduler.people import quotas
 from scheduler.sql import fetch
 
-#: So many files are asked for by one statement.
-_AT_ONCE = 10_000
+#: The maximum number of files in one statement.
+_MAX_PER_STATEMENT = 10_000
 
 
 class Holds:
-    """The holds of one submission on the files that it kept, whatever their number."""
+    """The holds of one submission on the files that it kept, of any number."""
 
     def __init__(self, account: Account | None, *, now: datetime) -> None:
-        """Hold for this person, for `file_hold` of the project from now on."""
+        """Prepare holds for an account (None: none), each for the project's `file_hold`."""
         self._account, self.until = account, now + settings.PROJECT.file_hold
         self._made, self._files = array("q"), array("q")
 
@@ -47,22 +47,22 @@ class Holds:
     def lock(self) -> None:
         """Lock all files until the caller's transaction ends; raises `FileInMotion`."""
         ids = sorted(set(self._files))
-        for some in _slices(ids):
-            if len(fetch("files/lock_kept_files", {"ids": some})) < len(some):
+        for slice_ids in _slices(ids):
+            if len(fetch("files/lock_kept_files", {"ids": slice_ids})) < len(slice_ids):
                 msg = "An input file was deleted meanwhile. Hint: submit again."
                 raise FileInMotion(msg)
 
     def give_up(self) -> list[int]:
-        """Give up the holds that were made, unless renewed by others; returns the files."""
-        return [file for some in _slices(self._made) for file in self._give_up(some)]
+        """Give up the holds that were created, unless since renewed; returns the file ids."""
+        return [file for slice_ids in _slices(self._made) for file in self._give_up(slice_ids)]
 
     def abandon(self, *, now: datetime) -> None:
-        """Give up the holds, and what nobody else refers to: nothing came of the submission."""
-        for some in _slices(self._made):
+        """Give up the holds of a failed submission, and mark unused files for deletion."""
+        for slice_ids in _slices(self._made):
             with transaction.atomic():
-                _lock(some)
-                if ids := self._give_up(some):
-                    doom_unused(ids, now=now)
+                _lock(slice_ids)
+                if ids := self._give_up(slice_ids):
+                    mark_unused_for_deletion(ids, now=now)
 
     def _give_up(self, ids: list[int]) -> list[int]:
         if self._account is None:
@@ -72,26 +72,26 @@ class Holds:
 
 
 def hold(file_ids: Sequence[int], account: Account, *, until: datetime) -> list[int]:
-    """Hold locked files for somebody, or hold them longer; returns those not held before."""
+    """Hold locked files for an account, or extend its holds; returns those not held before."""
     params = {"ids": list(file_ids), "account_id": account.pk, "until": until}
     return [row["file_id"] for row in fetch("files/hold_files", params) if row["made"]]
 
 
 def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[str]:
-    """Hold those of these contents that the server has for a while more; returns them.
+    """Hold, or hold longer, those of these contents that the server has; returns their SHA-256s.
 
     Raises `quotas.QuotaExceeded`.
     """
     with transaction.atomic():
         quotas.lock(account)
-        known = fetch("files/lock_known_files", {"contents": sorted(set(digests)), "names": []})
-        hold([row["id"] for row in known], account, until=now + settings.PROJECT.file_hold)
+        file_rows = fetch("files/lock_known_files", {"contents": sorted(set(digests)), "names": []})
+        hold([row["id"] for row in file_rows], account, until=now + settings.PROJECT.file_hold)
         quotas.require_bytes(account)
-    return sorted(row["sha256"] for row in known)
+    return sorted(row["sha256"] for row in file_rows)
 
 
 def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) -> bool:
-    """Keep a staged content and hold it; tells whether it was not known before.
+    """Keep a staged content and hold it; returns whether it is new to the server.
 
     Raises `quotas.QuotaExceeded`, `FileInMotion`.
     """
@@ -107,21 +107,24 @@ def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) 
 
 
 def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
-    """Give one's hold on a content up; tells whether there was one."""
+    """Give up an account's hold on a content; returns whether there was one."""
     with transaction.atomic():
-        mine = FileHold.objects.filter(account=account, file__sha256=sha256)
-        ids = list(mine.values_list("file_id", flat=True))
+        holds = FileHold.objects.filter(account=account, file__sha256=sha256)
+        ids = list(holds.values_list("file_id", flat=True))
         _lock(ids)
         FileHold.objects.filter(account=account, file_id__in=ids).delete()
         if ids:
-            doom_unused(ids, now=now)
+            mark_unused_for_deletion(ids, now=now)
     return bool(ids)
 
 
 def _lock(ids: Sequence[int]) -> None:
-    """Files before their holds, as those do who renew one."""
+    """Lock the files before their holds, in the same order as a renewal."""
     fetch("files/lock_files", {"ids": sorted(ids)})
 
 
 def _slices(ids: Sequence[int]) -> Iterable[list[int]]:
-    return (list(ids[first : first + _AT_ONCE]) for first in range(0, len(ids), _AT_ONCE))
+    return (
+        list(ids[first : first + _MAX_PER_STATEMENT])
+        for first in range(0, len(ids), _MAX_PER_STATEMENT)
+    )

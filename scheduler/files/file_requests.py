@@ -1,9 +1,9 @@
-"""Puts files on hosts, fetches them, has them deleted: sticky files.
+"""Puts sticky files on hosts, fetches them from hosts, and deletes them there.
 
-A host that is asked may never answer, and a reply may be lost: what is not done after a while is
-asked for again.  A file that was put stays in its place for clients to fetch until the host lists
-it.  A file is fetched as the output of a result that nobody computes, which the client takes for
-finished at once and uploads (BOINC calls its app a file mover).
+A host may never act on a request, and a reply may be lost, so an unfinished request is sent again
+after a while.  A file to put on a host stays downloadable until the host lists it.  A file is
+fetched as the output of a result without computation, which the client regards as finished at once
+and uploads (BOINC calls its app a file mover).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = [
     "take_pending",
 ]
 
-#: How many open requests of a host one RPC looks at.
-MOST_PER_RPC = 100
+#: The maximum number of open requests of a host that one RPC processes.
+MAX_PER_RPC = 100
 _RESULT_NAME = re.compile(r"host_file_\d+\.get")
 _STATES = {
     Fate.ASK: FileRequest.State.SENT,
@@ -43,12 +43,12 @@ _STATES = {
 
 
 class FileRequestRefused(ValueError):
-    """A host cannot be asked for this. Hint: each kind of refusal says what to change."""
+    """A request to a host is refused. Hint: the message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    """One row of what is asked of a host."""
+class _RequestRow:
+    """A row of an open request to a host."""
 
     id: int
     kind: int
@@ -60,9 +60,9 @@ class _Open:
     md5: str | None
 
     @property
-    def asked(self) -> policy.Asked:
-        """What the judgement needs of it."""
-        return policy.Asked(
+    def request(self) -> policy.OpenRequest:
+        """The facts that `policy.judge` needs."""
+        return policy.OpenRequest(
             kind=self.kind,
             file_name=self.file_name,
             created_at=self.created_at,
@@ -71,23 +71,23 @@ class _Open:
 
 
 def is_file_move(result_name: str) -> bool:
-    """Whether a result that a client lists or reports is a file on its way, no workunit's.
+    """Return whether a result that a client lists or reports only moves a file, by its name.
 
-    A workunit's result ends with the number of its attempt, these never do.
+    The name of a workunit's result ends with the number of its attempt, these never do.
     """
     return _RESULT_NAME.fullmatch(result_name) is not None
 
 
 def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
-    """Settle what is asked of a host's files by the sticky files it lists; what to ask of it now.
+    """Update a host's open requests by the sticky files it lists; returns those to send now.
 
-    Runs in the caller's transaction: two statements, up to three more if a file that was put may
-    go.  Looks at the disk only for files that the host is to send.
+    Runs in the caller's transaction: two statements, up to three more if a file that was put on the
+    host is no longer needed.  Reads the disk only for files that the host is to upload.
     """
     rows = [
-        _Open(**row)
+        _RequestRow(**row)
         for row in fetch(
-            "files/read_open_file_requests", {"host_id": host_id, "limit": MOST_PER_RPC}
+            "files/read_open_file_requests", {"host_id": host_id, "limit": MAX_PER_RPC}
         )
     ]
     if not rows:
@@ -95,14 +95,14 @@ def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime
     gets = [row.file_name for row in rows if row.kind == Kind.GET]
     arrived = storage.finished_uploads(gets) if gets else {}
     fates = {
-        row.id: policy.judge(row.asked, present=sticky_present, arrived=arrived, now=now)
+        row.id: policy.judge(row.request, present=sticky_present, arrived=arrived, now=now)
         for row in rows
     }
     _settle(rows, fates, now=now)
     return _moves([row for row in rows if fates[row.id] is Fate.ASK])
 
 
-def _settle(rows: Sequence[_Open], fates: dict[int, Fate], *, now: datetime) -> None:
+def _settle(rows: Sequence[_RequestRow], fates: dict[int, Fate], *, now: datetime) -> None:
     moved = {id_: _STATES[fate] for id_, fate in fates.items() if fate in _STATES}
     if moved:
         params = {"ids": list(moved), "states": list(moved.values()), "now": now}
@@ -110,10 +110,10 @@ def _settle(rows: Sequence[_Open], fates: dict[int, Fate], *, now: datetime) -> 
     over = {Fate.DONE, Fate.FAILED}
     released = {row.file_id for row in rows if row.file_id and fates[row.id] in over}
     if released:
-        download_files.doom_unused(released, now=now)
+        download_files.mark_unused_for_deletion(released, now=now)
 
 
-def _moves(rows: Sequence[_Open]) -> FileMoves:
+def _moves(rows: Sequence[_RequestRow]) -> FileMoves:
     return FileMoves(
         puts=tuple(
             FileToPut(request_id=r.id, name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
@@ -130,7 +130,7 @@ def _moves(rows: Sequence[_Open]) -> FileMoves:
 
 
 def put_file(host_id: int, path: str, *, now: datetime) -> FileRequest:
-    """Have a host fetch a file and keep it; the file's content is read from a path.
+    """Request that a host download a file, whose content is read from a path, and keep it.
 
     Raises `FileRequestRefused` and `OSError`.
     """
@@ -141,34 +141,34 @@ def put_file(host_id: int, path: str, *, now: datetime) -> FileRequest:
             wanted = {staged.digest.sha256: download_files.Wanted(staged, path)}
             by_sha, _ = download_files.keep(wanted, now=now)
             (file,) = by_sha.values()
-            return _ask(host_id, Kind.PUT, file.name, file_id=file.id, now=now)
+            return _create_request(host_id, Kind.PUT, file.name, file_id=file.id, now=now)
     finally:
         storage.discard(staged)
 
 
 def get_file(host_id: int, name: str, *, now: datetime) -> FileRequest:
-    """Have a host send a sticky file of its; raises `FileRequestRefused`."""
+    """Request that a host upload one of its sticky files; raises `FileRequestRefused`."""
     _check_host(host_id)
-    return _ask(host_id, Kind.GET, name, now=now)
+    return _create_request(host_id, Kind.GET, name, now=now)
 
 
 def delete_file(host_id: int, name: str, *, now: datetime) -> FileRequest:
-    """Have a host delete a sticky file of its; raises `FileRequestRefused`."""
+    """Request that a host delete one of its sticky files; raises `FileRequestRefused`."""
     _check_host(host_id)
-    return _ask(host_id, Kind.DELETE, name, now=now)
+    return _create_request(host_id, Kind.DELETE, name, now=now)
 
 
-def _ask(
+def _create_request(
     host_id: int, kind: Kind, name: str, *, file_id: int | None = None, now: datetime
 ) -> FileRequest:
     try:
         storage.check_name(name)
     except storage.BadFileName as error:
         raise FileRequestRefused(str(error)) from error
-    open_ones = FileRequest.objects.filter(host_id=host_id, file_name=name, state__lt=2)
-    if (other := open_ones.first()) is not None:
-        word = Kind(other.kind).name.lower()
-        msg = f"Host {host_id} is asked to {word} {name} already. Hint: wait until that is done."
+    open_requests = FileRequest.objects.filter(host_id=host_id, file_name=name, state__lt=2)
+    if (other := open_requests.first()) is not None:
+        verb = Kind(other.kind).name.lower()
+        msg = f"Host {host_id} has a request to {verb} {name} already. Hint: wait until it is done."
         raise FileRequestRefused(msg)
     return FileRequest.objects.create(
         host_id=host_id, kind=kind.value, file_name=name, file_id=file_id, created_at=now

@@ -1,4 +1,4 @@
--- Gives up one person's holds on files; those that were renewed meanwhile last.
+-- Deletes an account's holds on files, except those that were renewed meanwhile.
 DELETE FROM file_hold
 WHERE
     account_id = %(account_id)s::bigint

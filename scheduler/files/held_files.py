@@ -1,4 +1,4 @@
-"""Reads the files that somebody holds."""
+"""Reads the files that an account holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from scheduler.models import Account, FileHold
 
 
 def holds_of(account: Account, *, now: datetime) -> QuerySet[FileHold]:
-    """A person's holds that are not past, with their files."""
-    mine = FileHold.objects.filter(account=account, until__gt=now, file__doomed_at=None)
-    return mine.select_related("file")
+    """Return an account's unexpired holds, with their files."""
+    holds = FileHold.objects.filter(account=account, until__gt=now, file__doomed_at=None)
+    return holds.select_related("file")

@@ -1,4 +1,4 @@
--- One person's holds on locked files: new ones, and old ones that last longer now.
+-- Inserts an account's holds on locked files, or extends existing ones.
 INSERT INTO file_hold (file_id, account_id, until)
 SELECT
     file_id,

@@ -1,4 +1,4 @@
--- New contents; one that a concurrent submission has made meanwhile is left out of the answer.
+-- Inserts new contents; a content that a concurrent submission has inserted is not returned.
 -- In order of content, so that two submissions of the same contents wait and never deadlock.
 INSERT INTO file (id, name, sha256, md5, nbytes, created_at)
 SELECT

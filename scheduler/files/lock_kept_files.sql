@@ -1,4 +1,4 @@
--- Locks files that are not doomed, in ascending id: the deleter waits until we commit.
+-- Locks files that are not marked for deletion, by ascending id; the deleter waits for the commit.
 SELECT id
 FROM file
 WHERE

@@ -1,5 +1,5 @@
--- Files that are known by content or by name and not doomed, safe from the deleter until we commit.
--- Each is looked up by itself: in one condition, generic plans read all files there are.
+-- Finds files by content or by name that are not marked for deletion, and locks them until commit.
+-- Each is looked up separately: with one condition, generic plans read the whole table.
 WITH known AS (
     SELECT by_content.id
     FROM unnest(%(contents)s::text[]) AS wanted (sha256)
@@ -24,7 +24,7 @@ SELECT id, name, sha256, nbytes
 FROM file
 WHERE
     id = any(array(SELECT id FROM known))
-    -- In words that the partial index does not answer to: it would be read from end to end.
+    -- Written so that the partial index is not used: it would be read from end to end.
     AND (doomed_at IS NULL) IS TRUE
 ORDER BY id
 FOR SHARE

@@ -1,9 +1,9 @@
 """Move files between disk and store, verified, resumable.
 
-Theory of operation.  Whoever looks for a file looks on the disk first and then in the store, so a
-file may be in either, or in both, at any moment: it is copied, verified, and only then deleted
-where it came from.  A signed address of the store may have been given out just before a file came
-back to the disk: its copy in the store is deleted by a later call, when no such address lasts.
+Theory of operation.  Readers look for a file on the disk first and then in the store, so it may
+be in either or in both at any time: it is copied, verified, and only then deleted at its source.
+When a file is moved back to the disk, clients may still have a signed URL of its copy in the store;
+a later call deletes the copy, after all such URLs have expired.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scheduler.storage.digests import Digest
 from scheduler.storage.moving import Fate, Wanted, drop_copies, to_disk, to_store
 
 _BATCH: Final = 200
-#: As many names of files that could not be moved are kept.
-_NAMED: Final = 20
-#: Who was sent to the store has this long to begin, beyond the signed address' own time.
+#: The maximum number of names of unmoved files that are kept, for each fate.
+_MAX_NAMES: Final = 20
+#: Extra time for clients to begin a download, beyond the expiry of its signed URL.
 _MARGIN: Final = timedelta(minutes=5)
 
 
 class NoStore(ValueError):
-    """There is no store to move files to or from. Hint: set STORAGE_URL."""
+    """The project has no store. Hint: set STORAGE_URL."""
 
 
 class StillWritten(ValueError):
@@ -36,7 +36,7 @@ class StillWritten(ValueError):
 
 @dataclass(slots=True)
 class Moved:
-    """What was done: files by their fate, bytes moved, copies dropped and still waiting."""
+    """A summary: files by their fate, bytes moved, copies dropped and still waiting."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     nbytes: int = 0
@@ -45,24 +45,23 @@ class Moved:
     names: dict[Fate, list[str]] = field(default_factory=dict)
 
     def add(self, files: list[Wanted], fates: list[Fate]) -> None:
-        """Count a batch."""
         for file, fate in zip(files, fates, strict=True):
             self.fates[fate] += 1
             if fate is Fate.MOVED:
                 self.nbytes += file.digest.nbytes
             elif fate is not Fate.THERE:
                 named = self.names.setdefault(fate, [])
-                if len(named) < _NAMED:
+                if len(named) < _MAX_NAMES:
                     named.append(file.name)
 
     @property
     def failed(self) -> int:
-        """How many files were not what or where they must be."""
+        """How many files were missing or damaged."""
         return self.fates[Fate.MISSING] + self.fates[Fate.DAMAGED]
 
 
 def how_many() -> int:
-    """Return how many files there are to be looked at."""
+    """Return how many files there are to check."""
     return File.objects.filter(doomed_at=None, urls="").count()
 
 
@@ -71,9 +70,9 @@ def move(
 ) -> Moved:
     """Move every published file to the ``s3`` store or to the ``disk``.
 
-    `progress` is told of each batch how many files it had.  Repeating it goes on where it was.
-    Raises `NoStore`; `StillWritten` if new files would go where these come from; and what
-    `storage.store` raises.
+    `progress` is called after each batch with its number of files.  A repeated call resumes an
+    interrupted one.  Raises `NoStore`; `StillWritten` if new files are still written to the source;
+    and what `storage.store` raises.
     """
     store = storage.store()
     if store is None:
@@ -95,12 +94,14 @@ def move(
 
 
 def _batches() -> Iterator[list[Wanted]]:
-    """All files, also those of submissions that commit meanwhile, as they are known by then."""
+    """Yield all files in batches, including those of submissions that commit meanwhile."""
     last = 0
     while True:
         rows = File.objects.filter(doomed_at=None, urls="", pk__gt=last).order_by("pk")[:_BATCH]
-        found = list(rows.values_list("pk", "name", "nbytes", "md5", "sha256"))
-        if not found:
+        file_rows = list(rows.values_list("pk", "name", "nbytes", "md5", "sha256"))
+        if not file_rows:
             return
-        last = found[-1][0]
-        yield [Wanted(name, Digest(nbytes, md5, sha256)) for _, name, nbytes, md5, sha256 in found]
+        last = file_rows[-1][0]
+        yield [
+            Wanted(name, Digest(nbytes, md5, sha256)) for _, name, nbytes, md5, sha256 in file_rows
+        ]

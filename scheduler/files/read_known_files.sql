@@ -1,4 +1,4 @@
--- Which of these names belong to a file that the database knows, doomed ones included.
+-- Those of these names that have a row, including files that are marked for deletion.
 SELECT name
 FROM file
 WHERE name = any(%(names)s::text[])

@@ -1,4 +1,4 @@
--- Which of these results are there and have not lost their files.
+-- Those of these results that exist and whose files are not deleted.
 SELECT id
 FROM result
 WHERE id = any(%(ids)s::bigint[]) AND file_delete_state <> 2

@@ -1,4 +1,4 @@
--- Reads what is asked of a host and its files, and not done; locked against a second reader.
+-- A host's open file requests with their files, locked; requests locked by others are skipped.
 SELECT
     q.id,
     q.kind,

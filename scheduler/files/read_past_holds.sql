@@ -1,4 +1,4 @@
--- Files that somebody held, and holds no more, the longest past first.
+-- Files with expired holds, the earliest expired first.
 SELECT file_id AS id
 FROM file_hold
 WHERE until <= %(now)s::timestamptz

@@ -1,4 +1,4 @@
--- Of the next files by id, those that nobody refers to; `doom_unused_files` looks again, by locks.
+-- The files without references among the next by id; `doom_unused_files` checks again under locks.
 WITH slice AS (
     SELECT
         id,

@@ -1,5 +1,5 @@
--- Writes what has become of requests for files: sent again, done or failed; what is over lets its
--- file go.
+-- Writes the new state of file requests: sent, done or failed; finished ones drop their reference
+-- to the file.
 UPDATE file_request AS q
 SET
     state = verdict.state,

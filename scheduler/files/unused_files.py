@@ -1,8 +1,8 @@
-"""Finds files that nobody refers to, and dooms them for the deleter.
+"""Finds files without references, and marks them for deletion by the file deleter.
 
-Whoever drops the last reference dooms its file himself; this catches what no such drop ends: a
-hold whose time is over, and rows that went by another way (an app version or a host deleted by
-staff).
+The code that drops the last reference to a file marks it for deletion.  This module covers the
+other cases: expired holds, and references that were deleted in other ways (an app version or a
+host that was deleted by staff).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from datetime import datetime
 
 from django.db import transaction
 
-from scheduler.files.download_files import doom_unused
+from scheduler.files.download_files import mark_unused_for_deletion
 from scheduler.sql import execute, fetch, fetch_one
 
 
 def drop_past_holds(now: datetime, limit: int) -> int:
-    """Drop holds whose time is over, and doom what nobody else keeps; returns how many holds.
+    """Drop expired holds and mark their unused files for deletion; returns the number of holds.
 
-    Each `limit` holds are a transaction of their own.
+    Each transaction drops at most `limit` holds.
     """
     share, total = {"now": now, "limit": limit}, 0
     while True:
@@ -28,22 +28,22 @@ def drop_past_holds(now: datetime, limit: int) -> int:
         with transaction.atomic():
             fetch("files/lock_files", past)
             dropped = execute("files/drop_past_holds", {**past, "now": now})
-            doom_unused(past["ids"], now=now)
+            mark_unused_for_deletion(past["ids"], now=now)
         total += dropped
         if dropped < limit:
             return total
 
 
-def doom_forgotten(now: datetime, limit: int) -> int:
-    """Walk over all files, `limit` at a time, and doom those that nobody refers to; how many."""
-    after, doomed = 0, 0
+def mark_forgotten_for_deletion(now: datetime, limit: int) -> int:
+    """Mark all files without references for deletion, `limit` at a time; returns how many."""
+    after, marked_count = 0, 0
     while True:
-        found = (
+        row = (
             fetch_one("files/read_unused_files", {"after": after, "limit": limit, "now": now}) or {}
         )
-        if found.get("last") is None:
-            return doomed
-        after = found["last"]
-        if found["ids"]:
+        if row.get("last") is None:
+            return marked_count
+        after = row["last"]
+        if row["ids"]:
             with transaction.atomic():
-                doomed += doom_unused(found["ids"], now=now)
+                marked_count += mark_unused_for_deletion(row["ids"], now=now)

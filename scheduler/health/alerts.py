@@ -1,6 +1,6 @@
-"""Reads: what an operator must know now, in a bounded number of statements.
+"""Reads the facts for alerts with a bounded number of statements.
 
-Which daemons and which science exist is asked of the daemons by name: a query imports none of them.
+The daemons' registry and science code are loaded by dotted name: this module imports no daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
 from scheduler.models import App, ScienceFailure
 
-#: Fewer free bytes than this beyond the reserve is nearly full.
+#: The disk is nearly full if fewer bytes than this are free beyond the reserve.
 NEARLY_FULL_NBYTES = 2_000_000_000
 #: The columns of an app that name science code, or are passed to it.
 SCIENCE_COLUMNS = (
@@ -34,12 +34,12 @@ _APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
 
 
 def current(*, now: datetime) -> tuple[Alert, ...]:
-    """Every alert of this moment; empty if all is well."""
+    """Return the current alerts."""
     return judge(facts(now=now), now=now)
 
 
 def facts(*, now: datetime) -> Facts:
-    """Everything that is judged, read in two statements and some looks at files."""
+    """Read the facts for alerts, with two statements and a few file accesses."""
     params = {
         "now": now,
         "max_infeasible": settings.PROJECT.max_infeasible,
@@ -76,10 +76,10 @@ def facts(*, now: datetime) -> Facts:
 
 
 def lives() -> dict[str, datetime | None]:
-    """When each daemon was last seen alive; None if it never was."""
-    known: dict[str, Any] = import_string("daemons.registry.BY_NAME")
+    """Return when each daemon was last seen alive; None if it never was."""
+    daemons: dict[str, Any] = import_string("daemons.registry.BY_NAME")
     seen = storage.signs_of_life()
-    return {name: seen.get(name) for name in known}
+    return {name: seen.get(name) for name in daemons}
 
 
 def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def _unserved_command_apps(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]
 
 
 def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Why daemons cannot use the science that an app names, by the column that is wrong."""
+    """Return pairs of a column and the reason why its science code cannot be used."""
     minute = timedelta(minutes=1)
     checks: dict[str, tuple[str, tuple[object, ...]]] = {
         "validator": ("validators.check", (app.get("validator_options"),)),
@@ -104,31 +104,32 @@ def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
         "generator": ("generators.check", (app.get("generator_options"),)),
         "trickle_handlers": ("trickles.check", ()),
     }
-    found = [
+    refusals = [
         (column, _refusal(import_string(f"daemons.science.{check}"), app[column], *more))
         for column, (check, more) in checks.items()
         if app.get(column)
     ]
-    return [(column, refusal) for column, refusal in found if refusal]
+    return [(column, refusal) for column, refusal in refusals if refusal]
 
 
-def _refusal(ask: Callable[..., object], *what: object) -> str:
-    """Why daemons cannot use what an app names; empty if they can."""
+def _refusal(check: Callable[..., object], *arguments: object) -> str:
+    """Return the error of a check as text; empty if it passes."""
     try:
-        ask(*what)
+        check(*arguments)
     except (LookupError, ValueError) as error:
         return str(error)
     return ""
 
 
-def _maintenance(said: dict[str, Any] | None) -> str:
-    if said is None:
+def _maintenance(notice: dict[str, Any] | None) -> str:
+    if notice is None:
         return ""
-    if said.get("ended"):
+    if notice.get("ended"):
         return "The project has ended: no work is sent."
-    since = str(said.get("since", ""))[:16].replace("T", " ")
+    since = str(notice.get("since", ""))[:16].replace("T", " ")
+    stopped = bool(notice.get("scheduler", True)), bool(notice.get("daemons", True))
     what = {
         (True, True): "volunteers are turned away and the daemons wait",
         (True, False): "volunteers are turned away",
-    }.get((bool(said.get("scheduler", True)), bool(said.get("daemons", True))), "the daemons wait")
+    }.get(stopped, "the daemons wait")
     return f"Maintenance is on since {since or 'some time'} UTC: {what}."

@@ -1,4 +1,4 @@
--- How many accounts, hosts and unanswered trickles there are, and chores that are late.
+-- Counts accounts, hosts, unhandled trickles and late chores.
 SELECT
     (SELECT count(*) FROM account) AS accounts,
     (SELECT count(*) FROM host) AS hosts,

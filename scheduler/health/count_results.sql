@@ -1,4 +1,4 @@
--- How many results are in which state, and how many the purger dropped with which outcome: one scan.
+-- Counts results by state, and purged ones by outcome, with one scan.
 SELECT
     result.server_state,
     result.outcome,

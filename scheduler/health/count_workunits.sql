@@ -1,4 +1,4 @@
--- How many workunits of each app are where, and how many the purger dropped: one scan.
+-- Counts the workunits of each app by station, and purged ones, with one scan.
 SELECT
     app.name AS app,
     coalesce(counted.in_progress, 0) AS in_progress,

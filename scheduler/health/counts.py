@@ -1,8 +1,8 @@
-"""Reads: how much work there is in which state, counted, purged work included.
+"""Counts work by state, including purged work.
 
-Small tables are counted for every reader.  A count of large tables is shared by all processes of
-`VAR_DIR` for some seconds, at most `MAX_KEPT`: one process counts again while the others go on
-with the last count.  Estimates of the planner are never used: they are as old as the last ANALYZE.
+Small tables are counted for every call.  A count of large tables is shared by all processes of
+`VAR_DIR` for some seconds, at most `MAX_KEPT`: one process counts again while the others use the
+last count.  Estimates of the planner are never used: they are as old as the last ANALYZE.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from django.db import connection, transaction
 from scheduler import sql, storage
 from scheduler.lifecycle import Outcome, ServerState
 
-#: Tables up to this size in all are counted for every reader, in some tens of milliseconds.
+#: Tables up to this total size are counted for every call, within some tens of milliseconds.
 SMALL_NBYTES = 64 * 1024 * 1024
-#: A count of large tables serves for a second for each of so many bytes: counting then takes a few
-#: percent of one CPU, however many read it.
+#: A count of large tables is valid for one second per this many bytes of tables: counting then
+#: takes a few percent of one CPU, regardless of the number of readers.
 NBYTES_PER_SECOND = 16 * 1024 * 1024
-#: A count serves no longer than this.
+#: Maximum validity of a count.
 MAX_KEPT: Final = timedelta(seconds=30)
-#: An older count is shown to nobody, also while another process counts again.
+#: An older count is not returned even while another process counts again.
 MAX_AGE: Final = timedelta(seconds=60)
-#: A chore of the housekeeper that was not done for so long is late: the longest interval is a day.
+#: A chore of the housekeeper is late after this time: the longest interval is a day.
 LATE_CHORE: Final = timedelta(days=2)
 #: The file of the last count of large tables, in `VAR_DIR`.
 _NOTICE: Final = "run/counts"
@@ -36,14 +36,14 @@ _LOCK: Final = "count all work"
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number of rows; `exact` is False if it was counted a while before, at most a minute."""
+    """A number of rows; `exact` is False for an earlier count, at most a minute old."""
 
     value: int
     exact: bool = True
 
     @property
     def label(self) -> str:
-        """The number as people read it.
+        """The number as text for people.
 
         >>> Count(12345).label
         '12,345'
@@ -53,7 +53,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class AppCounts:
-    """How many workunits of an app are where; `done` and `failed` include purged ones."""
+    """Number of workunits of an app by station; `done` and `failed` include purged ones."""
 
     in_progress: int
     waiting_for_validation: int
@@ -68,8 +68,8 @@ class AppCounts:
 class Counts:
     """One count of everything, at `read_at`.
 
-    `apps` has workunits by the app's name, `results` and `outcomes` the number by lower-case name.
-    `waiting` is the number of rows before a daemon, and `oldest` when the first became due.
+    `apps` maps app names to workunits; `results` and `outcomes` map lower-case names to numbers.
+    `waiting` is the number of rows that a daemon has to process, `oldest` when the first was due.
     """
 
     read_at: datetime
@@ -84,20 +84,20 @@ class Counts:
 
     @property
     def workunits(self) -> dict[str, int]:
-        """All workunits by the five stations of their lives, and the failed, counted beside."""
+        """All workunits by station, and in addition the failed ones, which are at a station too."""
         names = (*STATIONS, "failed")
         return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
 
     def serves(self, now: datetime) -> bool:
-        """Whether it need not be counted again at this moment."""
+        """Whether the count is still valid."""
         return abs(now - self.read_at) <= timedelta(seconds=self.kept_seconds)
 
     def may_be_shown(self, now: datetime) -> bool:
-        """Whether it may be shown while another process counts."""
+        """Whether the count may be returned while another process counts again."""
         return abs(now - self.read_at) <= MAX_AGE
 
 
-#: Where a workunit is: in exactly one of these; purged ones are finished.
+#: Each workunit is at exactly one of these stations; purged ones are finished.
 STATIONS: Final = (
     "in_progress",
     "waiting_for_validation",
@@ -125,13 +125,13 @@ def current(*, now: datetime) -> Counts:
             if stored is not None and stored.may_be_shown(now):
                 return stored
         counted = count(now=now, nbytes=nbytes)
-        # While the lock is held: whoever waits for it finds this count.
+        # Stored under the lock, so that processes that wait for the lock read this count.
         store(counted)
     return counted
 
 
 def try_lock() -> bool:
-    """Become the process that counts, until the end of the transaction; False if another is."""
+    """Become the counting process until the transaction ends; False if another process is."""
     return _lock("pg_try_advisory_xact_lock") is True
 
 
@@ -150,7 +150,7 @@ def _lock(function: str) -> object:
 
 
 def count(*, now: datetime, nbytes: int) -> Counts:
-    """Count everything in three statements; `nbytes` of tables decide how long it serves."""
+    """Count everything with three statements; `nbytes` of tables determine the validity."""
     workunits = sql.fetch("health/count_workunits", {"now": now})
     results = sql.fetch("health/count_results", {"now": now})
     others = sql.fetch_one("health/count_others", {"late": now - LATE_CHORE}) or {}
@@ -213,18 +213,18 @@ def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def store(counted: Counts) -> None:
-    """Share a count with all processes of `VAR_DIR`; one that cannot be written is not shared."""
+    """Share a count with all processes of `VAR_DIR`; write errors are ignored."""
     with contextlib.suppress(OSError):
         storage.put_notice(_NOTICE, asdict(counted))
 
 
 def forget() -> None:
-    """Drop the shared count."""
+    """Delete the shared count."""
     storage.put_notice(_NOTICE, None)
 
 
 def _stored() -> Counts | None:
-    """The shared count; None if there is none, or it is that of another version."""
+    """Return the shared count; None if it is missing, or was written by another version."""
     kept = storage.notice(_NOTICE)
     if kept is None:
         return None

@@ -1,11 +1,11 @@
--- Settle workunits that no science ever took, as staff decided, and wake the transitioner.
+-- Marks workunits as assimilated without science code, by staff, and makes them due.
 WITH settled AS (
     UPDATE workunit AS w
     SET
         assimilate_state = %(target)s::smallint,
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
-        -- Whoever is handing it over at this moment settles nothing any more.
+        -- An assimilator that is running on the workunit no longer matches its claim.
         lease_token = w.lease_token + 1,
         transition_at = %(now)s::timestamptz
     WHERE

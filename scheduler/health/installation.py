@@ -1,4 +1,4 @@
-"""Which project VAR_DIR belongs to: the database carries the same identifier."""
+"""Checks that VAR_DIR and the database belong to the same project."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from scheduler.models import Installation
 
 
 def claim_folder() -> None:
-    """Record that VAR_DIR holds this project's files.
+    """Record that VAR_DIR holds the files of this project: both store the same identifier.
 
-    Raises `CommandError` if they are another project's, or the database has not been migrated.
-    Machines that share a database may have a VAR_DIR each, or share one.
+    Raises `CommandError` if VAR_DIR belongs to another project, or if the database has not been
+    migrated.  Machines that share a database may share a VAR_DIR or have one each.
     """
     try:
         row, _ = Installation.objects.get_or_create(id=1, defaults={"identifier": uuid4()})
     except ProgrammingError as error:
         msg = "The database lacks tables of this version.\nHint: manage.py migrate."
         raise CommandError(msg) from error
-    ours = str(row)
-    if (found := storage.record_owner(ours)) != ours:
+    identifier = str(row)
+    if (owner := storage.record_owner(identifier)) != identifier:
         msg = (
-            f"{settings.VAR_DIR} holds the files of another project ({found}), not of the project "
-            f"in the database ({ours}).\nHint: set VAR_DIR or DATABASE_URL so that they belong "
-            "together; if these files are meant for this database, remove the file project-id."
+            f"{settings.VAR_DIR} holds the files of another project ({owner}), not of the project "
+            f"in the database ({identifier}).\nHint: set VAR_DIR or DATABASE_URL so that they "
+            "belong together; if these files are meant for this database, remove the file "
+            "project-id."
         )
         raise CommandError(msg)

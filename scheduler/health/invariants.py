@@ -1,7 +1,7 @@
-"""Checks the invariants on the live database: what holds, and what breaks it.
+"""Checks the invariants on the live database and returns violations.
 
-Each invariant is one statement, or one walk over the rows in batches, each of one snapshot: daemons
-may be at work meanwhile.  What a walk finds wrong is read once more before it is believed.
+Each invariant is one statement, or a walk over the rows in batches that are each one snapshot,
+since daemons may be running.  A violation that a walk finds is read again before it is reported.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_m
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """What holds, in a sentence, how to find what breaks it, and what to do then."""
+    """A condition as a sentence, the function that finds its violations, and a hint."""
 
     name: str
     sentence: str
@@ -74,7 +74,7 @@ class Invariant:
 
 
 def invariants() -> tuple[Invariant, ...]:
-    """All that is checked; what only the ledger proves is left out where that is off."""
+    """Return all invariants; those that need the ledger are omitted if it is off."""
     names = STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
     return (
         *(_of_statement(name) for name in names),
@@ -87,7 +87,7 @@ def invariants() -> tuple[Invariant, ...]:
             "needed_outputs_exist",
             "Every output that is needed is on disk.",
             lambda _now: _misplaced_outputs(FileDeleteState.INIT),
-            "Hint: restore upload/ from what you saved; what is lost is found by the validator.",
+            "Hint: restore upload/ from a backup; the validator detects outputs that are lost.",
         ),
         Invariant(
             "deleted_outputs_are_gone",
@@ -96,13 +96,13 @@ def invariants() -> tuple[Invariant, ...]:
         ),
         Invariant(
             "inputs_exist",
-            "Every file that clients download is in its place, as long as it must be.",
+            "Every file that clients may still have to download exists.",
             lambda _now: files.wrong_downloads(),
             files.RESTORE,
         ),
         Invariant(
             "downloads_are_known",
-            "Every file that clients could download is a row's, or was put there today.",
+            "Every file in the download folder belongs to a row, or was put there today.",
             files.unknown_downloads,
             "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
         ),
@@ -127,20 +127,18 @@ def _run(name: str) -> list[Violation]:
 
 
 def _forgotten_workunits(now: datetime) -> list[Violation]:
-    """Workunits that the transitioner would move, or look at later, if anybody had told it."""
+    """Return workunits that the transitioner would change but that are not due in time."""
     forgotten = []
     for facts in _all_facts():
         if facts.transition_at is not None and facts.transition_at <= now:
             continue
         verdict = judge(facts, now=now)
         if verdict.changes_anything:
-            forgotten.append(Violation(facts.name, "there is something to do, but it is not due"))
+            forgotten.append(Violation(facts.name, "a change is pending, but it is not due"))
         elif verdict.look_again_at is not None and (
             facts.transition_at is None or verdict.look_again_at < facts.transition_at
         ):
-            forgotten.append(
-                Violation(facts.name, f"nobody looks again at {verdict.look_again_at}")
-            )
+            forgotten.append(Violation(facts.name, f"it is not due at {verdict.look_again_at}"))
     return forgotten
 
 
@@ -167,7 +165,7 @@ def _all_facts() -> Iterator[WorkunitFacts]:
 
 @contextmanager
 def one_snapshot() -> Iterator[None]:
-    """A transaction whose statements all see one moment, unless it is part of another already."""
+    """Open a transaction with one snapshot for all statements, unless one is open already."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -189,11 +187,11 @@ def _misplaced_outputs(state: FileDeleteState) -> list[Violation]:
 
 def _in_batches(rows: QuerySet[T]) -> Iterator[T]:
     last = 0
-    while found := list(rows.filter(pk__gt=last).order_by("pk")[:BATCH]):
-        yield from found
-        last = found[-1].pk
+    while batch := list(rows.filter(pk__gt=last).order_by("pk")[:BATCH]):
+        yield from batch
+        last = batch[-1].pk
 
 
 def _still(rows: QuerySet[T], row: T) -> bool:
-    """Whether a row is among these even now: a daemon may have moved it since it was read."""
+    """Whether a row still matches: a daemon may have changed it since it was read."""
     return rows.filter(pk=row.pk).exists()

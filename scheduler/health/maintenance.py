@@ -1,8 +1,8 @@
-"""Maintenance: turns volunteers away and has the daemons wait.
+"""Maintenance mode: refuses scheduler RPCs and uploads, and pauses the daemons.
 
-Theory of operation.  The switch is a file of the var folder, ``maintenance.json``, that every web
-process and daemon looks at before each RPC, upload and pass: one `stat`, and it works while the
-database is down.  Source of the wording: BOINC's.
+Theory of operation.  The switch is the file ``maintenance.json`` in the var folder.  Every web
+process and daemon checks it before each RPC, upload and pass, which costs one `stat` and works
+while the database is down.  The wording for volunteers is BOINC's.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from datetime import datetime, timedelta
 
 from scheduler import storage
 
-#: What volunteers read (BOINC's own words, known to its clients' users).
+#: Messages for volunteers, in BOINC's familiar wording.
 DOWN = "Project is temporarily shut down for maintenance"
 ENDED = "This project has ended and sends no more work. You may remove it from your client"
 
 _NOTICE = "maintenance"
-#: When a client comes again if nobody said how long it takes, and the bounds if somebody did.
-_DELAY = timedelta(hours=1)
-_SHORTEST, _LONGEST = timedelta(minutes=1), timedelta(days=1)
+#: Delay of the next RPC if no end is set, and the limits of the delay if one is.
+_DEFAULT_DELAY = timedelta(hours=1)
+_MIN_DELAY, _MAX_DELAY = timedelta(minutes=1), timedelta(days=1)
 _MAX_MESSAGE = 200
 
 
 class BadMaintenance(ValueError):
-    """Maintenance cannot be switched so. Hint: the message says what to change."""
+    """The arguments for maintenance are invalid. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """What is shut, since when, and until when as far as somebody said.
+    """The maintenance that is on: what it stops, since when, and its expected end if known.
 
-    `scheduler` turns scheduler RPCs away and puts uploads off; `daemons` has them pause; `ended`
-    says that the project is over: reports are taken, no work is sent.
+    `scheduler` refuses scheduler RPCs and postpones uploads; `daemons` pauses the daemons; `ended`
+    means that the project is over: reports are accepted, no work is sent.
     """
 
     since: datetime
@@ -44,42 +44,42 @@ class Maintenance:
 
     @property
     def text(self) -> str:
-        """The sentence for volunteers."""
-        said = ENDED if self.ended else DOWN
-        return f"{said}. {self.message.rstrip(' .')}" if self.message else said
+        """The message for volunteers."""
+        sentence = ENDED if self.ended else DOWN
+        return f"{sentence}. {self.message.rstrip(' .')}" if self.message else sentence
 
     def delay(self, now: datetime) -> float:
-        """In how many seconds a client shall ask again."""
+        """Return after how many seconds a client may contact the server again."""
         if self.until is None:
-            return _DELAY.total_seconds()
-        return min(max(self.until - now, _SHORTEST), _LONGEST).total_seconds()
+            return _DEFAULT_DELAY.total_seconds()
+        return min(max(self.until - now, _MIN_DELAY), _MAX_DELAY).total_seconds()
 
 
 def current() -> Maintenance | None:
-    """The maintenance that is on, None if none is; one `stat`, cheap enough for every RPC."""
-    said = storage.notice(_NOTICE)
-    if said is None:
+    """Return the current maintenance or None; one `stat`, cheap enough for every RPC."""
+    notice = storage.notice(_NOTICE)
+    if notice is None:
         return None
     return Maintenance(
-        since=_moment(said.get("since")) or _LONG_AGO,
-        until=_moment(said.get("until")),
-        message=str(said.get("message") or ""),
-        scheduler=bool(said.get("scheduler", True)),
-        daemons=bool(said.get("daemons", True)),
-        ended=bool(said.get("ended", False)),
+        since=_moment(notice.get("since")) or _LONG_AGO,
+        until=_moment(notice.get("until")),
+        message=str(notice.get("message") or ""),
+        scheduler=bool(notice.get("scheduler", True)),
+        daemons=bool(notice.get("daemons", True)),
+        ended=bool(notice.get("ended", False)),
     )
 
 
 def stops_scheduler() -> Maintenance | None:
-    """The maintenance that turns scheduler RPCs away, if there is one."""
-    found = current()
-    return found if found and found.scheduler else None
+    """Return the current maintenance if it refuses scheduler RPCs, else None."""
+    maintenance = current()
+    return maintenance if maintenance and maintenance.scheduler else None
 
 
 def stops_daemons() -> bool:
-    """Whether daemons shall wait before their next pass."""
-    found = current()
-    return found is not None and found.daemons
+    """Whether daemons must wait before their next pass."""
+    maintenance = current()
+    return maintenance is not None and maintenance.daemons
 
 
 def begin(
@@ -90,9 +90,9 @@ def begin(
     daemons: bool = True,
     now: datetime,
 ) -> Maintenance:
-    """Switch maintenance on, or change it; it stays until `end`, whatever `until` says."""
+    """Switch maintenance on, or change it; it lasts until `end` is called, even after `until`."""
     if until is not None and until <= now:
-        msg = f"Its end ({until:%Y-%m-%d %H:%M} UTC) is past. Hint: give a later one, or none."
+        msg = f"The end ({until:%Y-%m-%d %H:%M} UTC) is past. Hint: give a later end, or none."
         raise BadMaintenance(msg)
     if not (scheduler or daemons):
         msg = "Nothing would be stopped. Hint: stop the scheduler, the daemons or both."
@@ -109,7 +109,7 @@ def begin(
 
 
 def end_project(*, message: str = "", now: datetime) -> Maintenance:
-    """Say that the project is over: results are still reported, no more work is sent."""
+    """Mark the project as ended: results are still accepted, no more work is sent."""
     return _write(
         Maintenance(
             since=now, message=message[:_MAX_MESSAGE], scheduler=False, daemons=False, ended=True
@@ -118,26 +118,26 @@ def end_project(*, message: str = "", now: datetime) -> Maintenance:
 
 
 def end() -> Maintenance | None:
-    """Switch it off; returns what was on."""
-    found = current()
+    """Switch maintenance off; returns the maintenance that was on, if any."""
+    maintenance = current()
     storage.put_notice(_NOTICE, None)
-    return found
+    return maintenance
 
 
-def _write(found: Maintenance) -> Maintenance:
+def _write(maintenance: Maintenance) -> Maintenance:
     storage.put_notice(
         _NOTICE,
         {
-            "since": found.since.isoformat(),
-            "until": found.until.isoformat() if found.until else None,
-            "message": found.message,
-            "scheduler": found.scheduler,
-            "uploads": found.scheduler,
-            "daemons": found.daemons,
-            "ended": found.ended,
+            "since": maintenance.since.isoformat(),
+            "until": maintenance.until.isoformat() if maintenance.until else None,
+            "message": maintenance.message,
+            "scheduler": maintenance.scheduler,
+            "uploads": maintenance.scheduler,
+            "daemons": maintenance.daemons,
+            "ended": maintenance.ended,
         },
     )
-    return found
+    return maintenance
 
 
 _LONG_AGO = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -145,7 +145,7 @@ _LONG_AGO = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 def _moment(text: object) -> datetime | None:
     try:
-        found = datetime.fromisoformat(str(text))
+        moment = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    return found if found.tzinfo else None
+    return moment if moment.tzinfo else None

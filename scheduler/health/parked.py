@@ -1,12 +1,12 @@
-"""Try again what science code failed on, or give it up knowingly.
+"""Retry or drop subjects on which science code failed too often.
 
-What is parked waits for ever: its science failed too often (`ScienceFailure`), and the daemons pass
-it over.  Retrying forgets the failures.  Dropping ends the waiting in the way the stage allows:
+A parked subject waits forever: its science failed too often (`ScienceFailure`), and the daemons
+skip it.  Retrying deletes the failures.  Dropping ends the wait in the way that the stage allows:
 
-    VALIDATE     the workunit is cancelled; one that has its answer stays parked
-    ASSIMILATE   the workunit counts as assimilated, though no science took it: GIVEN_UP, by staff
+    VALIDATE     the workunit is cancelled; one with a canonical result stays parked
+    ASSIMILATE   the workunit counts as assimilated without science code: GIVEN_UP, by staff
     TRICKLE      the trickle counts as handled
-    GENERATE     stays parked: an app is no piece of work; switch its generator off instead
+    GENERATE     stays parked, since an app cannot be dropped: switch its generator off instead
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from scheduler.work import cancel
 __all__ = ["Dropped", "NotParked", "NothingNamed", "drop", "retry"]
 
 Stage = ScienceFailure.Stage
-#: So many are changed in one transaction.
+#: Number of subjects that one transaction changes.
 _CHUNK = 1000
 _OF_WORKUNITS = (Stage.VALIDATE, Stage.ASSIMILATE)
 
 
 class NothingNamed(ValueError):
-    """Neither numbers nor an app nor all are named. Hint: name numbers, --app NAME, or --all."""
+    """No ids, no app and not all are selected. Hint: give ids, --app NAME, or --all."""
 
 
 @dataclass(slots=True)
 class Dropped:
-    """What was given up, or would be; the refused ones stay parked."""
+    """Subjects by what was (or would be) done: `answered` and `generators` stay parked."""
 
     cancelled: list[Failing] = field(default_factory=list)
     given_up: list[Failing] = field(default_factory=list)
@@ -50,38 +50,38 @@ class Dropped:
 
     @property
     def changed(self) -> list[Failing]:
-        """All that were given up."""
+        """All subjects that were dropped."""
         return [*self.cancelled, *self.given_up, *self.trickles]
 
 
 def retry(
     *, ids: Sequence[int] = (), app: str = "", everything: bool = False, now: datetime
 ) -> list[Failing]:
-    """Forget failures, so that the daemons try again at once; those that were forgotten.
+    """Delete failures, so that the daemons try again at once; returns them.
 
-    By number (parked or not yet), or all that is parked, of one app or of all.  Raises `NotParked`
-    for unknown numbers and `NothingNamed`.  Each thousand is one transaction.
+    Selects by id (parked or not yet), or all parked subjects of one app or of all apps.  Raises
+    `NotParked` for unknown ids, and `NothingNamed`.  Each thousand is one transaction.
     """
-    del now  # as every operation takes it; what is tried at once needs no moment
+    del now  # every operation takes it; this one does not need it
     if not ids and not app and not everything:
-        raise NothingNamed("Nothing is named. Hint: name numbers, --app NAME, or --all.")
+        raise NothingNamed("Nothing is selected. Hint: give ids, --app NAME, or --all.")
     chosen = parked_science.find(ids=ids, app=app)
     for chunk in _chunks(chosen):
         with transaction.atomic():
             _lock(chunk)
-            execute("health/retry_science", {"ids": [one.id for one in chunk]})
+            execute("health/retry_science", {"ids": [subject.id for subject in chunk]})
     return chosen
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
-    """Give subjects up, each in the way that its stage allows; with `dry_run` only say how.
+    """Drop subjects, each in the way that its stage allows; with `dry_run` nothing is changed.
 
-    Raises `NotParked` for numbers of nothing that is parked, and `NothingNamed`.
+    Raises `NotParked` for ids that are not parked, and `NothingNamed`.
     """
     if not ids:
-        raise NothingNamed("Nothing is named. Hint: name the numbers that `parked list` shows.")
+        raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
     chosen = parked_science.find(ids=ids)
-    if tried := [one.id for one in chosen if one.parked_at is None]:
+    if tried := [subject.id for subject in chosen if subject.parked_at is None]:
         raise NotParked(tried)
     total = Dropped()
     for chunk in _chunks(chosen):
@@ -96,40 +96,37 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
 
 
 def _plan(chosen: Sequence[Failing]) -> Dropped:
-    """What becomes of each; the workunits are locked, so that it stays true."""
-    asking = [one.subject_id for one in chosen if one.stage == Stage.VALIDATE]
+    """Decide what to do with each; the workunits are locked, so that the decision stays valid."""
+    unvalidated = [subject.subject_id for subject in chosen if subject.stage == Stage.VALIDATE]
     answered = set(
-        Workunit.objects.filter(pk__in=asking)
+        Workunit.objects.filter(pk__in=unvalidated)
         .exclude(canonical_result_id=None)
         .values_list("pk", flat=True)
     )
     plan = Dropped()
-    for one in chosen:
-        if one.stage == Stage.VALIDATE:
-            (plan.answered if one.subject_id in answered else plan.cancelled).append(one)
-        elif one.stage == Stage.ASSIMILATE:
-            plan.given_up.append(one)
-        elif one.stage == Stage.TRICKLE:
-            plan.trickles.append(one)
+    for subject in chosen:
+        if subject.stage == Stage.VALIDATE:
+            (plan.answered if subject.subject_id in answered else plan.cancelled).append(subject)
+        elif subject.stage == Stage.ASSIMILATE:
+            plan.given_up.append(subject)
+        elif subject.stage == Stage.TRICKLE:
+            plan.trickles.append(subject)
         else:
-            plan.generators.append(one)
+            plan.generators.append(subject)
     return plan
 
 
 def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
-    here = set(
-        Workunit.objects.filter(pk__in=[one.subject_id for one in plan.cancelled]).values_list(
-            "pk", flat=True
-        )
-    )
-    if here:
-        cancel.cancel(ids=sorted(here), reason=reason, now=now)
+    cancelled_ids = [subject.subject_id for subject in plan.cancelled]
+    existing = set(Workunit.objects.filter(pk__in=cancelled_ids).values_list("pk", flat=True))
+    if existing:
+        cancel.cancel(ids=sorted(existing), reason=reason, now=now)
     if plan.given_up:
         fetch(
             "health/give_up_assimilation",
             {
                 "now": now,
-                "workunit_ids": sorted(one.subject_id for one in plan.given_up),
+                "workunit_ids": sorted(subject.subject_id for subject in plan.given_up),
                 "sources": list(sources(Axis.ASSIMILATION, AssimilateState.DONE, by=Actor.STAFF)),
                 "axis": Axis.ASSIMILATION.value,
                 "source": int(AssimilateState.READY),
@@ -139,18 +136,18 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
             },
         )
         wakeups.after_commit("transitioner")
-    trickles = [one.subject_id for one in plan.trickles]
+    trickles = [subject.subject_id for subject in plan.trickles]
     TrickleUp.objects.filter(pk__in=trickles, handled_at=None).update(handled_at=now)
-    ScienceFailure.objects.filter(pk__in=[one.id for one in plan.changed]).delete()
+    ScienceFailure.objects.filter(pk__in=[subject.id for subject in plan.changed]).delete()
 
 
 def _lock(chosen: Sequence[Failing]) -> None:
-    """Lock the workunits, as everybody does before anything else."""
-    workunits = {one.subject_id for one in chosen if one.stage in _OF_WORKUNITS}
+    """Lock the workunits first, as all transactions do."""
+    workunits = {subject.subject_id for subject in chosen if subject.stage in _OF_WORKUNITS}
     fetch("results/lock_workunits", {"workunit_ids": sorted(workunits)})
 
 
 def _chunks(chosen: Iterable[Failing]) -> Iterable[list[Failing]]:
-    left = iter(chosen)
-    while chunk := list(islice(left, _CHUNK)):
+    remaining = iter(chosen)
+    while chunk := list(islice(remaining, _CHUNK)):
         yield chunk

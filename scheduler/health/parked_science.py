@@ -1,4 +1,4 @@
-"""Reads what science code failed on, with the names of the subjects."""
+"""Reads the failures of science code, with the names of their subjects."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ Stage = ScienceFailure.Stage
 
 
 class NotParked(LookupError):
-    """Nothing of this number is parked. Hint: `manage.py parked list` names what is."""
+    """No subject is parked with this id. Hint: `manage.py parked list` lists them."""
 
     def __init__(self, missing: Sequence[int]) -> None:
-        """Name what was not found."""
         shown = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)  # noqa: PLR2004
         super().__init__(f"Nothing is parked as {shown}. Hint: see `manage.py parked list`.")
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """One subject that science code fails on; `parked_at` None while it is still tried.
+    """One subject on which science code fails; `parked_at` is None while it is still tried.
 
-    `subject` is a workunit's name, a trickle as ``trickle 7`` or an app's name.
+    `subject` is the name of a workunit or app, or a trickle as ``trickle 7``.
     """
 
     id: int
@@ -40,7 +39,7 @@ class Failing:
 
     @property
     def reason(self) -> str:
-        """The last line of the traceback that is not empty."""
+        """The last non-empty line of the traceback."""
         lines = [line.strip() for line in self.error.splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
@@ -48,9 +47,10 @@ class Failing:
 def find(
     *, ids: Sequence[int] = (), app: str = "", troubled: bool = False, at_most: int | None = None
 ) -> list[Failing]:
-    """What is parked, the oldest first; of an app, or of these numbers, whatever their state.
+    """Return parked subjects, oldest first, of all apps or of `app`.
 
-    With `troubled` also what failed and is still tried.  Raises `NotParked` for unknown numbers.
+    `ids` selects subjects whether or not they are parked, and raises `NotParked` for unknown ids.
+    `troubled` includes subjects that failed but are still tried.
     """
     failures = ScienceFailure.objects.select_related("app").order_by("parked_at", "id")
     if ids:
@@ -81,26 +81,26 @@ def find(
 
 
 def count(app: str = "") -> int:
-    """How much is parked, of one app or of all."""
+    """Return the number of parked subjects, of one app or of all."""
     parked = ScienceFailure.objects.filter(parked_at__isnull=False)
     return (parked.filter(app__name=app) if app else parked).count()
 
 
 def _names(rows: Sequence[ScienceFailure]) -> dict[tuple[int, int], str]:
-    """What the subjects are called; those that are gone are left out."""
+    """Return names by stage and subject id; subjects that no longer exist are omitted."""
     names: dict[tuple[int, int], str] = {}
     of_stage: dict[int, list[int]] = {}
     for row in rows:
         of_stage.setdefault(row.stage, []).append(row.subject_id)
         if row.stage == Stage.GENERATE:
             names[row.stage, row.subject_id] = row.app.name
-    works = (Stage.VALIDATE, Stage.ASSIMILATE)
-    wanted = [one for stage in works for one in of_stage.get(stage, ())]
+    stages = (Stage.VALIDATE, Stage.ASSIMILATE)
+    wanted = [workunit_id for stage in stages for workunit_id in of_stage.get(stage, ())]
     workunits = dict(Workunit.objects.filter(pk__in=wanted).values_list("pk", "name"))
-    for stage in works:
-        for one in of_stage.get(stage, ()):
-            if one in workunits:
-                names[stage, one] = workunits[one]
+    for stage in stages:
+        for workunit_id in of_stage.get(stage, ()):
+            if workunit_id in workunits:
+                names[stage, workunit_id] = workunits[workunit_id]
     trickles = TrickleUp.objects.filter(pk__in=of_stage.get(Stage.TRICKLE, ()))
     for number in trickles.values_list("pk", flat=True):
         names[Stage.TRICKLE, number] = f"trickle {number}"

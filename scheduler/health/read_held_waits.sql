@@ -1,5 +1,5 @@
--- Why open workunits of a batch may not be sent yet, and until when those are due that hosts have.
--- Results are sought for an array of workunits: an index walks it from leaf to leaf.
+-- Counts open workunits of a batch that may not be sent yet by reason, and those being computed.
+-- Results are looked up for an array of workunits: an index reads it from leaf to leaf.
 SELECT
     counted.held,
     counted.following,

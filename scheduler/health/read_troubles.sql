@@ -1,4 +1,4 @@
--- What waits since when, and what went wrong: one row; each part is led to by an index or is small.
+-- Reads the facts for alerts in one row; each part uses an index or is small.
 -- The oldest work of validator and assimilator is dated by the last report of its results.
 SELECT
     (
@@ -66,7 +66,7 @@ SELECT
                 2 * count(*) >= coalesce(app.max_infeasible, %(max_infeasible)s::integer)
         ) AS refused
     ) AS hard_to_send,
-    -- Only hosts that are still about count: see dispatch.rules.sendability.
+    -- Only active hosts count: see dispatch.rules.sendability.
     (
         SELECT count(*)
         FROM host

@@ -1,5 +1,5 @@
--- Workunits of a batch with unsent results for everybody, so many at most, in no order: with one, a
--- primary key would be walked.  LIMIT 1 keeps the unsent results of other batches unread.
+-- Reads a limited number of a batch's workunits with untargeted unsent results.  They are unordered:
+-- an order would make the planner walk a primary key.  LIMIT 1 avoids reading results of other batches.
 SELECT workunit.id
 FROM workunit
 CROSS JOIN LATERAL (

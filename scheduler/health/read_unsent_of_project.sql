@@ -1,5 +1,5 @@
--- Workunits with unsent results for everybody, so many at most, the most urgent of each app first:
--- in the order of the index that claims walk, whatever the planner believes of the table.
+-- Reads a limited number of workunits with untargeted unsent results, the most urgent of each app first:
+-- in the order of the index that claims use, whatever the planner's statistics of the table are.
 SELECT DISTINCT unsent.workunit_id
 FROM app
 CROSS JOIN LATERAL (

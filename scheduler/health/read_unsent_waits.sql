@@ -1,5 +1,5 @@
--- What unsent workunits wait for: how many of them each host that is about had or was refused.
--- A host is about as `dispatch.rules.sendability` says.  Refusals before the newest version do not count.
+-- Counts unsent workunits that all active hosts had or were refused, by cause.
+-- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version do not count.
 SELECT
     count(waiting.id) AS unsent,
     min(about.hosts) AS hosts,

@@ -1,4 +1,4 @@
--- Forget failures of science code and how long their subjects wait: they are tried at once.
+-- Deletes failures of science code and their back-off, so that the subjects are tried at once.
 WITH forgotten AS (
     DELETE FROM science_failure
     WHERE id = any(%(ids)s::bigint[])

@@ -1,4 +1,4 @@
-"""Reads why open work of a batch, or unsent work of the project, does not move."""
+"""Reads why open work of a batch, or unsent work of all, makes no progress."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from scheduler.models import Batch
 
 
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
-    """Why open work of a batch does not move, in three statements.
+    """Return why open work of a batch makes no progress, with three statements.
 
-    Work for one host, account or team waits for that alone, and is not examined: `explain` tells.
+    Work that targets a host, account or team waits only for it and is not examined; `explain` shows
+    its reasons.
     """
     params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
     rows = sql.fetch_rows("health/read_unsent_of_batch", params)
     ids = [workunit_id for (workunit_id,) in rows]
-    held: dict[str, Any] = sql.fetch_one("health/read_held_waits", params) or {}
+    held_row: dict[str, Any] = sql.fetch_one("health/read_held_waits", params) or {}
     predecessor = batch.after.name if batch.after is not None else ""
     not_served = ""
     if batch.app is not None and batch.app.kind == COMMAND and not settings.PROJECT.command_apps:
         not_served = COMMANDS_ARE_OFF
     return waits(
         _unsent_facts(ids, now=now),
-        HeldFacts(**held, predecessor=predecessor),
+        HeldFacts(**held_row, predecessor=predecessor),
         now=now,
         maintenance=_maintenance(),
         not_served=not_served,
@@ -45,7 +46,7 @@ def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
 
 
 def waits_of_project(*, now: datetime) -> tuple[Wait, ...]:
-    """Why unsent work of the project does not move, in two statements."""
+    """Return why unsent work of the project makes no progress, with two statements."""
     rows = sql.fetch_rows("health/read_unsent_of_project", {"limit": MAX_EXAMINED})
     ids = [workunit_id for (workunit_id,) in rows]
     return waits(_unsent_facts(ids, now=now), HeldFacts(), now=now, maintenance=_maintenance())

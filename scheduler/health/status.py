@@ -1,4 +1,4 @@
-"""Reads: how the project is doing, in numbers that stay cheap on huge tables."""
+"""Reads the status of the project at a cost that stays low on huge tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
 from scheduler.models import App, AppVersion, CreditEntry
 
-#: How long one reading serves everybody who asks.
+#: How long a status is cached for all readers.
 KEEP = timedelta(seconds=2)
-#: How many of the newest valid results are shown.
+#: Number of the newest valid results that are shown.
 LATEST = 8
 
 _CACHE_KEY = "manyhands.status"
@@ -24,9 +24,9 @@ _CACHE_KEY = "manyhands.status"
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """What one daemon has before it; `behind` is how long the oldest of it has been waiting.
+    """The backlog of one daemon; `behind` is how long its oldest row has been due.
 
-    `silent` is how long ago it was last seen alive, None if it never was.
+    `silent` is how long ago the daemon was last seen alive, None if it never was.
     """
 
     daemon: str
@@ -47,7 +47,7 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class AppLine:
-    """An app that hands out work, and the computers that it runs on."""
+    """An app that sends work, with its versions for each platform."""
 
     name: str
     title: str
@@ -56,7 +56,7 @@ class AppLine:
 
 @dataclass(frozen=True, slots=True)
 class ValidLine:
-    """A result that was found valid: app, volunteer by chosen name, credit, when."""
+    """A valid result: its app, the volunteer's display name, the credit and its time."""
 
     app: str
     volunteer: str
@@ -66,7 +66,7 @@ class ValidLine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Everything that the status page shows; the counts are those of `read_at`."""
+    """The content of the status page; the counts were made at `read_at`."""
 
     read_at: datetime
     workunits: dict[str, Count]
@@ -81,7 +81,7 @@ class Status:
 
 
 def words(name: str) -> str:
-    """How people read a count's name.
+    """Return a count's name as text for people.
 
     >>> words("waiting_for_validation")
     'waiting for validation'
@@ -90,27 +90,27 @@ def words(name: str) -> str:
 
 
 def current(*, now: datetime) -> Status:
-    """Return the status, at most `KEEP` old: any number of readers cost one reading."""
-    found: Status | None = cache.get(_CACHE_KEY)
-    if found is None:
-        found = read(now=now)
-        cache.set(_CACHE_KEY, found, KEEP.total_seconds())
-    return found
+    """Return the status from the cache, at most `KEEP` old, or read it."""
+    status: Status | None = cache.get(_CACHE_KEY)
+    if status is None:
+        status = read(now=now)
+        cache.set(_CACHE_KEY, status, KEEP.total_seconds())
+    return status
 
 
 def forget() -> None:
-    """Drop the kept readings, so that the next reader sees what stands in the tables now."""
+    """Clear the cached status and the shared count, so that the next reader sees the tables."""
     forget_own()
     counts.forget()
 
 
 def forget_own() -> None:
-    """Drop the reading that this process keeps."""
+    """Clear the status that this process caches."""
     cache.delete(_CACHE_KEY)
 
 
 def read(*, now: datetime) -> Status:
-    """Read the status from the tables; large ones as they were counted last."""
+    """Read the status from the tables; for large tables, use the last count."""
     counted = counts.current(now=now)
     exact = now - counted.read_at <= KEEP
     return Status(
@@ -134,14 +134,14 @@ def _each(numbers: Mapping[str, int], *, exact: bool) -> dict[str, Count]:
 # Daemons
 
 
-#: What each daemon does, in the order in which a workunit meets them.
+#: The task of each daemon, in the order in which they process a workunit.
 _DOES = {
     "transitioner": "decides what each workunit needs next",
     "timeout_checker": "gives up results whose deadline has passed",
     "validator": "compares results",
-    "assimilator": "hands answers to the science",
-    "trickle_handler": "takes messages of running results",
-    "file_deleter": "deletes files nobody needs",
+    "assimilator": "passes answers to the science code",
+    "trickle_handler": "handles messages of running results",
+    "file_deleter": "deletes files that are no longer needed",
     "purger": "archives finished workunits",
     "housekeeper": "does daily chores",
 }
@@ -160,7 +160,7 @@ def _stations(counted: Counts, *, exact: bool) -> tuple[Station, ...]:
 
 
 def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
-    """How long the oldest row had been due when it was read; None if none was."""
+    """Return how long the oldest row had been due at `read_at`; None if no row was due."""
     return None if oldest is None or oldest > read_at else read_at - oldest
 
 
@@ -175,7 +175,7 @@ def _age(at: datetime | None, now: datetime) -> timedelta | None:
     return None if at is None else now - at
 
 
-# Apps and what they found
+# Apps and their newest valid results
 
 
 def _apps() -> tuple[AppLine, ...]:
@@ -196,7 +196,7 @@ def _apps() -> tuple[AppLine, ...]:
 
 
 def _latest() -> tuple[ValidLine, ...]:
-    """The newest grants: they outlive the workunits, and are found by the primary key alone."""
+    """Return the newest grants, which outlive the workunits and are read by primary key."""
     entries = CreditEntry.objects.select_related("app", "account").order_by("-id")[:LATEST]
     return tuple(
         ValidLine(

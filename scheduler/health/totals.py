@@ -1,4 +1,4 @@
-"""Reads: what the project came to, in totals that stay cheap on huge tables."""
+"""Reads the totals of the project at a cost that stays low on huge tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.models import App
 
 @dataclass(frozen=True, slots=True)
 class AppTotal:
-    """What an app came to, purged work included."""
+    """Totals of an app, including purged work."""
 
     name: str
     title: str
@@ -23,7 +23,7 @@ class AppTotal:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the project came to, purged work included."""
+    """Totals of the project, including purged work."""
 
     read_at: datetime
     total_credit: float
@@ -35,7 +35,7 @@ class Totals:
 
 
 def current(*, now: datetime) -> Totals:
-    """Add up; the counts are those of the status page, at most as old."""
+    """Return the totals; their counts are those of the status page."""
     live = status.current(now=now)
     apps = tuple(
         _app_total(app, live.counted.apps.get(app.name))
@@ -57,13 +57,13 @@ def _app_total(app: App, counted: AppCounts | None) -> AppTotal:
         name=app.name,
         title=app.user_friendly_name or app.name,
         total_credit=float(app.total_credit),
-        # None: published since the last count.
+        # It is None if the app was created after the last count.
         workunits_done=counted.done if counted else 0,
         workunits_failed=counted.failed if counted else 0,
     )
 
 
 def _sum(counts: dict[str, Count]) -> Count:
-    # `failed` are counted beside the stations at which they stand.
-    stations = [one for name, one in counts.items() if name != "failed"]
-    return Count(sum(one.value for one in stations), all(one.exact for one in stations))
+    # Failed workunits are also counted at their stations.
+    stations = [count for name, count in counts.items() if name != "failed"]
+    return Count(sum(count.value for count in stations), all(count.exact for count in stations))

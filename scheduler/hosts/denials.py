@@ -1,4 +1,4 @@
-"""Deny a host, with a reason, allow it again, limit what it may hold."""
+"""Denies a host, with a reason; allows it again; limits its results in progress."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _MAX_REASON = 200
 
 
 class UnknownHost(LookupError):
-    """There is no such host. Hint: `manage.py host list` has the newest ones."""
+    """No such host.  Hint: `manage.py host list` shows the newest ones."""
 
 
 class BadLimit(ValueError):
-    """A host cannot be limited so. Hint: give 1 or more, or nothing for no limit of its own."""
+    """An invalid limit.  Hint: give 1 or more, or nothing for no limit of its own."""
 
 
 @transaction.atomic
 def deny(host_id: int, *, reason: str, now: datetime) -> bool:
-    """Turn a host away from now on, with its reason; whether it was allowed before.
+    """Deny a host from now on, with a reason; return whether it was allowed before.
 
-    What it holds runs into its deadlines: a denied host cannot report either (BOINC's rule).
+    Results that it holds time out: a denied host cannot report either (BOINC's rule).
     """
     changed = Host.objects.filter(pk=host_id, denied=False).update(denied=True)
-    found = Host.objects.filter(pk=host_id).update(deny_reason=reason[:_MAX_REASON])
-    if not found:
+    count = Host.objects.filter(pk=host_id).update(deny_reason=reason[:_MAX_REASON])
+    if not count:
         raise _unknown(host_id)
     _record(host_id, {"denied": True, "reason": reason[:_MAX_REASON]}, now)
     return bool(changed)
@@ -39,7 +39,7 @@ def deny(host_id: int, *, reason: str, now: datetime) -> bool:
 
 @transaction.atomic
 def allow(host_id: int, *, now: datetime) -> bool:
-    """Serve a host again; whether it was denied before."""
+    """Allow a host again; return whether it was denied before."""
     changed = Host.objects.filter(pk=host_id, denied=True).update(denied=False, deny_reason="")
     if not changed and not Host.objects.filter(pk=host_id).exists():
         raise _unknown(host_id)
@@ -50,9 +50,12 @@ def allow(host_id: int, *, now: datetime) -> bool:
 
 @transaction.atomic
 def limit(host_id: int, max_in_progress: int | None, *, now: datetime) -> None:
-    """Let a host hold so many results at most, whatever its CPUs; None takes the limit away."""
+    """Limit how many results a host may hold, whatever its CPUs; None removes the limit."""
     if max_in_progress is not None and max_in_progress < 1:
-        msg = f"{max_in_progress} is no limit. Hint: give 1 or more; `host deny` sends nothing."
+        msg = (
+            f"{max_in_progress} is not a valid limit. "
+            "Hint: give 1 or more; `host deny` stops all work."
+        )
         raise BadLimit(msg)
     if not Host.objects.filter(pk=host_id).update(max_in_progress=max_in_progress):
         raise _unknown(host_id)
@@ -64,4 +67,4 @@ def _record(host_id: int, details: Mapping[str, Any], now: datetime) -> None:
 
 
 def _unknown(host_id: int) -> UnknownHost:
-    return UnknownHost(f"There is no host {host_id}. Hint: `manage.py host list` names them.")
+    return UnknownHost(f"There is no host {host_id}. Hint: `manage.py host list` shows them.")

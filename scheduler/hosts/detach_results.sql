@@ -1,5 +1,5 @@
--- Ends what detached hosts held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the wake-up.
--- The workunits are locked by the statement before.
+-- Ends the results that detached hosts held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the
+-- wake-up.  The workunits are locked by the statement before.
 WITH detached AS (
     UPDATE result
     SET

@@ -1,4 +1,4 @@
-"""What a judgement may know of a host, its wish and the work there is [pure]."""
+"""Facts about a host, its work request and the available work [pure]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.hosts.machines import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is known of an app version on a host; `turnaround_avg` is seconds.
+    """The record of an app version on a host; `turnaround_avg` is in seconds.
 
     The defaults are those of a pair that has no row yet.
     """
@@ -28,10 +28,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taste:
-    """What a volunteer wants of a project: its preferences there, and keywords.
+    """A volunteer's preferences for a project, and keywords.
 
-    Without `selected_apps` all are wanted; `max_held` is how many results the volunteer wants on
-    this computer at most; `devices_off` are kinds of devices (empty: CPUs) not to be used.
+    Without `selected_apps`, all apps are allowed.  `max_held` is the volunteer's limit of results
+    on this computer; `devices_off` are kinds of devices (empty: CPUs) that must not be used.
     """
 
     likes: frozenset[int] = frozenset()
@@ -45,13 +45,13 @@ class Taste:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """One host at the moment it asks; sizes in bytes, speeds in operations per second and CPU.
+    """One host at the time of its request; sizes in bytes, speeds in operations per second and CPU.
 
-    `held` counts the results it has in progress, by app and app version; `promised_bytes` is the
-    sum of the bytes that their outputs may have.  `hr_classes` holds its
-    class of homogeneous redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` is what its
-    volunteer wants of a project, `near_files` the sticky input files it already has.  The client of
-    an anonymous host runs programs of its volunteer only (`OwnVersion`).
+    `held_counts` counts its results in progress by app and app version; `promised_bytes` is the sum
+    of the bytes that their outputs may have.  `hr_classes` holds its class of homogeneous
+    redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` holds its volunteer's preferences,
+    `near_files` the sticky input files that it already has.  The client of an anonymous host runs
+    only programs of its volunteer (`OwnVersion`).
     """
 
     id: int
@@ -65,7 +65,7 @@ class HostFacts:
     active_fraction: float = 1.0
     gpu_active_fraction: float = 1.0
     max_in_progress: int | None = None
-    held: Mapping[tuple[int, int | None], int] = field(default_factory=dict)
+    held_counts: Mapping[tuple[int, int | None], int] = field(default_factory=dict)
     promised_bytes: int = 0
     hr_classes: Mapping[int, int] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine)
@@ -78,8 +78,8 @@ class HostFacts:
 class OwnVersion:
     """An app version of a volunteer's `app_info.xml` (the anonymous platform).
 
-    `device` is empty for CPUs, else a kind of GPU; `flops` is what the client estimates by, 0 if it
-    did not send it.  Results of it name the same `platform`, `version_num` and `plan_class`.
+    `device` is empty for CPUs, else a kind of GPU; `flops` is the client's estimate of speed, 0 if
+    it sent none.  Its results name the same `platform`, `version_num` and `plan_class`.
     """
 
     app_name: str
@@ -93,10 +93,11 @@ class OwnVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """How much work a host asks for one kind of device: seconds to fill its queue, idle instances.
+class WorkRequest:
+    """The work that a host requests for one kind of device.
 
-    `device` is empty for CPUs, else a kind of GPU (`hosts.machines.Gpu`).
+    `seconds` are needed to fill its queue, `instances` are idle.  `device` is empty for CPUs, else
+    a kind of GPU (`hosts.machines.Gpu`).
     """
 
     seconds: float = 0.0
@@ -106,13 +107,13 @@ class Wish:
 
     @property
     def anything(self) -> bool:
-        """Whether work is asked for at all."""
+        """Whether any work is requested."""
         return self.seconds > 0 or self.instances > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppFacts:
-    """The rules of an app that concern who may be given its results."""
+    """The rules of an app that decide which hosts may receive its results."""
 
     id: int
     name: str
@@ -141,30 +142,30 @@ class AppFacts:
 
     @property
     def is_launched(self) -> bool:
-        """Whether a launcher of the server's runs its programs (`dispatch.rules.launching`)."""
+        """Whether the server's launcher runs its programs (`dispatch.rules.launching`)."""
         return self.kind != "native"
 
     @property
     def takes_own_versions(self) -> bool:
         """Whether volunteers may run programs of their own for it.
 
-        A launcher is the server's, and one version for all replicas is never a volunteer's own.
+        Not with a launcher, which is the server's, nor if all replicas must use one version.
         """
         return not self.is_launched and not self.homogeneous_app_version
 
     @property
     def title(self) -> str:
-        """The name that volunteers read."""
+        """The name shown to volunteers."""
         return self.user_friendly_name or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFacts:
-    """An app version that runs on the host, with what is known of its speed and record there.
+    """An app version available to the host, with its speed and record there.
 
-    `device` is empty for a version that computes on CPUs only.  `et_*` are seconds per operation
-    estimated, `pfc_*` peak operations per operation estimated.  `unfit` is the sentence why this
-    host cannot run it, by its plan class; empty if it can.
+    `device` is empty for a version that uses CPUs only.  `et_*` are seconds per estimated
+    operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why this host
+    cannot run it, by its plan class; empty if it can.
     """
 
     id: int
@@ -190,18 +191,18 @@ class VersionFacts:
 
 
 class Candidate(NamedTuple):
-    """One unsent result and what must be known of its workunit to judge it.
+    """One unsent result, with the fields of its workunit that are needed to judge it.
 
-    A tuple, because an RPC makes many and throws most of them away.
+    A tuple for speed, because an RPC creates many and discards most of them.
 
-    `target_kind` is `lifecycle.Target`; `is_near` says that the host has some of its input files;
-    `reserved` that it is, for now, for reliable hosts only.
+    `target_kind` is `lifecycle.Target`; `is_near` is set if the host has some of its input files;
+    `reserved` if it is, for now, for reliable hosts only.
     """
 
     result_id: int
     workunit_id: int
     priority: int
-    # From here to `reserved`: its kind.
+    # The fields from here to `reserved` are its kind.
     app_id: int
     rsc_fpops_est: float
     rsc_memory_bound: float
@@ -214,23 +215,23 @@ class Candidate(NamedTuple):
     target_nresults: int = 1
     output_bytes: int = 0
     reserved: bool = False
-    # What only their order depends on.
+    # These fields affect only the order of candidates.
     target_kind: int = 0
     size_class: int = -1
     keywords: str = ""
     is_near: bool = False
 
 
-#: What of a candidate decides whether it fits: those that are equal in it are of one kind.
+#: The fields of a candidate that decide whether it fits; equal ones are of one kind.
 KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("reserved") + 1)
 
 
 class Assignment(NamedTuple):
-    """A candidate that the host may have: in which version, how fast, how long, until when.
+    """A candidate that the host may have, with its version, speed, duration and deadline.
 
     `seconds` is the estimated time from start to end on this host, which may compute only a part of
-    that time (`HostFacts.active_fraction`); `delay` how long the host has to report it;
-    `replicate` says that this host's answer alone will not do (adaptive replication).
+    that time (`HostFacts.active_fraction`); `delay` is how long the host has to report it;
+    `replicate` is set if other hosts must compute it too (adaptive replication).
     """
 
     candidate: Candidate
@@ -242,15 +243,15 @@ class Assignment(NamedTuple):
 
 
 class LockedWorkunit(NamedTuple):
-    """A workunit locked to be sent: the class of hosts (0: any) and version it is bound to."""
+    """A workunit locked for sending, with the host class (0: any) and version that bind it."""
 
     id: int
     hr_class: int = 0
     app_version_id: int | None = None
 
 
-class Twin(NamedTuple):
-    """A result of a workunit of which another may be sent: in which state, whose, until when.
+class SiblingResult(NamedTuple):
+    """A result of a workunit of which another one may be sent.
 
     `target_kind` is `lifecycle.Target`; `ended_at` is when it was reported or should have been.
     """
@@ -267,9 +268,9 @@ class Twin(NamedTuple):
 
 
 class HeldResult(NamedTuple):
-    """What the server knows of a result that a client reports or holds, or that a host should hold.
+    """A result that a client reports or lists, or that is assigned to a host.
 
-    `seconds` is how long it was estimated to take there.
+    `seconds` is its estimated duration on that host.
     """
 
     id: int
@@ -296,7 +297,7 @@ class HeldResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a client says of one result that it finished; times in seconds, sizes in bytes."""
+    """A client's report of one finished result; times in seconds, sizes in bytes."""
 
     name: str
     client_state: int
@@ -310,11 +311,11 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """What one RPC taught of an app version on a host.
+class RecordUpdate:
+    """The change of an app version's record on a host by one RPC.
 
-    `sent` results were given out; the quota was `quota_before` (0: never changed) and becomes
-    `quota_after`; an error ends the row of valid results.
+    `sent` results were sent; the quota was `quota_before` (0: never changed) and becomes
+    `quota_after`; an error ends the run of valid results.
     """
 
     app_version_id: int
@@ -326,7 +327,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDescription:
-    """What a client says of its computer (PROTOCOL 2.1), trimmed to what is stored."""
+    """A client's description of its computer (PROTOCOL 2.1), reduced to stored fields."""
 
     host_cpid: str = ""
     domain_name: str = ""
@@ -358,7 +359,7 @@ class HostDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """The volunteer's limits, as the client obeys them; 0 means no limit."""
+    """The volunteer's limits, as the client applies them; 0 means no limit."""
 
     max_ncpus_pct: float = 0.0
     ram_max_used_busy_pct: float = 0.0

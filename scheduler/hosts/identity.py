@@ -1,4 +1,4 @@
-"""Hosts: who they are to the server; keeps what RPCs teach of them."""
+"""The identity of hosts: credentials, callers, and what RPCs change of a host."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from json import dumps
 from typing import Any, NamedTuple
 
 from scheduler import sql, wakeups
-from scheduler.hosts.facts import HostDescription, Lesson
+from scheduler.hosts.facts import HostDescription, RecordUpdate
 from scheduler.models import Account
 
-#: So many of a host's last decisions are kept.
-MOST_DECISIONS = 5
+#: The number of last decisions kept per host.
+MAX_DECISIONS = 5
 
 
 class UnknownKey(Exception):
@@ -22,15 +22,15 @@ class UnknownKey(Exception):
 
 
 class HostDenied(Exception):
-    """This host is not served. Hint: the project's staff can allow it again in the admin."""
+    """This host is denied.  Hint: the project's staff can allow it again in the admin."""
 
 
 class HostBusy(Exception):
-    """Another request of this host is being answered. Hint: ask again in a minute."""
+    """Another request of this host is being answered.  Hint: retry in a minute."""
 
 
 class TooManyHosts(Exception):
-    """The account has as many new hosts as it may get in a day. Hint: HOSTS_PER_ACCOUNT."""
+    """The account has reached its daily limit of new hosts.  Hint: HOSTS_PER_ACCOUNT."""
 
 
 Refusal = UnknownKey | HostDenied | HostBusy | TooManyHosts
@@ -39,7 +39,7 @@ REFUSALS = (UnknownKey, HostDenied, HostBusy, TooManyHosts)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """By what a client says who it is (PROTOCOL 2.5)."""
+    """The credentials in a client's request (PROTOCOL 2.5)."""
 
     key: str
     host_id: int = 0
@@ -52,8 +52,8 @@ class Credentials:
 class Caller:
     """The account and the host of one RPC, as they were before it.
 
-    `assigned` says that the client must be told its host id, and that its sequence starts anew;
-    `detached` that the client came back with empty hands: what the host held is lost.
+    `assigned` is set if the client must be sent its host id, and its sequence of RPCs restarts;
+    `detached` if the client came back without results: those assigned to the host are lost.
     """
 
     account_id: int
@@ -85,52 +85,58 @@ class Caller:
     catalog_sign: str = ""
 
 
-class Learned(NamedTuple):
-    """What one RPC taught of a host: see `keep`."""
+class HostUpdate(NamedTuple):
+    """The changes that one RPC makes to a host; see `keep`."""
 
     caller: Caller
     description: HostDescription
     rpc_seqno: int
     decision: dict[str, Any] | None
-    lessons: Sequence[Lesson]
+    record_updates: Sequence[RecordUpdate]
     acknowledged: Sequence[int]
 
 
-def keep(learned: Sequence[Learned], *, now: datetime) -> None:
-    """Write what each RPC taught of its host; the last locks of the batch's transaction.
+def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
+    """Write what each RPC changes of its host; these are the last locks of the batch's transaction.
 
-    What the client said of its computer, the last decisions (newest first), what was sent and
-    reported by app version, and which results the client lists for the first time.
+    That is the description of the computer, the last decisions (newest first), the results sent and
+    reported by app version, and the results that the client lists for the first time.
     """
-    rows = [_columns(one) for one in learned]
-    lessons = [(one.caller.host_id, lesson) for one in learned for lesson in one.lessons]
+    rows = [_columns(host_update) for host_update in host_updates]
+    record_updates = [
+        (host_update.caller.host_id, update)
+        for host_update in host_updates
+        for update in host_update.record_updates
+    ]
     sql.execute(
         "hosts/update_hosts",
         {column: [row[column] for row in rows] for column in rows[0]}
         | {
-            "taught_host_ids": [host_id for host_id, _lesson in lessons],
-            "app_version_ids": [lesson.app_version_id for _host_id, lesson in lessons],
-            "pairs": [f"{host_id}:{lesson.app_version_id}" for host_id, lesson in lessons],
-            "sent": [lesson.sent for _host_id, lesson in lessons],
-            "had_errors": [lesson.had_errors for _host_id, lesson in lessons],
-            "quotas_before": [lesson.quota_before for _host_id, lesson in lessons],
-            "quotas_after": [lesson.quota_after for _host_id, lesson in lessons],
-            "acknowledged_ids": [i for one in learned for i in one.acknowledged],
+            "taught_host_ids": [host_id for host_id, _update in record_updates],
+            "app_version_ids": [update.app_version_id for _host_id, update in record_updates],
+            "pairs": [f"{host_id}:{update.app_version_id}" for host_id, update in record_updates],
+            "sent": [update.sent for _host_id, update in record_updates],
+            "had_errors": [update.had_errors for _host_id, update in record_updates],
+            "quotas_before": [update.quota_before for _host_id, update in record_updates],
+            "quotas_after": [update.quota_after for _host_id, update in record_updates],
+            "acknowledged_ids": [
+                i for host_update in host_updates for i in host_update.acknowledged
+            ],
             "today": now.date(),
             "now": now,
         },
     )
 
 
-def _columns(one: Learned) -> dict[str, Any]:
-    """What is written of one host, by column."""
-    caller, described = one.caller, one.description
+def _columns(host_update: HostUpdate) -> dict[str, Any]:
+    """Return the columns written for one host."""
+    caller, described = host_update.caller, host_update.description
     decisions = list(caller.last_decisions)
-    if one.decision is not None:
-        decisions = [one.decision, *decisions][:MOST_DECISIONS]
+    if host_update.decision is not None:
+        decisions = [host_update.decision, *decisions][:MAX_DECISIONS]
     return columns_of(described) | {
         "host_ids": caller.host_id,
-        "rpc_seqno": 0 if caller.assigned else one.rpc_seqno,
+        "rpc_seqno": 0 if caller.assigned else host_update.rpc_seqno,
         "host_cpid": stored_cpid(described.host_cpid, caller.email),
         "capabilities": dumps(described.capabilities),
         "last_decisions": dumps(decisions),
@@ -140,7 +146,7 @@ def _columns(one: Learned) -> dict[str, Any]:
 def adopt(
     *, account_id: int, cross_project_id: str | None, global_prefs: tuple[str, float] | None
 ) -> None:
-    """Take over an identity and newer (preferences, modification time) that a client brought."""
+    """Store a newer identity and newer (preferences, modification time) from a client."""
     changes: dict[str, Any] = {}
     if cross_project_id:
         changes["cross_project_id"] = cross_project_id
@@ -149,28 +155,31 @@ def adopt(
     Account.objects.filter(pk=account_id).update(**changes)
 
 
-_FACTS = tuple(one.name for one in fields(HostDescription))
+_FACTS = tuple(each.name for each in fields(HostDescription))
 
 
 def columns_of(description: HostDescription) -> dict[str, Any]:
-    """What a client said, by column (`dataclasses.asdict` copies each value, for each RPC)."""
+    """Return the description by column.
+
+    Unlike `dataclasses.asdict`, this does not copy each value for each RPC.
+    """
     return {name: getattr(description, name) for name in _FACTS}
 
 
 def key_hash(key: str) -> str:
-    """Under which hash a key is found."""
+    """Return the hash by which a key is found."""
     return sha256(key.encode()).hexdigest()
 
 
 def stored_cpid(host_cpid: str, email: str) -> str:
-    """A host's cross-project id is stored hashed with the owner's e-mail (PROTOCOL 2.5)."""
+    """Return a cross-project id as stored: hashed with the owner's e-mail (PROTOCOL 2.5)."""
     return md5((host_cpid + email).encode(), usedforsecurity=False).hexdigest() if host_cpid else ""
 
 
 def detach(*, host_ids: Sequence[int], workunit_ids: Sequence[int], now: datetime) -> int:
-    """End everything that hosts held, because they lost it; returns how many results that were.
+    """End all results that hosts held and lost; return how many.
 
-    The workunits are locked already: all that the hosts hold results of.
+    `workunit_ids` must be locked already: all workunits of which the hosts hold results.
     """
     if not (host_ids and workunit_ids):
         return 0

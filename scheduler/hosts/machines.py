@@ -1,4 +1,4 @@
-"""What a judgement may know of a computer and a program's use of it [pure]."""
+"""Facts about a computer, and a program's use of it [pure]."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-#: More is a mistake, or would not go into JSON.
-_MOST = 1e18
+#: Greater values are errors, and may not fit into JSON.
+_MAX_VALUE = 1e18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """The GPUs of one kind in a computer, as the client tells of the best of them.
+    """The GPUs of one kind in a computer; the client describes the best of them.
 
-    `kind` is ``nvidia``, ``amd``, ``intel``, ``apple`` or another name that the client gives.
+    `kind` is ``nvidia``, ``amd``, ``intel``, ``apple`` or another name that the client sends.
     Versions are whole numbers as clients send them: CUDA 12.4 is 12040, compute capability 8.6 is
-    806 and OpenCL 1.2 is 102 (100 * major + minor), an NVIDIA driver 535.183 is 53518; 0 is none
-    or not told.
+    806 and OpenCL 1.2 is 102 (100 * major + minor), an NVIDIA driver 535.183 is 53518; 0 means
+    missing or unknown.
     """
 
     kind: str
@@ -32,27 +32,27 @@ class Gpu:
     opencl_driver: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """What is stored of it with its host (`models.Host.capabilities`)."""
+        """Return the values stored with its host (`models.Host.capabilities`)."""
         return {
-            name: min(value, _MOST) if isinstance(value, float) else value
+            name: min(value, _MAX_VALUE) if isinstance(value, float) else value
             for name, value in asdict(self).items()
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """What was stored; keys that are not known are left out."""
-        known = {each.name for each in fields(cls)}
-        return cls(**{"kind": ""} | {name: stored[name] for name in known & stored.keys()})
+        """Create it from stored values; unknown keys are ignored."""
+        names = {each.name for each in fields(cls)}
+        return cls(**{"kind": ""} | {name: stored[name] for name in names & stored.keys()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A computer as plan classes see it.
+    """The properties of a computer that plan classes use.
 
-    `ncpus` and `memory_bytes` are what the project may use of it, `fpops` is operations per second
-    and CPU, `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
-    `docker_version` are empty where the program is missing; `wsl` says that a Windows computer has
-    a Linux to run programs in.
+    `ncpus` and `memory_bytes` are what the project may use, `fpops` is operations per second and
+    CPU, `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
+    `docker_version` are empty if the program is missing; `wsl` is set if a Windows computer has a
+    Linux environment (WSL).
     """
 
     ncpus: int = 1
@@ -73,11 +73,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one result of an app version uses of a computer while it runs.
+    """The resources that one result of an app version uses while it runs.
 
-    `gpu_kind` is empty for a program of the CPU alone, `gpu_ram` is bytes.  `peak_flops` is what
-    the parts could do at best, for credit; `projected_flops` is the speed to reckon with until it
-    has been measured.  `cmdline` is added to the program's own.
+    `gpu_kind` is empty for a CPU program, `gpu_ram` is in bytes.  `peak_flops` is the peak speed of
+    the devices used, for credit; `projected_flops` is the expected speed until it has been
+    measured.  `cmdline` is added to the program's own.
     """
 
     avg_ncpus: float

@@ -1,4 +1,4 @@
-"""Merges two rows of one computer: a re-attached client left the old one behind."""
+"""Merges two rows of one computer, left by a client that attached again."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from scheduler.models import CreditEntry, Host, HostAppVersion, Result, Workunit
 
 
 class CannotMerge(ValueError):
-    """Two hosts cannot be one. Hint: merge two different hosts of one account, neither merged."""
+    """Two hosts cannot be merged.  Hint: merge two different, unmerged hosts of one account."""
 
 
 def merge(*, kept_id: int, merged_id: int) -> Host:
-    """Make one host of two; results, work that waits and credit move to the kept one: returned.
+    """Merge two hosts; results, targeted work and credit move to the kept one, which is returned.
 
-    The merged row stays and points to the kept one, so that a client that still calls itself by
-    the old id is told the new one (PROTOCOL 2.5).  Raises `CannotMerge`.
+    The merged row stays and points to the kept one, so that a client that still sends the old id
+    receives the new one (PROTOCOL 2.5).  Raises `CannotMerge`.
     """
     with transaction.atomic():
-        _aim_anew(kept_id, merged_id)
-        # After results come hosts, in ascending order: the lock order of every writer.
+        _retarget(kept_id, merged_id)
+        # Hosts are locked after results, in ascending order: the lock order of every writer.
         Result.objects.filter(host_id=merged_id).update(host_id=kept_id)
-        found = {
+        hosts = {
             host.pk: host
             for host in Host.objects.select_for_update(no_key=True)
             .filter(pk__in=(kept_id, merged_id))
             .order_by("pk")
         }
-        _refuse_strangers(kept_id, merged_id, found)
-        kept, merged = found[kept_id], found[merged_id]
+        _check_mergeable(kept_id, merged_id, hosts)
+        kept, merged = hosts[kept_id], hosts[merged_id]
         CreditEntry.objects.filter(host_id=merged_id).update(host_id=kept_id)
-        # What was learned of the versions on the merged host is learned anew: two averages of
-        # different counts are not worth their arithmetic.
+        # The records of the merged host are dropped and learned again: averages of different counts
+        # cannot be combined in a useful way.
         HostAppVersion.objects.filter(host_id=merged_id).delete()
         kept.total_credit = (
             CreditEntry.objects.filter(host_id=kept_id).aggregate(sum=Sum("amount"))["sum"] or 0
@@ -48,22 +48,22 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
     return kept
 
 
-def _aim_anew(kept_id: int, merged_id: int) -> None:
-    """Have work for the merged host alone go to the kept one: nobody else would get it, ever."""
-    aimed = Workunit.objects.filter(target_host_id=merged_id)
-    ids = list(aimed.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+def _retarget(kept_id: int, merged_id: int) -> None:
+    """Retarget work for the merged host alone to the kept one: no other host could get it."""
+    targeted = Workunit.objects.filter(target_host_id=merged_id)
+    ids = list(targeted.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     Workunit.objects.filter(pk__in=ids).update(target_host_id=kept_id)
     Result.objects.filter(workunit_id__in=ids, target_kind=Target.HOST).update(target_id=kept_id)
 
 
-def _refuse_strangers(kept_id: int, merged_id: int, found: dict[int, Host]) -> None:
+def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> None:
     if kept_id == merged_id:
         msg = f"Host {kept_id} cannot be merged into itself. Hint: name two hosts."
         raise CannotMerge(msg)
-    if missing := {kept_id, merged_id} - set(found):
+    if missing := {kept_id, merged_id} - set(hosts):
         msg = f"There is no host {min(missing)}. Hint: look hosts up in the admin."
         raise CannotMerge(msg)
-    kept, merged = found[kept_id], found[merged_id]
+    kept, merged = hosts[kept_id], hosts[merged_id]
     if kept.account_id != merged.account_id:
         msg = (
             f"Host {kept_id} belongs to account {kept.account_id}, host {merged_id} to account "

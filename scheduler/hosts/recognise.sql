@@ -1,5 +1,5 @@
--- Recognises who calls, many at once: the account by the hash of its key, and the host that the
--- client says it is.  A caller without a row has a key that nobody has.
+-- Recognizes many callers at once: the account by the hash of its key, and the host by the id that
+-- the client sends.  A caller without a row has an unknown key.
 SELECT
     caller.position,
     a.id AS account_id,
@@ -48,7 +48,7 @@ INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON caller.host_id = claimed.id
 LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
--- What is rare is looked for only where there is some: an RPC without costs no further statement.
+-- Flags for rare kinds of work: an RPC needs further statements only if there is some.
 CROSS JOIN (
     SELECT
         EXISTS (
@@ -65,8 +65,8 @@ CROSS JOIN (
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,
-        -- Another one as soon as a row that dispatch keeps in its process was written or dropped:
-        -- each version of a row has a transaction and a place of its own.
+        -- The value changes as soon as a row that dispatch caches in its process is written or
+        -- deleted: each version of a row has its own transaction and position.
         (
             SELECT sum(hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0))
             FROM (
@@ -87,7 +87,7 @@ CROSS JOIN LATERAL (
         EXISTS (
             SELECT FROM trickle_down AS t
             WHERE t.host_id = h.id AND t.sent_at IS NULL
-            -- Looked up by the host, not hashed whole.
+            -- Looked up by the host, instead of a hash of the whole table.
             OFFSET 0
         )
         OR EXISTS (

@@ -1,4 +1,4 @@
-"""Recognises who calls: the account of a key, the host of a client, or a new one."""
+"""Recognizes callers: the account of a key, and a client's host, old or new."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from scheduler.models import AccountKey, Host
 DAY = timedelta(days=1)
 
 
-class Knock(NamedTuple):
-    """One who calls: by what he says who he is, and what he says of his computer."""
+class CallerRequest(NamedTuple):
+    """The credentials of a caller, and the description of its computer."""
 
     credentials: Credentials
     description: HostDescription
@@ -42,34 +42,38 @@ class NewHostLimit(NamedTuple):
     now: datetime
 
 
-def recognise(
-    knocks: Sequence[Knock], *, hosts_per_account: int, now: datetime
+def recognize(
+    requests: Sequence[CallerRequest], *, hosts_per_account: int, now: datetime
 ) -> list[Caller | Refusal]:
-    """Find the account of each key and the host of each client; make the hosts that are new.
+    """Find the account of each key and the host of each client; create the hosts that are new.
 
-    Inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal is
-    returned, not raised, because the other callers of the batch are served all the same.  An
-    account gets at most `hosts_per_account` new hosts within 24 hours; 0 means no limit.
+    Runs inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal
+    is returned, not raised, because the other callers of the batch are still served.  An account
+    gets at most `hosts_per_account` new hosts within 24 hours; 0 means no limit.
     """
     limit = NewHostLimit(hosts_per_account, now)
     rows = sql.fetch(
         "hosts/recognise",
         {
-            "key_hashes": [key_hash(knock.credentials.key) for knock in knocks],
-            "host_ids": [knock.credentials.host_id for knock in knocks],
+            "key_hashes": [key_hash(request.credentials.key) for request in requests],
+            "host_ids": [request.credentials.host_id for request in requests],
         },
     )
-    found = {row["position"]: row for row in rows}
-    strangers = _strangers(knocks, found)
-    # Two first requests of one computer must find one host, not make two.
-    for account_id in sorted({found[position]["account_id"] for position in strangers}):
+    rows_by_position = {row["position"]: row for row in rows}
+    unrecognized = _unrecognized(requests, rows_by_position)
+    # Two first requests of one computer must find one host, not create two.
+    for account_id in sorted(
+        {rows_by_position[position]["account_id"] for position in unrecognized}
+    ):
         _lock_account_hosts(account_id)
     callers: list[Caller | Refusal] = []
     present: set[int] = set()
-    for position, knock in enumerate(knocks, start=1):
-        row = found.get(position)
+    for position, request in enumerate(requests, start=1):
+        row = rows_by_position.get(position)
         try:
-            caller = _admit(row, knock, present, is_stranger=position in strangers, limit=limit)
+            caller = _admit(
+                row, request, present, is_unrecognized=position in unrecognized, limit=limit
+            )
         except REFUSALS as refusal:
             callers.append(refusal)
         else:
@@ -78,43 +82,45 @@ def recognise(
     return callers
 
 
-def _strangers(knocks: Sequence[Knock], found: Mapping[int, dict[str, Any]]) -> set[int]:
-    """The places of those whose key is good, and whose host is not the one that they name."""
+def _unrecognized(
+    requests: Sequence[CallerRequest], rows_by_position: Mapping[int, dict[str, Any]]
+) -> set[int]:
+    """Return the positions of callers with a valid key whose host is not the named one."""
     return {
         position
-        for position, row in found.items()
-        if _is_welcome(row)
-        and (row["host_id"] is None or _is_somebody_else(row, knocks[position - 1].credentials))
+        for position, row in rows_by_position.items()
+        if _is_admissible(row)
+        and (row["host_id"] is None or _is_different_host(row, requests[position - 1].credentials))
     }
 
 
-def _is_welcome(row: Mapping[str, Any]) -> bool:
+def _is_admissible(row: Mapping[str, Any]) -> bool:
     return row["revoked_at"] is None and row["is_active"]
 
 
 def _admit(
     row: dict[str, Any] | None,
-    knock: Knock,
+    request: CallerRequest,
     present: Collection[int],
     *,
-    is_stranger: bool,
+    is_unrecognized: bool,
     limit: NewHostLimit,
 ) -> Caller:
-    """The caller of a row; raises `UnknownKey`, `HostDenied`, `HostBusy`, `TooManyHosts`."""
-    if row is None or not _is_welcome(row):
+    """Return the caller of a row; raises one of `REFUSALS`."""
+    if row is None or not _is_admissible(row):
         raise UnknownKey
-    assigned = is_stranger or row["was_merged"]
-    if is_stranger:
-        row = row | _find_or_create(row, *knock, limit=limit)
+    assigned = is_unrecognized or row["was_merged"]
+    if is_unrecognized:
+        row = row | _find_or_create(row, *request, limit=limit)
     if row["denied"]:
         raise HostDenied
-    # A lock of our own transaction keeps out all others, but not a second caller in this batch.
+    # A lock of our own transaction excludes all others, but not a second caller in this batch.
     if not row["locked"] or row["host_id"] in present:
         raise HostBusy
     return _caller(row, assigned=assigned)
 
 
-def _is_somebody_else(row: dict[str, Any], credentials: Credentials) -> bool:
+def _is_different_host(row: dict[str, Any], credentials: Credentials) -> bool:
     # An equal sequence number is the same client after a lost reply; a lower one is a copy of it
     # (PROTOCOL 2.5, trap 9).
     return bool(
@@ -132,15 +138,15 @@ def _find_or_create(
     cpid = stored_cpid(description.host_cpid, row["email"])
     facts = columns_of(description) | {
         "account_id": row["account_id"],
-        # A copy of a client brings the cpid of the original: only its other facts count then.
+        # A copy of a client sends the cpid of the original: then only its other facts count.
         "host_cpid": cpid if credentials.host_id == 0 else "",
         "allow_multiple_clients": credentials.allow_multiple_clients,
     }
-    found = sql.fetch_one("hosts/find_host", facts)
-    if found is None:
+    host_row = sql.fetch_one("hosts/find_host", facts)
+    if host_row is None:
         return _create(row, description, cpid, limit)
     detached = not credentials.holds_results and not credentials.allow_multiple_clients
-    return _host_columns(found) | {"locked": _lock_host(found["id"]), "detached": detached}
+    return _host_columns(host_row) | {"locked": _lock_host(host_row["id"]), "detached": detached}
 
 
 def _create(
@@ -172,16 +178,16 @@ def _create(
     }
 
 
-def _host_columns(found: dict[str, Any]) -> dict[str, Any]:
+def _host_columns(host_row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "host_id": found["id"],
-        "denied": found["denied"],
-        "host_venue": found["venue"],
-        "host_created_at": found["created_at"],
-        "host_total_credit": found["total_credit"],
-        "host_expavg_credit": found["expavg_credit"],
-        "max_in_progress": found["max_in_progress"],
-        "last_decisions": found["last_decisions"],
+        "host_id": host_row["id"],
+        "denied": host_row["denied"],
+        "host_venue": host_row["venue"],
+        "host_created_at": host_row["created_at"],
+        "host_total_credit": host_row["total_credit"],
+        "host_expavg_credit": host_row["expavg_credit"],
+        "max_in_progress": host_row["max_in_progress"],
+        "last_decisions": host_row["last_decisions"],
     }
 
 
@@ -229,7 +235,7 @@ def _caller(row: dict[str, Any], *, assigned: bool) -> Caller:
         any_broadcast=row["any_broadcast"],
         any_targeted=row["any_targeted"],
         catalog_sign=row["catalog_sign"] or "",
-        # Found by its facts: what waits for it comes with its next request.
+        # If the host was found by its facts, work for it follows with its next request.
         any_for_host=row["any_for_host"],
         assigned=assigned,
         detached=bool(row.get("detached")),

@@ -1,8 +1,7 @@
--- Writes what RPCs taught of their hosts: what the clients said of their computers and the sequence
--- numbers that they reached; by app version what was sent today, and how its quota changed; and which
--- results clients list for the first time.  Hosts are locked in ascending order, before the records
--- that hang on them, and results that others hold are passed over: nothing here waits the wrong way
--- round.
+-- Writes what RPCs change of their hosts: the descriptions of the computers and the sequence
+-- numbers; by app version, the results sent today and changes of the quota; and the results that
+-- clients list for the first time.  Hosts are locked in ascending order, before their records, and
+-- results that others hold are skipped, so that no deadlock is possible.
 WITH described AS (
     SELECT *
     FROM unnest(
@@ -114,7 +113,7 @@ learned AS (
         results_today = excluded.results_today
         + CASE WHEN known.quota_day = excluded.quota_day THEN known.results_today ELSE 0 END,
         quota_day = excluded.quota_day,
-        -- A verdict that came meanwhile knows more than what this RPC read before.
+        -- A verdict that arrived meanwhile is newer than what this RPC read.
         max_results_per_day = CASE
             WHEN known.max_results_per_day = (
                 (%(quotas_before)s::integer[])[
@@ -142,7 +141,8 @@ WHERE
             FROM result AS listed
             WHERE
                 listed.id = ANY(%(acknowledged_ids)s::bigint[])
-                -- IN_PROGRESS, in words that no partial index answers: it is found by its id.
+                -- IN_PROGRESS, written so that no partial index matches: the row is found by its
+                -- id.
                 AND listed.server_state * 10 + listed.outcome = 40
                 AND listed.acknowledged_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED

@@ -1,1 +1,1 @@
-"""What staff says to the server from a shell: a face of its own."""
+"""Management commands for staff, and what they share."""

@@ -1,4 +1,4 @@
-"""How commands converse: one sentence, or JSON, and refusals that say what to do."""
+"""Base class of commands: one sentence or JSON as output, and errors with a hint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command says when it is done: a sentence, the same as facts, and warnings."""
+    """The output of a command: a sentence, the same as JSON facts, and warnings."""
 
     sentence: str
     facts: Mapping[str, Any]
@@ -35,22 +35,22 @@ class Answer:
 
 
 class Conversation(PlainCommand):
-    """A command that makes one call and says what came of it.
+    """A command that makes one call and prints its outcome.
 
     Success: one sentence on standard output, or one JSON object with ``--json``; warnings on
-    standard error.  A refusal: its sentence and hint on standard error, exit status 1.
+    standard error.  Refusal: its sentence and hint on standard error, exit status 1.
     """
 
-    #: The refusals of the operation that the command calls.
+    #: Exceptions of the operation that are reported as refusals.
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add ``--json`` and what the command itself asks."""
-        self.ask(parser)
-        parser.add_argument("--json", action="store_true", help="answer with one JSON object")
+        """Add the command's own options and ``--json``."""
+        self.add_options(parser)
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Make the call; say what came of it."""
+        """Make the call and print its outcome."""
         try:
             with audit.acting(name=shell_actor()):
                 answer = self.answer(options)
@@ -59,18 +59,18 @@ class Conversation(PlainCommand):
         for warning in answer.warnings:
             self.stderr.write(f"Warning: {warning}")
         if options["json"]:
-            said = dict(answer.facts) | {"warnings": list(answer.warnings)}
-            self.stdout.write(json.dumps(said, default=str))
+            facts = dict(answer.facts) | {"warnings": list(answer.warnings)}
+            self.stdout.write(json.dumps(facts, default=str))
         else:
             self.stdout.write(answer.sentence)
 
     @abstractmethod
-    def ask(self, parser: CommandParser) -> None:
-        """Add the command's own arguments."""
+    def add_options(self, parser: CommandParser) -> None:
+        """Add the command's own options."""
 
     @abstractmethod
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Make the one call into `operations`."""
+        """Make the call and return its outcome."""
 
 
 def shell_actor() -> str:
@@ -93,48 +93,48 @@ def as_shell(handle: Handle) -> Handle:
 
 
 def duration(text: str) -> timedelta:
-    """Read a duration as people write it; for argparse.
+    """Parse a duration such as ``3d``; for argparse.
 
     >>> duration("3d"), duration("90min")
     (datetime.timedelta(days=3), datetime.timedelta(seconds=5400))
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d|w)\s*", text)
-    if found is None:
-        msg = f"{text!r} is no duration. Hint: write 90s, 30min, 12h, 3d or 1w."
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d|w)\s*", text)
+    if match is None:
+        msg = f"{text!r} is not a duration. Hint: write 90s, 30min, 12h, 3d or 1w."
         raise ArgumentTypeError(msg)
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, UTC unless it names its zone; for argparse.
+    """Parse an ISO date or time, UTC unless it has a time zone; for argparse.
 
     >>> moment("2027-01-31T12:00").isoformat()
     '2027-01-31T12:00:00+00:00'
     """
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        msg = f"{text!r} is no moment. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
+        msg = f"{text!r} is not a time. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
         raise ArgumentTypeError(msg) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object; for argparse.
+    """Parse a JSON object; for argparse.
 
     >>> json_object('{"min_quorum": 2}')
     {'min_quorum': 2}
     """
     with suppress(ValueError):
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return found
-    msg = f"{text!r:.80} is no JSON object. Hint: write one, such as '{{\"min_quorum\": 2}}'."
+        value = json.loads(text)
+        if isinstance(value, dict):
+            return value
+    msg = f"{text!r:.80} is not a JSON object. Hint: write one, such as '{{\"min_quorum\": 2}}'."
     raise ArgumentTypeError(msg)
 
 
 def plural(count: int, noun: str) -> str:
-    """Count things.
+    """Return a number with its noun in singular or plural.
 
     >>> plural(1, "workunit"), plural(2000, "workunit")
     ('1 workunit', '2 000 workunits')

@@ -1,4 +1,4 @@
-"""Whom a command is about: an account by its e-mail address."""
+"""Finds the account that a command concerns by its e-mail address."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def account_of(email: str) -> Account:
-    """Whose e-mail address it is; raises `CommandError`."""
+    """Return the account with this e-mail address; raises `CommandError`."""
     account = find_account_by_email(email)
     if account is None:
         msg = (
             f"No account has the e-mail address {email!r}. "
-            "Hint: check its spelling; `manage.py create_account` makes one."
+            "Hint: check the spelling, or create it with `manage.py create_account`."
         )
         raise CommandError(msg)
     return account

@@ -1,8 +1,8 @@
-"""Write what statistics sites read: tables.xml, user.gz, team.gz, host.gz.
+"""Export files for statistics sites: tables.xml, user.gz, team.gz, host.gz.
 
-Source: BOINC's statistics export.  Each file is written beside its place first, row by row; only
-when all are complete are they moved there, ``tables.xml`` last, so that a reader never meets half
-a file and a failure leaves the files of the last time.
+Source: BOINC's statistics export.  Each file is first written row by row under a temporary name in
+the same folder; when all are complete, they are renamed, ``tables.xml`` last.  A reader never finds
+a partial file, and after a failure the files of the last export remain.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from scheduler.boinc import statistics_export
 from scheduler.health.invariants import one_snapshot
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
-#: What XML 1.0 may not contain, however it is escaped.
-_UNSPEAKABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-#: BOINC counts kinds of teams from 1; ours have none.
+#: Characters that XML 1.0 may not contain, even escaped.
+_INVALID_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+#: BOINC numbers kinds of teams from 1; teams here have none.
 _NO_TEAM_TYPE = 0
 
 Row = Mapping[str, Any]
@@ -35,12 +35,12 @@ Element = tuple[str, object]
 
 
 class BadFolder(ValueError):
-    """Statistics cannot be written there. Hint: name a folder that this user may write to."""
+    """Statistics cannot be written to the folder. Hint: name one that this user may write to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How many of each were written."""
+    """Number of rows that were written, by kind."""
 
     users: int
     teams: int
@@ -48,7 +48,7 @@ class Written:
 
 
 def export(folder: Path, *, now: datetime) -> Written:
-    """Write all files, of one moment, into a folder, which is made if need be.
+    """Write all files, from one snapshot, into a folder, which is created if it does not exist.
 
     Raises `BadFolder`.
     """
@@ -73,7 +73,7 @@ def export(folder: Path, *, now: datetime) -> Written:
 
 @contextmanager
 def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]:
-    """Give files by name; at the end all take their places, or none if anything was raised."""
+    """Yield a function that opens files; at the end all replace the old ones, or none on error."""
     files: dict[str, IO[str]] = {}
 
     def open_file(name: str) -> IO[str]:
@@ -102,14 +102,13 @@ def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]
 
 
 class _Packed(TextIOWrapper):
-    """Text into a compressed file; closes the file below as well, which gzip leaves open."""
+    """Writes text to a gzip file; closes the underlying file as well, which gzip leaves open."""
 
     def __init__(self, packed: gzip.GzipFile, raw: IO[bytes]) -> None:
         super().__init__(packed, encoding="utf-8")
         self._raw_file = raw
 
     def close(self) -> None:
-        """Close both."""
         try:
             super().close()
         finally:
@@ -128,7 +127,7 @@ def _sync(path: Path) -> None:
 
 
 def _rows(file: IO[str], tag: str, rows: Iterable[str]) -> int:
-    """Write rows between the tags of a list; how many there were."""
+    """Write rows between the tags of a list; returns their number."""
     file.write(f"{PROLOGUE}<{tag}>\n")
     count = 0
     for count, row in enumerate(rows, 1):  # noqa: B007  counted, and used below
@@ -138,7 +137,7 @@ def _rows(file: IO[str], tag: str, rows: Iterable[str]) -> int:
 
 
 def user(row: Row) -> str:
-    """One account, as BOINC's ``<user>``."""
+    """Return an account as BOINC's ``<user>``."""
     optional = [("country", row["country"]), ("url", row["url"]), ("teamid", row["team_id"])]
     secret = row["cross_project_id"] + row["email"]
     return _element(
@@ -155,7 +154,7 @@ def user(row: Row) -> str:
 
 
 def team(row: Row) -> str:
-    """One team, as BOINC's ``<team>``; a founder who does not share is not named."""
+    """Return a team as BOINC's ``<team>``; omits a founder who does not share statistics."""
     optional = [(tag, row[tag]) for tag in ("url", "description", "country")]
     shares = bool(row["founder_shares"])
     return _element(
@@ -174,7 +173,7 @@ def team(row: Row) -> str:
 
 
 def host(row: Row) -> str:
-    """One computer, as BOINC's ``<host>``; of whom, only if its owner shows his hosts."""
+    """Return a computer as BOINC's ``<host>``; its account only if that shows its hosts."""
     named = [("userid", row["account_id"])] if row["show_hosts"] else []
     measured = "p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown"
     return _element(
@@ -191,7 +190,7 @@ def host(row: Row) -> str:
             ("ncpus", row["p_ncpus"]),
             *((tag, float(row[tag])) for tag in measured.split()),
             ("avg_turnaround", row["turnaround_seconds"]),
-            # BOINC itself has given up to measure it, and writes a constant.
+            # BOINC no longer measures it, and writes a constant.
             ("credit_per_cpu_sec", 0.0),
             ("host_cpid", row["host_cpid"]),
         ],
@@ -199,7 +198,7 @@ def host(row: Row) -> str:
 
 
 def tables(written: Written, now: datetime) -> str:
-    """The summary, as BOINC's ``<tables>``."""
+    """Return the summary as BOINC's ``<tables>``."""
     apps = "".join(_element("application", [("name", n)]) for n in statistics_export.applications())
     summary = [
         ("update_time", _seconds(now)),
@@ -233,9 +232,9 @@ def _element(tag: str, children: Iterable[Element]) -> str:
 
 def _line(child: Element) -> str:
     tag, value = child
-    text = f"{value:.6f}" if isinstance(value, float) else escape(_speakable(str(value)))
+    text = f"{value:.6f}" if isinstance(value, float) else escape(_valid_in_xml(str(value)))
     return f" <{tag}>{text}</{tag}>\n"
 
 
-def _speakable(text: str) -> str:
-    return _UNSPEAKABLE.sub("", text)
+def _valid_in_xml(text: str) -> str:
+    return _INVALID_IN_XML.sub("", text)

@@ -1,4 +1,4 @@
-"""Workunits of a shell's words and BOINC's templates, for `submit_work`."""
+"""Builds workunits from command options and BOINC templates, for `submit_work`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from scheduler.boinc_submission import sent_files, templates
-from scheduler.boinc_submission.templates import Described, GivenFile, Templates
+from scheduler.boinc_submission.templates import SubmittedFile, Templates, WorkunitDescription
 from scheduler.models import Account, App
 from scheduler.work.submission import submit
 from scheduler.work.submission.submission_checks import find_target
 
-#: Options that set a number of BOINC's.
+#: Options that set one of BOINC's numbers of a workunit.
 NUMBERS: Mapping[str, str] = {
     "quorum": "min_quorum",
     "fpops": "rsc_fpops_est",
@@ -35,76 +35,79 @@ def workunits(
     submitter: Account | None,
     now: datetime,
 ) -> list[submit.NewWorkunit]:
-    """One workunit for as many files as the input template wants; `common` says the rest.
+    """Return one workunit for each group of files that the input template needs.
 
-    What the template says goes before what the options say, as in BOINC.  Raises what reading a
-    template raises, and `CommandError` for files left over.
+    `common` has the fields that templates lack.  Values of the template take precedence over
+    options, as in BOINC.  Raises what reading a template raises, and `CommandError` for a wrong
+    number of files.
     """
     find_target(options["app"])
     app = App.objects.get(name=options["app"])
-    given = _templates(options, app)
+    used = _templates(options, app)
     paths = [Path(path) for path in options["paths"]]
-    groups = list(_groups(paths, templates.wanted_files(given.input)))
-    made = templates.workunits(
-        [(given, _described(paths, options)) for paths in groups], app=app, numbers=_said(options)
+    groups = list(_groups(paths, templates.wanted_files(used.input)))
+    drafts = templates.workunits(
+        [(used, _described(paths, options)) for paths in groups],
+        app=app,
+        numbers=_numbers(options),
     )
-    found = sent_files.find(submitter, templates.names(made))
-    found |= sent_files.keep_elsewhere(submitter, templates.remotes(made), now=now)
-    return [_with_rest(templates.finished(one, found), common) for one in made]
+    files = sent_files.find(submitter, templates.names(drafts))
+    files |= sent_files.keep_remote_files(submitter, templates.remotes(drafts), now=now)
+    return [_with_rest(templates.with_files(draft, files), common) for draft in drafts]
 
 
 def _templates(options: Mapping[str, Any], app: App) -> Templates:
     own = templates.of_app(app)
-    given = _text(options["input_template"]) or (own.input if own else "")
-    brought = _text(options["output_template"]) or (own.output if own else None)
-    if not given:
+    input_text = _text(options["input_template"]) or (own.input if own else "")
+    output_text = _text(options["output_template"]) or (own.output if own else None)
+    if not input_text:
         msg = f"App {app} has no input template. Hint: name one with --input-template."
         raise CommandError(msg)
-    return Templates(given, brought)
+    return Templates(input_text, output_text)
 
 
-def _text(named: str | None) -> str:
-    """The text of a template: a file's, by path, or by its name in ``var/templates``."""
-    if named is None:
+def _text(name: str | None) -> str:
+    """Return the text of a template, by its path or by its name in ``var/templates``."""
+    if name is None:
         return ""
-    path = Path(named)
+    path = Path(name)
     if path.is_file():
         return path.read_text(encoding="utf-8", errors="replace")
-    if "/" in named:
-        msg = f"There is no file {named}. Hint: check the path."
+    if "/" in name:
+        msg = f"There is no file {name}. Hint: check the path."
         raise CommandError(msg)
-    return templates.named(named)
+    return templates.by_name(name)
 
 
 def _groups(paths: Sequence[Path], wanted: int) -> Iterable[Sequence[Path]]:
     if not wanted:
         if paths:
-            msg = f"The template wants no input files, {len(paths)} are given. Hint: give none."
+            msg = f"The template needs no input files, {len(paths)} are given. Hint: give none."
             raise CommandError(msg)
         return [()]
     if not paths or len(paths) % wanted:
         msg = (
-            f"The template wants {wanted} input files for each workunit, {len(paths)} are given. "
+            f"The template needs {wanted} input files for each workunit, {len(paths)} are given. "
             f"Hint: give {wanted} for each, one after the other."
         )
         raise CommandError(msg)
     return [paths[first : first + wanted] for first in range(0, len(paths), wanted)]
 
 
-def _described(paths: Sequence[Path], options: Mapping[str, Any]) -> Described:
-    return Described(
+def _described(paths: Sequence[Path], options: Mapping[str, Any]) -> WorkunitDescription:
+    return WorkunitDescription(
         command_line=(options["command_line"] or "").replace(
             "{file}", paths[0].name if paths else ""
         ),
-        files=tuple(GivenFile(name=path.name, path=str(path)) for path in paths),
+        files=tuple(SubmittedFile(name=path.name, path=str(path)) for path in paths),
     )
 
 
-def _said(options: Mapping[str, Any]) -> dict[str, float]:
-    said = {name: options[o] for o, name in NUMBERS.items() if options[o] is not None}
+def _numbers(options: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: options[o] for o, name in NUMBERS.items() if options[o] is not None}
     if options["deadline"] is not None:
-        said["delay_bound"] = options["deadline"].total_seconds()
-    return said
+        numbers["delay_bound"] = options["deadline"].total_seconds()
+    return numbers
 
 
 def _with_rest(workunit: submit.NewWorkunit, common: submit.NewWorkunit) -> submit.NewWorkunit:

@@ -1,17 +1,17 @@
-"""What a host and the server tell each other beside results [pure]."""
+"""Messages between hosts and the server: trickles and file transfers [pure]."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-#: The last second that a moment can name: the end of the year 9999.
+#: The last Unix time that a `datetime` can hold: the end of the year 9999.
 _LAST_SECOND = 253402300799
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrickleSaid:
-    """A message of a running result; the same name, variety and moment are the same message."""
+class ReceivedTrickle:
+    """A message from a running result, identified by its name, variety and time."""
 
     result_name: str
     said_at: datetime
@@ -20,8 +20,8 @@ class TrickleSaid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrickleToSay:
-    """A message to a running result; `time` is its name within the result's slot, in seconds."""
+class PendingTrickle:
+    """A message to a running result; the client names its file by `time`, a Unix time."""
 
     result_name: str
     time: int
@@ -30,7 +30,7 @@ class TrickleToSay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToPut:
-    """A file that the host shall fetch and keep."""
+    """A file that the host is to download and keep."""
 
     request_id: int
     name: str
@@ -40,7 +40,7 @@ class FileToPut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToGet:
-    """A file of the host's that it shall send, as the output of a result of this name."""
+    """A file that the host is to upload, as the output of a result named `result_name`."""
 
     request_id: int
     name: str
@@ -49,7 +49,7 @@ class FileToGet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMoves:
-    """What one reply asks a host to do with its files; `deletes` are names."""
+    """The file requests in one reply to a host; `deletes` are file names."""
 
     puts: tuple[FileToPut, ...] = ()
     gets: tuple[FileToGet, ...] = ()
@@ -57,7 +57,7 @@ class FileMoves:
 
 
 def moment(seconds: int) -> datetime:
-    """The moment that a client's clock shows; nonsense becomes the nearest that can be named.
+    """Return the time of a client's clock; a value out of range becomes the nearest in range.
 
     >>> moment(0).isoformat(), moment(-5).isoformat()
     ('1970-01-01T00:00:00+00:00', '1970-01-01T00:00:00+00:00')

@@ -1,4 +1,4 @@
-"""Reads what hosts and the server told each other: trickles, requests for files."""
+"""Lists trickles and file requests, for commands."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from typing import Any
 from scheduler.models import FileRequest, Result, TrickleDown, TrickleUp
 
 
-def trickles(*, result: str | None = None, at_most: int = 50) -> list[dict[str, Any]]:
-    """The newest trickles in both directions, of one result if named; the newest first."""
+def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
+    """Return trickles in both directions, newest first; only those of `result` if it is named."""
     ups = TrickleUp.objects.order_by("-id")
     downs = TrickleDown.objects.order_by("-id")
     if result is not None:
         ups = ups.filter(result_id__in=Result.objects.filter(name=result).values("id"))
         downs = downs.filter(result_name=result)
-    kept = list(ups[:at_most])
+    newest_ups = list(ups[:limit])
     names = dict(
-        Result.objects.filter(pk__in={one.result_id for one in kept}).values_list("id", "name")
+        Result.objects.filter(pk__in={up.result_id for up in newest_ups}).values_list("id", "name")
     )
-    found: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {
             "way": "up",
-            "result": names.get(one.result_id, str(one.result_id)),
-            "host": one.host_id,
-            "at": one.received_at,
-            "variety": one.variety,
-            "text": one.text,
-            "done_at": one.handled_at,
+            "result": names.get(up.result_id, str(up.result_id)),
+            "host": up.host_id,
+            "at": up.received_at,
+            "variety": up.variety,
+            "text": up.text,
+            "done_at": up.handled_at,
         }
-        for one in kept
+        for up in newest_ups
     ]
-    found += [
+    rows += [
         {
             "way": "down",
-            "result": one.result_name,
-            "host": one.host_id,
-            "at": one.created_at,
+            "result": down.result_name,
+            "host": down.host_id,
+            "at": down.created_at,
             "variety": "",
-            "text": one.text,
-            "done_at": one.sent_at,
+            "text": down.text,
+            "done_at": down.sent_at,
         }
-        for one in downs[:at_most]
+        for down in downs[:limit]
     ]
-    return sorted(found, key=lambda one: one["at"], reverse=True)[:at_most]
+    return sorted(rows, key=lambda row: row["at"], reverse=True)[:limit]
 
 
-def file_requests(*, host_id: int | None = None, at_most: int = 100) -> list[FileRequest]:
-    """The newest requests for files, of one host if named; the newest first."""
+def file_requests(*, host_id: int | None = None, limit: int = 100) -> list[FileRequest]:
+    """Return file requests, newest first; only those of the host `host_id` if it is given."""
     requests = FileRequest.objects.order_by("-id")
     if host_id is not None:
         requests = requests.filter(host_id=host_id)
-    return list(requests[:at_most])
+    return list(requests[:limit])

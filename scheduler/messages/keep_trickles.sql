@@ -1,5 +1,5 @@
--- Keeps what a host's results said: once each, repeats or not; what names no result of the host is
--- only counted.
+-- Stores the trickles of a host's results, repeated ones once; those that name no result of the
+-- host are only counted.
 WITH said AS (
     SELECT *
     FROM unnest(

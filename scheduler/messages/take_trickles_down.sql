@@ -1,4 +1,5 @@
--- Takes what waits for a host's results and marks it as sent: there is no acknowledgement of it.
+-- Returns the pending trickles to a host's results and marks them as sent: clients do not
+-- acknowledge them.
 UPDATE trickle_down
 SET sent_at = %(now)s::timestamptz
 WHERE

@@ -1,8 +1,8 @@
-"""Keeps what running results say, and says what they shall hear.
+"""Stores the trickles of running results and sends trickles to them.
 
-A client sends a trickle again until one reply acknowledges all of its request: so all are
-acknowledged, the ones that cannot be kept too, and a repeat is kept once.  Of trickles down there
-is no acknowledgement at all: sent is done (PROTOCOL 6.1, 6.2).
+A client repeats the trickles of a request until a reply acknowledges all of them.  So all are
+acknowledged, including those that cannot be stored, and a repeated trickle is stored once.
+Trickles to results are never acknowledged by clients; they are done once sent (PROTOCOL 6.1, 6.2).
 """
 
 from __future__ import annotations
@@ -13,83 +13,83 @@ from datetime import datetime
 
 from scheduler import wakeups
 from scheduler.lifecycle import ServerState
-from scheduler.messages.facts import TrickleSaid, TrickleToSay
+from scheduler.messages.facts import PendingTrickle, ReceivedTrickle
 from scheduler.models import Result, TrickleDown
 from scheduler.sql import fetch, fetch_one
 
 log = logging.getLogger(__name__)
 
-#: What one trickle may hold, in bytes, and how many of one request are kept.
-MOST_BYTES = 64 * 1024
-MOST_PER_RPC = 1000
-#: How many trickles down one reply carries, and how long a line of one is at most, in bytes.
-MOST_DOWN = 100
-LONGEST_LINE = 255
-_LONGEST_VARIETY = 254
+#: The largest trickle, and how many trickles of one request are stored.
+MAX_BYTES = 64 * 1024
+MAX_PER_RPC = 1000
+#: How many trickles one reply sends to a host, and the longest line of one.
+MAX_DOWN_PER_RPC = 100
+MAX_LINE_BYTES = 255
+_MAX_VARIETY_LENGTH = 254
 _END = "</trickle_down>"
 
 
 class CannotSend(ValueError):
-    """A text cannot be said to a result. Hint: each kind of refusal says what to change."""
+    """A text cannot be sent to a result. Hint: the message names what to change."""
 
 
-def keep(trickles: Sequence[TrickleSaid], *, host_id: int, now: datetime) -> int:
-    """Keep what results of a host said, in one statement; how many are new.
+def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) -> int:
+    """Store the trickles of a host's results in one statement; returns the number of new ones.
 
-    May all be acknowledged afterwards: dropped are, with a log line, those of results that are
-    not the host's, those of more than `MOST_BYTES`, and those after the first `MOST_PER_RPC`.
+    All of them may be acknowledged afterwards.  Trickles of results that are not the host's, those
+    of more than `MAX_BYTES`, and those after the first `MAX_PER_RPC` are dropped and logged.
     """
     if not trickles:
         return 0
-    fitting = [one for one in map(_clean, trickles) if _fits(one)]
-    taken = fitting[:MOST_PER_RPC]
+    fitting = [trickle for trickle in map(_clean, trickles) if _fits(trickle)]
+    accepted = fitting[:MAX_PER_RPC]
     row = fetch_one(
         "messages/keep_trickles",
         {
-            "result_names": [one.result_name for one in taken],
-            "varieties": [one.variety for one in taken],
-            "said_ats": [one.said_at for one in taken],
-            "texts": [one.text for one in taken],
+            "result_names": [trickle.result_name for trickle in accepted],
+            "varieties": [trickle.variety for trickle in accepted],
+            "said_ats": [trickle.said_at for trickle in accepted],
+            "texts": [trickle.text for trickle in accepted],
             "host_id": host_id,
             "now": now,
         },
     )
-    kept, unknown = (row["kept"], row["unknown"]) if row else (0, 0)
+    n_new, n_unknown = (row["kept"], row["unknown"]) if row else (0, 0)
     dropped = {
-        "unknown": unknown,
+        "unknown": n_unknown,
         "too_long": len(trickles) - len(fitting),
-        "too_many": len(fitting) - len(taken),
+        "too_many": len(fitting) - len(accepted),
     }
     if any(dropped.values()):
-        log.warning("trickles dropped", extra={"host_id": host_id, **dropped})
-    if kept:
+        log.warning("trickles_dropped", extra={"host_id": host_id, **dropped})
+    if n_new:
         wakeups.after_commit("trickle_handler")
-    return int(kept)
+    return int(n_new)
 
 
-def pending_down(host_id: int, *, now: datetime) -> list[TrickleToSay]:
-    """Take what waits for a host's results, oldest first; it is marked as sent.
+def pending_down(host_id: int, *, now: datetime) -> list[PendingTrickle]:
+    """Return the pending trickles to a host's results, oldest first, and mark them as sent.
 
-    Two messages to one result never have the same `time`: the client calls a file by it.
+    Two messages to one result never have the same `time`, because the client names a file by it.
     """
     rows = fetch(
-        "messages/take_trickles_down", {"host_id": host_id, "limit": MOST_DOWN, "now": now}
+        "messages/take_trickles_down", {"host_id": host_id, "limit": MAX_DOWN_PER_RPC, "now": now}
     )
     last: dict[str, int] = {}
-    said = []
+    pending = []
     for row in sorted(rows, key=lambda row: row["id"]):
         name = row["result_name"]
         time = max(int(row["created_at"].timestamp()), last.get(name, 0) + 1)
         last[name] = time
-        said.append(TrickleToSay(result_name=name, time=time, text=row["text"]))
-    return said
+        pending.append(PendingTrickle(result_name=name, time=time, text=row["text"]))
+    return pending
 
 
 def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
-    """Have a text said to a running result, with the next reply to its host.
+    """Queue a text for a running result; it is sent with the next reply to the result's host.
 
-    Raises `CannotSend`: an unknown result or one that no host computes, an empty text, a line of
-    more than `LONGEST_LINE` bytes, more than `MOST_BYTES`, a control character, the end tag.
+    Raises `CannotSend` if the result is unknown or not in progress, or if the text is empty, has
+    more than `MAX_BYTES`, a line of more than `MAX_LINE_BYTES`, a control character or the end tag.
     """
     if fault := fault_of(text):
         raise CannotSend(fault)
@@ -99,7 +99,7 @@ def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
         raise CannotSend(msg)
     if result.server_state != ServerState.IN_PROGRESS or result.host_id is None:
         state = ServerState(result.server_state).name.lower()
-        msg = f"Result {result_name} is {state}. Hint: only a result in progress can hear."
+        msg = f"Result {result_name} is {state}. Hint: only results in progress receive trickles."
         raise CannotSend(msg)
     return TrickleDown.objects.create(
         host_id=result.host_id,
@@ -111,31 +111,34 @@ def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
 
 
 def fault_of(text: str) -> str | None:
-    """Why a client could not read a text, which it does line by line; None if it can."""
+    """Return why a client could not read a text; None if it can.
+
+    Clients read a trickle line by line, into a buffer of limited length.
+    """
     if not text.strip():
-        return "The text is empty. Hint: say something."
-    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        return f"The text has more than {MOST_BYTES} bytes. Hint: send a file instead."
+        return "The text is empty. Hint: pass a text."
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        return f"The text has more than {MAX_BYTES} bytes. Hint: send a file instead."
     for number, line in enumerate(text.splitlines(), start=1):
-        if len(line.encode("utf-8", "replace")) > LONGEST_LINE:
-            return f"Line {number} has more than {LONGEST_LINE} bytes. Hint: break the line."
+        if len(line.encode("utf-8", "replace")) > MAX_LINE_BYTES:
+            return f"Line {number} has more than {MAX_LINE_BYTES} bytes. Hint: break the line."
         if not line.replace("\t", " ").isprintable():
             return f"Line {number} has a control character. Hint: send plain text."
     if _END in text:
-        return f"The text holds {_END}. Hint: leave it out."
+        return f"The text contains {_END}. Hint: remove it."
     return None
 
 
-def _fits(trickle: TrickleSaid) -> bool:
-    return len(trickle.text.encode()) <= MOST_BYTES
+def _fits(trickle: ReceivedTrickle) -> bool:
+    return len(trickle.text.encode()) <= MAX_BYTES
 
 
-def _clean(trickle: TrickleSaid) -> TrickleSaid:
-    """What PostgreSQL can keep: no NUL, no half of a surrogate pair."""
-    return TrickleSaid(
+def _clean(trickle: ReceivedTrickle) -> ReceivedTrickle:
+    """Return the trickle without what PostgreSQL cannot store: NUL and lone surrogates."""
+    return ReceivedTrickle(
         result_name=_plain(trickle.result_name),
         said_at=trickle.said_at,
-        variety=_plain(trickle.variety)[:_LONGEST_VARIETY],
+        variety=_plain(trickle.variety)[:_MAX_VARIETY_LENGTH],
         text=_plain(trickle.text),
     )
 

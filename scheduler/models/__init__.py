@@ -1,4 +1,4 @@
-"""Tables and their constraints; no method leaves its row."""
+"""Tables and their constraints; methods use their own row only."""
 
 from __future__ import annotations
 

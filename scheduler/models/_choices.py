@@ -8,12 +8,12 @@ from django.db import models
 
 
 def choices(states: type[IntEnum]) -> list[tuple[int, str]]:
-    """The choices of a state column, as the law names them."""
+    """Return the choices of a state column, with the names of the law."""
     return [(state.value, state.name) for state in states]
 
 
 def named(column: str, states: type[IntEnum], *, table: str) -> models.CheckConstraint:
-    """A CHECK that a column holds one of the law's codes and nothing else."""
+    """Return a CHECK that a column contains one of the law's codes."""
     return models.CheckConstraint(
         condition=models.Q(**{f"{column}__in": [state.value for state in states]}),
         name=f"{table}_{column}_is_named_by_the_law",

@@ -1,4 +1,4 @@
-"""The tables of downloadable files: what app versions and workunits refer to."""
+"""The tables of downloadable files, to which app versions and workunits refer."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from django.db import models
 
 
 class File(models.Model):
-    """One immutable file that clients download, known by its content and by its name.
+    """One immutable file that clients download, identified by its content and by its name.
 
-    The physical name is an identity that clients remember for ever (PROTOCOL trap 4), so a name is
-    never given to other content.  A file that nobody refers to any more is first *doomed* (a row
-    that no submission finds again), then deleted from disk, then dropped: content submitted again
-    meanwhile becomes a new row with a new name, so that deletion and submission cannot race.
+    The physical name is an identity that clients remember forever (PROTOCOL trap 4), so a name is
+    never reused for other content.  A file without references is first marked for deletion
+    (`doomed_at`; submissions no longer find the row), then deleted from disk, then its row is
+    dropped.  A content that is submitted again meanwhile gets a new row with a new name, so that
+    deletion and submission cannot race.
     """
 
     name = models.CharField(max_length=250)
     sha256 = models.CharField(max_length=64)
     md5 = models.CharField(max_length=32)
     nbytes = models.BigIntegerField()
-    # Where hosts fetch it, an address a line; empty: here.  The digest of a file that lies
-    # elsewhere is of its addresses, MD5 and size, for nobody here has read it.
+    # The URLs from which hosts fetch it, one per line; empty: this server.  `sha256` of a file on
+    # another server is of its URLs, MD5 and size, because this server has not read it.
     urls = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     doomed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """A content is stored once; the doomed ones are few and found at once."""
-
         db_table = "file"
         constraints = [
             models.UniqueConstraint(fields=["name"], name="file_name_is_unique"),
@@ -48,21 +47,18 @@ class File(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the physical name."""
         return self.name
 
 
 class FileHold(models.Model):
-    """One person's wish to keep a file that no workunit refers to yet, until a moment."""
+    """An account's hold on a file to which no workunit refers yet, until a given time."""
 
-    # CASCADE for the deleter: a hold that is past must not keep a doomed file's row.
+    # CASCADE for the deleter: an expired hold must not keep the row of a deleted file.
     file = models.ForeignKey(File, models.CASCADE, related_name="holds", db_index=False)
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="+")
     until = models.DateTimeField()
 
     class Meta:
-        """One wish of each person for each file."""
-
         db_table = "file_hold"
         constraints = [
             models.UniqueConstraint(fields=["file", "account"], name="file_hold_is_one_per_person"),
@@ -70,28 +66,25 @@ class FileHold(models.Model):
         indexes = [models.Index(fields=["until"], name="drop_past_file_holds")]
 
     def __str__(self) -> str:
-        """Show the file and the moment."""
         return f"{self.file} until {self.until:%Y-%m-%d %H:%M}"
 
 
 class JobFile(models.Model):
-    """What a submitter of BOINC's own kind calls a file: BOINC's job files have his names.
+    """The name that a submitter with BOINC's tools gave a file (a BOINC job file).
 
-    To clients a file has the name of its row.  So people cannot take names from each other, and a
-    content that two people upload is stored once.
+    Clients get the name of the `File` row.  So accounts cannot take names from each other, and a
+    content that two accounts upload is stored once.
     """
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False
     )
     name = models.CharField(max_length=255)
-    # CASCADE for the deleter, as above: a name alone keeps nothing.
+    # CASCADE for the deleter, as above: a name alone does not keep a file.
     file = models.ForeignKey(File, models.CASCADE, related_name="job_files")
     created_at = models.DateTimeField()
 
     class Meta:
-        """A person's name is one file."""
-
         db_table = "job_file"
         constraints = [
             models.UniqueConstraint(
@@ -100,7 +93,6 @@ class JobFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the submitter's name for it."""
         return self.name
 
 
@@ -110,13 +102,10 @@ class Installation(models.Model):
     identifier = models.UUIDField()
 
     class Meta:
-        """There is one project in a database."""
-
         db_table = "installation"
         constraints = [
             models.CheckConstraint(condition=models.Q(id=1), name="installation_is_one"),
         ]
 
     def __str__(self) -> str:
-        """Show the identifier."""
         return str(self.identifier)

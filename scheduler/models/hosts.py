@@ -6,10 +6,10 @@ from django.db import models
 
 
 class Host(models.Model):
-    """One computer that attached, as its client describes it (PROTOCOL 2.1).
+    """One attached computer, as described by its client (PROTOCOL 2.1).
 
     Speeds are operations per second and CPU; sizes are bytes.  A host that was merged into another
-    keeps its row and points there, so that a client with the old id is told the new one.
+    keeps its row with a reference, so that a client with the old id gets the new one.
     """
 
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="hosts")
@@ -56,12 +56,10 @@ class Host(models.Model):
     deny_reason = models.CharField(max_length=200, blank=True, default="")
     p_features = models.TextField(blank=True, default="")
     capabilities = models.JSONField(default=dict, blank=True)
-    # What the last few requests for work came to, newest first: see `dispatch.facts.Decision`.
+    # The outcomes of the last few work requests, newest first: see `dispatch.facts.Decision`.
     last_decisions = models.JSONField(default=list, blank=True)
 
     class Meta:
-        """Found by their owner, and by what a re-attaching client says of itself."""
-
         db_table = "host"
         permissions = [("administer_hosts", "Can deny, admit and limit hosts")]
         indexes = [
@@ -70,12 +68,11 @@ class Host(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name that the computer gives itself."""
         return f"{self.domain_name or 'host'} #{self.pk}"
 
 
 class HostAppVersion(models.Model):
-    """What the server has learned of one app version on one host (BOINC's host_app_version)."""
+    """Statistics of one app version on one host (BOINC's host_app_version)."""
 
     host = models.ForeignKey(Host, models.CASCADE, related_name="app_versions")
     app_version = models.ForeignKey(
@@ -94,8 +91,6 @@ class HostAppVersion(models.Model):
     turnaround_avg = models.FloatField(default=0, db_default=0)
 
     class Meta:
-        """One row per pair."""
-
         db_table = "host_app_version"
         constraints = [
             models.UniqueConstraint(
@@ -104,5 +99,4 @@ class HostAppVersion(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the pair."""
         return f"host {self.host_id}, app version {self.app_version_id}"

@@ -1,4 +1,4 @@
-"""The append-only tables: every move that was made, every credit that was granted."""
+"""The append-only tables: all moves, and all grants of credit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scheduler.models._choices import choices
 
 
 class LedgerEntry(models.Model):
-    """One move: when, of what, on which axis, from, to, because, by.
+    """One move: its time, subject, axis, source and target state, reason and actor.
 
     Written by the statement that makes the move.  Partitioned by day on `at`; without foreign keys,
-    for an entry outlives its subject until its day is dropped.  `result_id` is NULL for a move of
-    the workunit itself.  `source` is 0 for a birth.
+    because an entry outlives its subject until its day is dropped.  `result_id` is NULL for a move
+    of the workunit itself.  `source` is 0 if the move created the row.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -27,22 +27,20 @@ class LedgerEntry(models.Model):
     by = models.SmallIntegerField(choices=choices(Actor))
 
     class Meta:
-        """Made by hand in the first migration: Django does not partition."""
-
+        # Created by SQL in the first migration, because Django does not partition.
         db_table = "ledger_entry"
         managed = False
         verbose_name_plural = "ledger entries"
 
     def __str__(self) -> str:
-        """Show the subject and the axis."""
         return f"workunit {self.workunit_id} result {self.result_id} axis {self.axis}"
 
 
 class CreditEntry(models.Model):
     """One grant of credit; totals on hosts and accounts are sums of these.
 
-    The pair (result, rule) is unique: no crash or repeat pays twice.  `result_id` is no foreign
-    key: the entry outlives the purged result.
+    The pair (result, rule) is unique, so that no crash or repetition grants credit twice.
+    `result_id` is not a foreign key, because the entry outlives the purged result.
     """
 
     result_id = models.BigIntegerField()
@@ -52,7 +50,7 @@ class CreditEntry(models.Model):
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # No constraint: it repeats the result's workunit's; fsck checks it (decision 12).
+    # No constraint: a copy of the app of the result's workunit; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )
@@ -60,8 +58,6 @@ class CreditEntry(models.Model):
     granted_at = models.DateTimeField()
 
     class Meta:
-        """Nothing is paid twice."""
-
         db_table = "credit_entry"
         constraints = [
             models.UniqueConstraint(
@@ -71,12 +67,11 @@ class CreditEntry(models.Model):
         verbose_name_plural = "credit entries"
 
     def __str__(self) -> str:
-        """Show result and amount."""
         return f"result {self.result_id}: {self.amount}"
 
 
 class AccountAppCredit(models.Model):
-    """What an account was granted for one app: a sum of credit entries, and its recent average."""
+    """An account's credit for one app: the sum of its entries, and its recent average."""
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="app_credits", db_index=False
@@ -87,8 +82,6 @@ class AccountAppCredit(models.Model):
     expavg_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """One row per pair."""
-
         db_table = "account_app_credit"
         constraints = [
             models.UniqueConstraint(
@@ -97,5 +90,4 @@ class AccountAppCredit(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the pair and the sum."""
         return f"account {self.account_id}, app {self.app_id}: {self.total}"

@@ -35,7 +35,7 @@ class LoginNetwork(models.Model):
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False
     )
-    #: As `people.rules.throttle_limits.network_of` writes it: a /24 or a /64.
+    #: In the format of `people.rules.throttle_limits.network_of`: a /24 or a /64.
     network = models.CharField(max_length=50)
     last_login_at = models.DateTimeField()
 
@@ -53,7 +53,7 @@ class LoginNetwork(models.Model):
 
 
 class Invitation(models.Model):
-    """A code that lets its holders create accounts while the project is by invitation only."""
+    """A code with which people create accounts while `ACCOUNT_CREATION` is `invitation`."""
 
     code_hash = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=100, blank=True, default="")
@@ -73,5 +73,4 @@ class Invitation(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name, never the code."""
         return self.name or f"invitation {self.pk}"

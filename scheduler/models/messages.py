@@ -1,4 +1,4 @@
-"""The tables of what hosts and the server tell each other beside results."""
+"""The tables of messages between hosts and the server, besides results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ class TrickleUp(models.Model):
     handle_after = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """A repeat is the same result, variety and time of the client's clock."""
-
         db_table = "trickle_up"
         constraints = [
             models.UniqueConstraint(
@@ -35,7 +33,6 @@ class TrickleUp(models.Model):
         verbose_name_plural = "trickles up"
 
     def __str__(self) -> str:
-        """Show variety and result."""
         return f"{self.variety or 'trickle'} of result {self.result_id}"
 
 
@@ -50,8 +47,6 @@ class TrickleDown(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """Those that wait are found by host."""
-
         db_table = "trickle_down"
         indexes = [
             models.Index(
@@ -64,12 +59,11 @@ class TrickleDown(models.Model):
         verbose_name_plural = "trickles down"
 
     def __str__(self) -> str:
-        """Show the result."""
         return f"for {self.result_name}"
 
 
 class UsageSample(models.Model):
-    """What a running result said of itself: append-only; seconds, bytes, a fraction of 1."""
+    """A report of a running result's usage, append-only; in seconds, bytes, a fraction of 1."""
 
     result_id = models.BigIntegerField()
     at = models.DateTimeField()
@@ -80,13 +74,10 @@ class UsageSample(models.Model):
     gpu_usage = models.FloatField(null=True, blank=True)
 
     class Meta:
-        """Read by result."""
-
         db_table = "usage_sample"
         indexes = [models.Index(fields=["result_id", "at"], name="usage_of_result")]
 
     def __str__(self) -> str:
-        """Show the result."""
         return f"usage of result {self.result_id}"
 
 
@@ -94,14 +85,14 @@ class FileRequest(models.Model):
     """A file to be put on a host, fetched from it, or deleted there (sticky files)."""
 
     class Kind(models.IntegerChoices):
-        """What is asked of the host."""
+        """The action that is requested of the host."""
 
         PUT = 1
         GET = 2
         DELETE = 3
 
     class State(models.IntegerChoices):
-        """How far it has come."""
+        """The progress of the request."""
 
         WAITING = 0
         SENT = 1
@@ -120,8 +111,6 @@ class FileRequest(models.Model):
     done_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """Those that are open are found by host."""
-
         db_table = "file_request"
         indexes = [
             models.Index(
@@ -132,5 +121,4 @@ class FileRequest(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show what is asked."""
         return f"{self.get_kind_display()} {self.file_name}"

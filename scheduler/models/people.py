@@ -16,22 +16,22 @@ from scheduler.rights import ALL_RIGHTS, Right, let_through
 
 
 class AccountManager(BaseUserManager["Account"]):
-    """Finds accounts by e-mail, whatever its case; creates staff for ``createsuperuser``."""
+    """Finds accounts by e-mail, ignoring case; creates staff for ``createsuperuser``."""
 
     def get_by_natural_key(self, username: str | None) -> Account:
-        """Find the account of an e-mail address."""
+        """Return the account of an e-mail address; raises `Account.DoesNotExist`."""
         return self.get(email=(username or "").lower())
 
     def create_superuser(self, email: str, password: str, **fields: Any) -> Account:
-        """Create a member of staff with every right (asked for by Django's own command)."""
-        # By name: a table knows no operation, and Django's command asks the table.
+        """Create a member of staff with every right; called by Django's `createsuperuser`."""
+        # Imported by name, because models do not import operations.
         create_staff = import_string("scheduler.people.accounts.create_staff")
         account: Account = create_staff(email=email, password=password, **fields)
         return account
 
 
 class Team(models.Model):
-    """Accounts that add up their credit."""
+    """A team of accounts, which has the sum of their credit."""
 
     name = models.CharField(max_length=254, unique=True)
     founder = models.ForeignKey(
@@ -47,12 +47,9 @@ class Team(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """Named as BOINC's table is."""
-
         db_table = "team"
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
@@ -76,7 +73,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
-    # Whether statistics sites may be told of the account, and whose its hosts are.
+    # Whether the account is exported to statistics sites, and the owner of its hosts is shown.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=True, db_default=True)
     is_staff = models.BooleanField(default=False)
@@ -90,8 +87,6 @@ class Account(AbstractBaseUser, PermissionsMixin):
     REQUIRED_FIELDS: ClassVar[list[str]] = []
 
     class Meta:
-        """An e-mail address is one account, however it is spelled: it is kept in lower case."""
-
         db_table = "account"
         constraints = [
             models.CheckConstraint(
@@ -105,14 +100,13 @@ class Account(AbstractBaseUser, PermissionsMixin):
         ]
 
     def __str__(self) -> str:
-        """Show the name, or the e-mail address of one who gave none."""
         return self.name or self.email
 
     @cached_property
     def rights(self) -> frozenset[Right]:
-        """The account's rights: all of a superuser's, else those of its groups and its own.
+        """The account's rights: all rights for a superuser, else those of its groups and its own.
 
-        Read by one statement and cached on the object, as Django caches permissions.  After
+        Read by one statement and cached on the object, like Django's permissions.  After
         `act_through` only those that the token's scopes allow.
         """
         if not self.is_active:
@@ -174,8 +168,6 @@ class AccountKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """One current key of each kind per account: the one that log-in returns."""
-
         db_table = "account_key"
         constraints = [
             models.UniqueConstraint(
@@ -195,5 +187,4 @@ class AccountKey(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the key's name, never the key."""
         return f"{self.name} ({self.get_kind_display()})"

@@ -1,4 +1,4 @@
-"""The tables of science apps: what is computed, and for which computers."""
+"""The tables of science apps, their versions and platforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class OneResultPer(models.TextChoices):
-    """How apart the results of one workunit are kept, so that nobody agrees with himself."""
+    """The unit that gets at most one result per workunit, so that no host confirms itself."""
 
     ACCOUNT = "account"
     HOST = "host"
@@ -16,7 +16,7 @@ class OneResultPer(models.TextChoices):
 
 
 class CreditRule(models.TextChoices):
-    """How a valid result is paid."""
+    """How the credit of a valid result is computed."""
 
     FIXED = "fixed"
     RUNTIME = "runtime"
@@ -25,7 +25,7 @@ class CreditRule(models.TextChoices):
 
 
 class AppKind(models.TextChoices):
-    """What is published of an app, and how a computer runs it (docs/apps.md)."""
+    """The kind of an app's programs, and how hosts run them (docs/apps.md)."""
 
     NATIVE = "native"
     SCRIPT = "script"
@@ -34,7 +34,7 @@ class AppKind(models.TextChoices):
 
 
 class SuccessRule(models.TextChoices):
-    """What makes a report a success, if all outputs have come."""
+    """The condition under which a report is a success, if all outputs have arrived."""
 
     EXIT_CODE = "exit_code"
     EMPTY_STDERR = "empty_stderr"
@@ -43,23 +43,20 @@ class SuccessRule(models.TextChoices):
 
 
 class Platform(models.Model):
-    """A kind of computer, by BOINC's name for it (``x86_64-pc-linux-gnu``)."""
+    """A kind of computer, by BOINC's name (``x86_64-pc-linux-gnu``)."""
 
     name = models.CharField(max_length=254, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")
 
     class Meta:
-        """Named as BOINC's table is."""
-
         db_table = "platform"
 
     def __str__(self) -> str:
-        """Show BOINC's name."""
         return self.name
 
 
 class App(models.Model):
-    """One science application, with the rules its results live by."""
+    """One science application, with the rules for its results."""
 
     name = models.CharField(max_length=60, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")
@@ -69,7 +66,7 @@ class App(models.Model):
     non_cpu_intensive = models.BooleanField(default=False)
     fraction_done_exact = models.BooleanField(default=False)
 
-    # What its programs are, when they have succeeded, and what a submission need not say.
+    # The kind of its programs, the condition of success, and defaults for submissions.
     kind = models.CharField(max_length=10, choices=AppKind.choices, default=AppKind.NATIVE)
     success_rule = models.CharField(
         max_length=12, choices=SuccessRule.choices, default=SuccessRule.EXIT_CODE
@@ -82,7 +79,7 @@ class App(models.Model):
         max_length=10, choices=OneResultPer.choices, default=OneResultPer.ACCOUNT
     )
     retry_same_account_after = models.DurationField(default=timedelta(days=1))
-    # Where every account (or host) that is about had its turn: end the workunit, or wait.
+    # If every active account (or host) has had a result: whether to end the workunit, or wait.
     fail_when_all_tried = models.BooleanField(default=False, db_default=False)
     hr_type = models.SmallIntegerField(default=0)
     homogeneous_app_version = models.BooleanField(default=False)
@@ -92,14 +89,14 @@ class App(models.Model):
     ack_timeout = models.DurationField(null=True, blank=True)
     max_infeasible = models.IntegerField(null=True, blank=True)
 
-    # Limits per host, and how they follow its record.
+    # Limits per host, and how they depend on its record.
     daily_quota = models.IntegerField(null=True, blank=True)
     max_in_progress_per_cpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_gpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_host = models.IntegerField(null=True, blank=True)
 
-    # Adaptive replication: 1 switches it off; a workunit of target 1 gets so many results if its
-    # first one goes to a host that is not trusted.
+    # Adaptive replication: 1 disables it; a workunit with target 1 gets `target_nresults` results
+    # if its first one is sent to a host that is not trusted.
     target_nresults = models.IntegerField(default=1)
     trusted_after = models.IntegerField(default=10)
 
@@ -109,7 +106,7 @@ class App(models.Model):
     reduced_delay = models.FloatField(default=0.5)
     retry_priority = models.IntegerField(default=0)
 
-    # Whom work suits best.
+    # Which hosts get which work.
     locality = models.BooleanField(default=False)
     n_size_classes = models.SmallIntegerField(default=1)
     size_bounds = models.JSONField(default=list, blank=True)
@@ -137,8 +134,6 @@ class App(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """Named as BOINC's table is."""
-
         db_table = "app"
         permissions = [
             ("publish_versions", "Can publish, withdraw and offer versions of every app"),
@@ -172,14 +167,13 @@ class App(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class PlanClass(models.Model):
-    """What a kind of app version needs of a computer, and how much of it it uses.
+    """The requirements of a kind of app version on a computer, and its usage of resources.
 
-    `spec` is judged by `dispatch.rules.plan_classes`; an app version names its plan class.
+    `spec` is validated by `dispatch.rules.plan_classes`; an app version names its plan class.
     """
 
     name = models.CharField(max_length=60, unique=True)
@@ -187,18 +181,15 @@ class PlanClass(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """Known by name, as to clients."""
-
         db_table = "plan_class"
         verbose_name_plural = "plan classes"
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class AppVersion(models.Model):
-    """One build of an app for one platform; immutable once clients know it (PROTOCOL trap 5)."""
+    """One build of an app for a platform; immutable once clients may have it (PROTOCOL trap 5)."""
 
     app = models.ForeignKey(App, models.PROTECT, related_name="versions")
     platform = models.ForeignKey(Platform, models.PROTECT, related_name="versions")
@@ -212,12 +203,12 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
-    # What clients are told of its programs: not slowed down by a CPU limit; run only while the
-    # network may be used; start programs that compute themselves.
+    # Properties that clients get: exempt from CPU throttling; runs only while the network may be
+    # used; starts other programs, which compute.
     dont_throttle = models.BooleanField(default=False)
     needs_network = models.BooleanField(default=False)
     is_wrapper = models.BooleanField(default=False)
-    # An OCI image with its digest (containers), and whence the server fetched the program.
+    # An OCI image with its digest (containers), and the URL from which the program was fetched.
     image = models.CharField(max_length=400, blank=True, default="")
     source_url = models.CharField(max_length=1000, blank=True, default="")
     pfc_n = models.FloatField(default=0)
@@ -226,8 +217,6 @@ class AppVersion(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """The four facts by which a client knows a version."""
-
         db_table = "app_version"
         constraints = [
             models.UniqueConstraint(
@@ -243,7 +232,6 @@ class AppVersion(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show app, version and platform."""
         plan = f" ({self.plan_class})" if self.plan_class else ""
         return f"{self.app} {self.version_num / 100:.2f} {self.platform}{plan}"
 
@@ -261,8 +249,6 @@ class AppVersionFile(models.Model):
     signature = models.TextField()
 
     class Meta:
-        """A version's files have an order, and one of them is started."""
-
         db_table = "app_version_file"
         constraints = [
             models.UniqueConstraint(
@@ -276,5 +262,4 @@ class AppVersionFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name by which the program opens it."""
         return self.open_name or str(self.file)

@@ -1,4 +1,4 @@
-"""The tables of who submits: what they may, their tokens, their repeats."""
+"""The tables of submitters: their permissions, API tokens and idempotency keys."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ from django.db import models
 
 
 class Submitter(models.Model):
-    """What a person who is not of the staff may submit, and how much of it at once.
+    """The permission of an account to submit work, and its quotas.
 
-    Limits that are None do not limit.  Staff needs no row, and has no limits; one is made where
-    the project shares fairly, for the clock.
+    A limit of None means no limit.  Accounts with rights need no row and have no limits; with fair
+    shares a row is created for their clock.
     """
 
     account = models.OneToOneField(
         "scheduler.Account", models.CASCADE, primary_key=True, related_name="submitter"
     )
-    # Of every app; else of those that `SubmitterApp` names.
+    # Whether for every app; else for those that `SubmitterApp` names.
     all_apps = models.BooleanField(default=False, db_default=False)
     max_unfinished_workunits = models.BigIntegerField(null=True, blank=True)
     max_kept_bytes = models.BigIntegerField(null=True, blank=True)
-    # The linear-bounded model: what he is entitled to, and how far his work has gone.  Here and not
-    # in the account: the validator pays that, and a submission keeps its row for seconds.
+    # The linear-bounded model: the submitter's share, and the logical start of the next work.  Not
+    # in the account's row: the validator updates that, and a submission locks this for seconds.
     share = models.FloatField(default=1, db_default=1)
     logical_start_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:
-        """Limits limit."""
-
         db_table = "submitter"
         constraints = [
             models.CheckConstraint(
@@ -48,20 +46,17 @@ class Submitter(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show whose it is."""
         return str(self.account)
 
 
 class SubmitterApp(models.Model):
-    """One app for which a person may submit; `may_manage` lets him publish versions of it too."""
+    """One app for which an account may submit; `may_manage` also allows publishing versions."""
 
     submitter = models.ForeignKey(Submitter, models.CASCADE, related_name="apps", db_index=False)
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+")
     may_manage = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        """One row per pair."""
-
         db_table = "submitter_app"
         verbose_name = "app of a submitter"
         verbose_name_plural = "apps of submitters"
@@ -72,12 +67,11 @@ class SubmitterApp(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the pair."""
         return f"{self.submitter}: {self.app}"
 
 
 class ApiToken(models.Model):
-    """A secret by which a program speaks for a person, within scopes; only its hash is kept."""
+    """A secret by which a program acts for an account, within scopes; only its hash is stored."""
 
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
@@ -91,25 +85,22 @@ class ApiToken(models.Model):
     may_administer = models.BooleanField(default=False)
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
-    # A day, not a moment: a row that every request wrote would be the bottleneck.
+    # A date, not a time: an update by every request would be a bottleneck.
     last_used_on = models.DateField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """Known by its hash."""
-
         db_table = "api_token"
         verbose_name = "API token"
 
     def __str__(self) -> str:
-        """Show the token's name, never the token."""
         return self.name
 
 
 class IdempotencyKey(models.Model):
-    """A request that was carried out, and what it was told: a repeat is told the same.
+    """A processed request and its answer, which repeated requests with the same key get.
 
-    Written by the transaction that carries the request out: either both are there, or neither.
+    Written by the transaction that processes the request, so that both are committed or neither.
     """
 
     account = models.ForeignKey(
@@ -122,8 +113,6 @@ class IdempotencyKey(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """A person says a key once."""
-
         db_table = "idempotency_key"
         constraints = [
             models.UniqueConstraint(fields=["account", "key"], name="idempotency_key_is_said_once"),
@@ -131,5 +120,4 @@ class IdempotencyKey(models.Model):
         indexes = [models.Index(fields=["created_at"], name="drop_old_idempotency_keys")]
 
     def __str__(self) -> str:
-        """Show the key."""
         return self.key

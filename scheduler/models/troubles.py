@@ -1,4 +1,4 @@
-"""The tables of what went wrong: refusals, failures of science code, outages."""
+"""The tables of problems: refusals, failures of science code, outages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from django.db.models.functions import Now
 
 
 class Refusal(models.Model):
-    """A host that asked for work, was not given a workunit's result, and for which good reason.
+    """A host that requested work and was refused a workunit's result, with the reason.
 
-    Only reasons that last count (memory, platform, ...), not those of the moment (a full queue, a
-    quota).  No foreign keys: a row goes with its workunit, or when it is old.
+    Only lasting reasons are stored (memory, platform, ...), not temporary ones (a full queue, a
+    quota).  No foreign keys: a row is deleted with its workunit, or when it is old.
 
-    `first_at` is when the host was first refused it, `at` when last.  `counts_at_once` says that no
-    version that the app offers could ever run on the host; others count once they are repeated
+    `first_at` is the time of the first refusal, `at` that of the last.  `counts_at_once` means that
+    no version of the app can ever run on the host; other refusals count once they are repeated
     after a while (`dispatch.rules.sendability`).
     """
 
@@ -27,8 +27,6 @@ class Refusal(models.Model):
     at = models.DateTimeField()
 
     class Meta:
-        """One row per workunit and host: the last word."""
-
         db_table = "refusal"
         constraints = [
             models.UniqueConstraint(
@@ -38,20 +36,19 @@ class Refusal(models.Model):
         indexes = [models.Index(fields=["at"], name="count_refusals")]
 
     def __str__(self) -> str:
-        """Show host and reason."""
         return f"host {self.host_id}: {self.reason}"
 
 
 class ScienceFailure(models.Model):
-    """How often science code failed on one subject, and since when it is parked, if it is.
+    """The failures of science code on one subject, and since when the subject is parked.
 
-    `subject_id` is a workunit's id (VALIDATE, ASSIMILATE), a trickle's (TRICKLE) or an app's
-    (GENERATE).  `transients` counts the failures that the science itself called passing.  Dropped
-    as soon as the subject succeeds.
+    `subject_id` is the id of a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app
+    (GENERATE).  `transients` counts the failures that the science code reported as transient.  The
+    row is deleted as soon as the subject succeeds.
     """
 
     class Stage(models.IntegerChoices):
-        """Which science failed."""
+        """The kind of science code that failed."""
 
         VALIDATE = 1
         ASSIMILATE = 2
@@ -68,8 +65,6 @@ class ScienceFailure(models.Model):
     parked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """One row per stage and subject."""
-
         db_table = "science_failure"
         constraints = [
             models.UniqueConstraint(
@@ -78,12 +73,11 @@ class ScienceFailure(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show stage and subject."""
         return f"{self.get_stage_display()} {self.subject_id}"
 
 
 class Outage(models.Model):
-    """A time in which volunteers could not reach the server; deadlines that overlap were moved."""
+    """A time in which volunteers could not reach the server; affected deadlines were extended."""
 
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
@@ -92,8 +86,6 @@ class Outage(models.Model):
     applied_up_to = models.BigIntegerField(default=0)
 
     class Meta:
-        """It ends after it began."""
-
         db_table = "outage"
         constraints = [
             models.CheckConstraint(
@@ -102,21 +94,17 @@ class Outage(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show its beginning."""
         return f"since {self.began_at:%Y-%m-%d %H:%M}"
 
 
 class Heartbeat(models.Model):
-    """When a part of the server was last seen alive."""
+    """The last sign of life of a part of the server."""
 
     name = models.CharField(max_length=60, unique=True)
     seen_at = models.DateTimeField()
 
     class Meta:
-        """One row per part."""
-
         db_table = "heartbeat"
 
     def __str__(self) -> str:
-        """Show the part."""
         return self.name

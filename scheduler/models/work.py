@@ -21,7 +21,7 @@ from scheduler.models._choices import choices, named
 
 
 class Queue(models.Model):
-    """A named lane of work with limits of its own."""
+    """A named queue of work with its own limits."""
 
     name = models.CharField(max_length=100, unique=True)
     app = models.ForeignKey(
@@ -36,17 +36,14 @@ class Queue(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
-        """Known by name."""
-
         db_table = "queue"
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class Batch(models.Model):
-    """Workunits submitted together by one person."""
+    """Workunits that one account submitted together."""
 
     class State(models.IntegerChoices):
         """BOINC's batch states (PROTOCOL 8.2)."""
@@ -66,35 +63,33 @@ class Batch(models.Model):
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
     accelerate = models.BooleanField(default=False, db_default=False)
-    # Hurry it on by itself when most of it is done.
+    # Whether to accelerate the rest automatically when most of it is done.
     accelerate_tail = models.BooleanField(default=False, db_default=False)
     priority = models.IntegerField(null=True, blank=True)
-    # Whether outputs stay for the submitter to fetch until the batch is retired.
+    # Whether outputs are kept for the submitter until the batch is retired.
     keep_outputs = models.BooleanField(default=False, db_default=False)
-    # The batch that must be complete before this one starts, and what that one must have come to.
+    # The batch that must be complete before this one starts, and whether it may have failed.
     after = models.ForeignKey(
         "self", models.PROTECT, null=True, blank=True, related_name="followers"
     )
     after_any = models.BooleanField(default=False, db_default=False)
-    # When its workunits were let go, or failed, with that one; NULL while some may still wait.
+    # When its workunits were released, or failed, after that batch; NULL while some may wait.
     let_go_at = models.DateTimeField(null=True, blank=True)
-    # When most of it was done and what was left was hurried on.
+    # When most of it was done and the rest was accelerated.
     tail_at = models.DateTimeField(null=True, blank=True)
     completed_at = models.DateTimeField(null=True, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
-    # How many workunits it was given, and what became of those that the purger took.
+    # How many workunits were submitted, and how many purged ones succeeded or failed.
     workunits_submitted = models.BigIntegerField(default=0, db_default=0)
     purged_done = models.BigIntegerField(default=0, db_default=0)
     purged_failed = models.BigIntegerField(default=0, db_default=0)
-    # Their results, the credit of their canonical results, and their estimated operations.
+    # The purged ones' results, canonical credit, and estimated operations.
     purged_results = models.BigIntegerField(default=0, db_default=0)
     purged_credit = models.FloatField(default=0, db_default=0)
     purged_fpops = models.FloatField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        """A submitter's batches have different names."""
-
         db_table = "batch"
         permissions = [
             ("manage_others_batches", "Can change, cancel and retry other people's work"),
@@ -107,14 +102,13 @@ class Batch(models.Model):
         verbose_name_plural = "batches"
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class BatchUsage(models.Model):
-    """What those of a batch's workunits took that the purger dropped, day by day (UTC).
+    """The usage of a batch's purged workunits by day (UTC).
 
-    A workunit counts on the day when it was finished, a result on that when it was reported.
+    A workunit counts on the day of its end, a result on the day of its report.
     """
 
     batch = models.ForeignKey(Batch, models.CASCADE, related_name="usage", db_index=False)
@@ -126,22 +120,19 @@ class BatchUsage(models.Model):
     credit = models.FloatField(default=0, db_default=0)
 
     class Meta:
-        """One row a day."""
-
         db_table = "batch_usage"
         constraints = [
             models.UniqueConstraint(fields=["batch", "day"], name="batch_usage_is_one_per_day"),
         ]
 
     def __str__(self) -> str:
-        """Show batch and day."""
         return f"batch {self.batch_id}, {self.day}"
 
 
 class PurgedWorkunits(models.Model):
-    """How many workunits of an app the purger dropped, and how they ended.
+    """The numbers of an app's purged workunits, successful and failed.
 
-    Only purgers write here, one row for each app in a transaction: nothing else waits for it.
+    Only purgers write this table, one row per app in a transaction, so nothing else waits for it.
     """
 
     app = models.OneToOneField("scheduler.App", models.CASCADE, related_name="+")
@@ -149,26 +140,21 @@ class PurgedWorkunits(models.Model):
     failed = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
-        """One row for each app."""
-
         db_table = "purged_workunits"
         verbose_name_plural = "purged workunits"
 
     def __str__(self) -> str:
-        """Show the app."""
         return f"app {self.app_id}"
 
 
 class PurgedResults(models.Model):
-    """How many results of an app with one outcome the purger dropped."""
+    """The number of an app's purged results with one outcome."""
 
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
     outcome = models.SmallIntegerField(choices=choices(Outcome))
     results = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
-        """One row for each outcome of an app."""
-
         db_table = "purged_results"
         verbose_name_plural = "purged results"
         constraints = [
@@ -178,18 +164,17 @@ class PurgedResults(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show app and outcome."""
         return f"app {self.app_id}, outcome {self.outcome}"
 
 
 class Workunit(models.Model):
-    """One piece of science to be computed, by as many hosts as it takes to be sure.
+    """One job to compute, by as many hosts as are needed for a verified result.
 
-    Numbers are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
+    Units are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
     `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output
-    files each result must bring, as objects with the keys ``open_name``, ``max_nbytes`` and, where
-    true, ``optional``, ``copy_file``, ``sticky``.
-    `transition_at` NULL means that nothing is left to decide.
+    files of each result, as objects with the keys ``open_name``, ``max_nbytes`` and, if true,
+    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is NULL if the transitioner has
+    nothing to decide.
     """
 
     name = models.CharField(max_length=200)
@@ -212,7 +197,7 @@ class Workunit(models.Model):
     rsc_memory_bound = models.FloatField(default=5e8, db_default=5e8)
     rsc_disk_bound = models.FloatField(default=1e9, db_default=1e9)
     rsc_bandwidth_bound = models.FloatField(default=0, db_default=0)
-    # The sum of `max_nbytes` of `outputs`; 0 for workunits that are older than this column.
+    # The sum of `max_nbytes` of `outputs`; 0 for workunits from before this column existed.
     output_bytes = models.BigIntegerField(default=0, db_default=0)
     delay_bound = models.DurationField(default=timedelta(days=7), db_default=timedelta(days=7))
     min_quorum = models.IntegerField(default=1, db_default=1)
@@ -244,9 +229,9 @@ class Workunit(models.Model):
     )
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     dependency_failed_at = models.DateTimeField(null=True, blank=True)
-    # Failed, and submitted again: the number of that workunit.
+    # The id of the workunit that retries this one, if it failed and was submitted again.
     retried_as = models.BigIntegerField(null=True, blank=True)
-    # Its canonical outputs and its row stay until its batch is retired.
+    # Whether its canonical outputs and its row stay until its batch is retired.
     outputs_kept = models.BooleanField(default=False, db_default=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
@@ -267,7 +252,7 @@ class Workunit(models.Model):
     error_mask = models.IntegerField(default=0, db_default=0)
     need_validate = models.BooleanField(default=False, db_default=False)
     validate_after = models.DateTimeField(null=True, blank=True)
-    # No constraint: the purger would pay for it with a look-up per result; fsck checks it.
+    # No constraint: it would cost the purger a look-up per result; fsck checks it.
     canonical_result = models.ForeignKey(
         "scheduler.Result",
         models.DO_NOTHING,
@@ -290,7 +275,7 @@ class Workunit(models.Model):
         db_default=FileDeleteState.INIT,
     )
     file_delete_after = models.DateTimeField(null=True, blank=True)
-    # What its input files were, written down when they are let go.
+    # A description of its input files, written when the references to them are dropped.
     past_inputs = models.JSONField(null=True, blank=True)
     transition_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
@@ -299,8 +284,7 @@ class Workunit(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        """Each index is named with the statement that it serves."""
-
+        # Each index has the name of the statement that uses it.
         db_table = "workunit"
         constraints = [
             # Not unique=True: Django would add a second index for LIKE.
@@ -385,14 +369,13 @@ class Workunit(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class WorkunitFile(models.Model):
     """One input file of a workunit."""
 
-    # No constraint: the statement that makes workunits makes these; fsck checks it (decision 12).
+    # No constraint: one statement inserts both rows; fsck checks it (decision 12).
     workunit = models.ForeignKey(
         Workunit,
         models.CASCADE,
@@ -407,8 +390,6 @@ class WorkunitFile(models.Model):
     sticky = models.BooleanField(default=False, db_default=False)
 
     class Meta:
-        """A workunit's inputs have an order."""
-
         db_table = "workunit_file"
         constraints = [
             models.UniqueConstraint(
@@ -417,19 +398,18 @@ class WorkunitFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name by which the program opens it."""
         return self.open_name or str(self.file)
 
 
 class Result(models.Model):
-    """One attempt at a workunit by one host (BOINC's result; volunteers say task).
+    """One attempt at a workunit by one host (BOINC's result, shown to volunteers as a task).
 
-    `app` and `priority` repeat the workunit's, so that a claim walks one index.
-    Times: `cpu_time`, `elapsed_time` seconds as the client says; `*_at` the server's clock.
+    `app` and `priority` are copies of the workunit's, so that a claim scans one index.  `cpu_time`
+    and `elapsed_time` are seconds as reported by the client; `*_at` are by the server's clock.
     """
 
     workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)
-    # No constraint: it repeats the workunit's, which has one; fsck checks it (decision 12).
+    # No constraint: a copy of the workunit's app, which has one; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )
@@ -487,7 +467,7 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
-    # For whom alone it is (0 for all): `lifecycle.Target`, and that host's, account's, team's id.
+    # The only recipients (0: all hosts): `lifecycle.Target` and the host's, account's or team's id.
     target_kind = models.SmallIntegerField(default=0, db_default=0)
     target_id = models.BigIntegerField(default=0, db_default=0)
     reliable_until = models.DateTimeField(null=True, blank=True)
@@ -504,8 +484,7 @@ class Result(models.Model):
     granted_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0, db_default=0)
 
     class Meta:
-        """Each index is named with the statement that it serves."""
-
+        # Each index has the name of the statement that uses it.
         db_table = "result"
         constraints = [
             models.UniqueConstraint(fields=["name"], name="result_name_is_unique"),
@@ -542,7 +521,7 @@ class Result(models.Model):
                 F("app"),
                 F("target_kind"),
                 F("target_id"),
-                # ~priority: the highest first, so that one comparison of rows leads to a place.
+                # ~priority: the highest first, so that one row comparison finds a cursor's place.
                 F("priority").bitxor(-1),
                 F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),
@@ -550,8 +529,8 @@ class Result(models.Model):
             ),
             models.Index(
                 fields=["report_deadline"],
-                # In words that only a question about deadlines answers to: a statement that looks
-                # for what some hosts hold must not be planned over all that is held.
+                # The second condition restricts the index to queries about deadlines: a query for
+                # the results of some hosts must not scan all results in progress.
                 condition=Q(server_state=ServerState.IN_PROGRESS, report_deadline__isnull=False),
                 name="time_out_results",
             ),
@@ -568,12 +547,11 @@ class Result(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the name."""
         return self.name
 
 
 class ResultFile(models.Model):
-    """One output file that a reported result brought, with the digests of what really arrived."""
+    """One output file of a reported result, with the digests of the uploaded content."""
 
     result = models.ForeignKey(Result, models.CASCADE, related_name="output_files", db_index=False)
     position = models.SmallIntegerField()
@@ -583,8 +561,6 @@ class ResultFile(models.Model):
     sha256 = models.CharField(max_length=64)
 
     class Meta:
-        """A result's outputs have an order."""
-
         db_table = "result_file"
         constraints = [
             models.UniqueConstraint(
@@ -593,5 +569,4 @@ class ResultFile(models.Model):
         ]
 
     def __str__(self) -> str:
-        """Show the physical name."""
         return self.name

@@ -26,7 +26,7 @@ _MAX_KEY_NAME = 100
 
 
 class AccountRefused(ValueError):
-    """An account, password or key is refused. Hint: each kind of refusal says what to change."""
+    """An account, password or key is refused. Hint: each message explains what to change."""
 
     error_num = -1
 
@@ -124,7 +124,7 @@ def revoke_after_password_change(
 
 
 def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
-    """Revoke a key for good; returns the new current key if the current one was revoked.
+    """Revoke a key permanently; returns the new current key if the current one was revoked.
 
     Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
     account's, or is revoked already (`UnknownKey`).
@@ -146,7 +146,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
         if not was_current:
             return None
         if kind is AccountKey.Kind.WEAK:
-            return renew_weak_key(locked, said_key(locked), now)
+            return renew_weak_key(locked, login_key(locked), now)
         key = secrets.token_hex(16)
         _save_key(locked, key, AccountKey.Kind.STRONG, revoked.name, now)
         renew_weak_key(locked, key, now)
@@ -154,7 +154,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
 
 
 def first_keys(account: Account, now: datetime | Combinable) -> str:
-    """Make the first strong and weak key of a new account; returns the strong one."""
+    """Create the first strong and weak key of a new account; returns the strong one."""
     key = secrets.token_hex(16)
     _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
     _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
@@ -162,32 +162,32 @@ def first_keys(account: Account, now: datetime | Combinable) -> str:
 
 
 def lock(account: Account) -> Account:
-    """Lock an account and read it anew."""
+    """Lock an account's row and return its current state."""
     return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
 
 
-def said_key(account: Account) -> str:
-    """The current strong key, as log-in says it; raises `UnknownKey` if there is none."""
+def login_key(account: Account) -> str:
+    """Return the current strong key, which log-in returns; raises `UnknownKey` without one."""
     current = current_key(account, AccountKey.Kind.STRONG)
     if current is None:
-        msg = f"Account {account.pk} has no current key. Hint: make it one with new_key."
+        msg = f"Account {account.pk} has no current key. Hint: create one with new_key."
         raise UnknownKey(msg)
     return signing.unseal(bytes(current.sealed))
 
 
 def renew_weak_key(account: Account, key: str, now: datetime) -> str:
-    """Revoke the weak key and make another of the current strong key and the password."""
+    """Revoke the weak key and derive another from the current strong key and the password."""
     if old := current_key(account, AccountKey.Kind.WEAK):
         _revoke(old, now)
-    # Revoked by a person while key and password stay, it must become another all the same.
+    # A salt, because the key must change even if strong key and password have not.
     weak = _weak_key(account, key, salt=secrets.token_hex(8))
     _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
     return weak
 
 
 def _weak_key(account: Account, key: str, *, salt: str = "") -> str:
-    made_of = (key + account.password + salt).encode()
-    return f"{account.pk}_{hashlib.md5(made_of, usedforsecurity=False).hexdigest()}"
+    source = (key + account.password + salt).encode()
+    return f"{account.pk}_{hashlib.md5(source, usedforsecurity=False).hexdigest()}"
 
 
 def _details(kind: AccountKey.Kind, name: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Read whose key it is, and who has an e-mail address."""
+"""Find accounts by key and by e-mail address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.models import Account, AccountKey
 
 
 class KeyOwner(NamedTuple):
-    """An account, and what the key by which it was found is good for."""
+    """An account, and the key by which it was found with its kind."""
 
     account: Account
     kind: AccountKey.Kind
@@ -17,16 +17,16 @@ class KeyOwner(NamedTuple):
 
 
 def key_hash(key: str) -> str:
-    """What a key is found by: SHA-256, 64 hex digits.  Keys are random, so no salt is needed."""
+    """Return a key's SHA-256 as 64 hex digits.  Keys are random, so no salt is needed."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def find_account_by_key(key: str) -> KeyOwner | None:
-    """Find whose strong or weak key it is, in one statement; None if nobody's, or revoked.
+    """Return the active account of an unrevoked key, in one statement, or None.
 
     White space and quotation marks around the key are ignored, as BOINC's server does.
     """
-    found = (
+    row = (
         AccountKey.objects.select_related("account")
         .filter(
             key_hash=key_hash(key.strip().strip("'\"")),
@@ -35,16 +35,16 @@ def find_account_by_key(key: str) -> KeyOwner | None:
         )
         .first()
     )
-    return KeyOwner(found.account, AccountKey.Kind(found.kind), found) if found else None
+    return KeyOwner(row.account, AccountKey.Kind(row.kind), row) if row else None
 
 
 def find_account_by_email(email: str) -> Account | None:
-    """Find the account of an e-mail address, whatever its case: all are stored in lower case."""
+    """Return the account of an e-mail address, ignoring case, or None."""
     if "\0" in email:  # PostgreSQL would refuse to look it up
         return None
     return Account.objects.filter(email=email.strip().lower()).first()
 
 
 def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:
-    """Find the key of a kind that log-in returns."""
+    """Return the account's current key of this kind, which log-in returns, or None."""
     return account.keys.filter(kind=kind, is_current=True).first()

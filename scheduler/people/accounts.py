@@ -44,10 +44,10 @@ from scheduler.people.account_keys import (
     UnknownKey,
     first_keys,
     lock,
+    login_key,
     new_key,
     revoke_after_password_change,
     revoke_key,
-    said_key,
 )
 from scheduler.people.account_lookup import KeyOwner, find_account_by_email, find_account_by_key
 from scheduler.people.audit import Event
@@ -96,7 +96,7 @@ _MAX_ID_DIGITS = 19
 
 
 class BadPasswordDigest(AccountRefused):
-    """What came is no password digest. Hint: send md5(password + lower-case e-mail) in hex."""
+    """This is not a password digest. Hint: send md5(password + lower-case e-mail) in hex."""
 
 
 class UnknownEmail(AccountRefused):
@@ -106,25 +106,25 @@ class UnknownEmail(AccountRefused):
 
 
 class EmailTaken(AccountRefused):
-    """The e-mail address has an account, of another password. Hint: log in, or take another."""
+    """The e-mail address has an account already. Hint: log in, or use another address."""
 
     error_num = -137
 
 
 class BadEmail(AccountRefused):
-    """This is no e-mail address. Hint: check its spelling."""
+    """This is not an e-mail address. Hint: check its spelling."""
 
     error_num = -205
 
 
 class WrongPassword(AccountRefused):
-    """The password is another. Hint: check it; the e-mail address is part of it."""
+    """The password is wrong. Hint: check it; the e-mail address is part of it."""
 
     error_num = -206
 
 
 class AccountCreationDisabled(AccountRefused):
-    """The project takes no new accounts from clients. Hint: ask its staff for one."""
+    """The project accepts no new accounts from clients. Hint: ask its staff for one."""
 
     error_num = -208
 
@@ -137,7 +137,7 @@ class BadLoginToken(AccountRefused):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An account and the strong key by which a client says whose it is."""
+    """An account and its strong key, with which clients authenticate."""
 
     account: Account
     key: str
@@ -145,7 +145,7 @@ class Credentials:
 
 
 def password_digest(*, email: str, password: str) -> str:
-    """BOINC's digest of a password: 32 hex digits, as a client computes it (PROTOCOL 1.3).
+    """Return BOINC's digest of a password: 32 hex digits, as computed by clients (PROTOCOL 1.3).
 
     >>> password_digest(email="Ada@Example.org", password="secret")
     'b8b0a22f0c0d0a881714ce1bca6b58c4'
@@ -153,7 +153,7 @@ def password_digest(*, email: str, password: str) -> str:
     return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
-def create_account(  # noqa: PLR0913  what a client sends, and where from
+def create_account(  # noqa: PLR0913  the client's fields, and its address
     *,
     email: str,
     passwd_hash: str,
@@ -164,7 +164,7 @@ def create_account(  # noqa: PLR0913  what a client sends, and where from
     address: str | None = None,
     now: datetime,
 ) -> Credentials:
-    """Create an account, or return the one that exists with this very password (PROTOCOL 1.4).
+    """Create an account, or return the existing one if its password is the same (PROTOCOL 1.4).
 
     Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
     `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
@@ -213,8 +213,8 @@ def _team(name: str) -> Team | None:
 def look_up_login_token(*, user_id: str, address: str, now: datetime) -> NoReturn:
     """Refuse a log-in token of BOINC's installers: this project issues none (PROTOCOL 1.4).
 
-    Counts as a failed log-in, and is the same whether the account exists.  Raises `BadLoginToken`
-    and `TooManyAttempts`.
+    Counts as a failed log-in.  The answer does not depend on whether the account exists.  Raises
+    `BadLoginToken` and `TooManyAttempts`.
     """
     subject = user_id if user_id.isdecimal() and len(user_id) <= _MAX_ID_DIGITS else "unknown"
     with _attempt("login_token_lookup", f"user {subject}", address, now) as attempt:
@@ -256,7 +256,7 @@ def create_staff(
     """Create a member of staff with every right; `now` None means the database's clock.
 
     `stored_password` is the hash that `stored_hash` returned, for callers in a transaction.
-    Refuses an address that is taken (`EmailTaken`) or none (`BadEmail`), and an empty password.
+    Raises `EmailTaken`, `BadEmail`, and `BadPasswordDigest` for an empty password.
     """
     email = _good_email(email.strip().lower())
     if not password:
@@ -311,7 +311,7 @@ def look_up(
         except UnknownEmail:
             _failed(attempt)
             raise
-        key = said_key(account)
+        key = login_key(account)
         if not _matches(account, passwd_hash, key):
             _failed(attempt)
             msg = (
@@ -354,7 +354,7 @@ def log_in(
 def change_password(
     *, account: Account, passwd_hash: str, revoke_host_keys: bool = False, now: datetime
 ) -> Credentials:
-    """Change the password, and revoke what the old one gave access to.
+    """Change the password, and revoke the credentials that the old one gave access to.
 
     Sessions end (they carry a hash of the stored password), API tokens and submission keys are
     revoked, the weak key is renewed.  The strong keys of attached computers stay, unless
@@ -371,7 +371,7 @@ def change_password(
         tokens = ApiToken.objects.filter(account=locked, revoked_at__isnull=True)
         revoked = {"api_tokens": tokens.update(revoked_at=now)}
         revoked |= revoke_after_password_change(locked, revoke_host_keys=revoke_host_keys, now=now)
-        key = said_key(locked)
+        key = login_key(locked)
         audit.record(
             Event.PASSWORD_CHANGED,
             now=now,
@@ -471,7 +471,7 @@ def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | No
         raise EmailTaken(_taken(account.email))
     if attempt is not None:
         throttle.succeeded(attempt, account)
-    return Credentials(account, said_key(account))
+    return Credentials(account, login_key(account))
 
 
 def _taken(email: str) -> str:

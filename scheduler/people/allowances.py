@@ -24,7 +24,7 @@ class Rights:
 
 
 def rights(account: Account) -> Rights:
-    """Say what an account may submit."""
+    """Return what an account may submit."""
     every_app = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     submitter = Submitter.objects.filter(account=account).first()
     if submitter is None:
@@ -50,18 +50,18 @@ def unfinished_workunits(account: Account) -> int:
 
 
 def kept_bytes(account: Account) -> int:
-    """Add up what an account holds, and the inputs of its batches' workunits, each file once."""
+    """Return the bytes of an account's held files and its workunits' inputs, each file once."""
     row = fetch_one("people/read_kept_bytes", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
 
 
 def kept_output_bytes(account: Account) -> int:
-    """Add up the outputs that are kept for an account until it retires their batches."""
+    """Return the bytes of outputs that are kept for an account until it retires their batches."""
     row = fetch_one("people/read_kept_outputs", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
 
 
 def bytes_of(file_ids: Collection[int]) -> int:
-    """Add up files, but those that hosts fetch elsewhere."""
-    found = File.objects.filter(pk__in=file_ids, urls="").aggregate(nbytes=Sum("nbytes"))
-    return int(found["nbytes"] or 0)
+    """Return the total bytes of files, without those that hosts fetch from other servers."""
+    total = File.objects.filter(pk__in=file_ids, urls="").aggregate(nbytes=Sum("nbytes"))
+    return int(total["nbytes"] or 0)

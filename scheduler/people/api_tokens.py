@@ -1,4 +1,4 @@
-"""Make, recognise and revoke tokens by which programs speak."""
+"""Create, recognize and revoke API tokens."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from scheduler.people.accounts import log_in
 from scheduler.people.audit import Event
 from scheduler.rights import OWN_SCOPES, SCOPES
 
-#: What a token begins with, so that people and scanners know one when they see it.
+#: The prefix of every token, by which people and secret scanners recognize it.
 PREFIX = "mh_"
 MAX_NAME = 100
-#: A token's hash is looked for only if its text can be one of ours.
-_MAX_TEXT = 200
+#: Longer texts are not tokens, and are not hashed.
+_MAX_LENGTH = 200
 
 
 class TokenRefused(ValueError):
-    """No token can be made so. Hint: the message says what to change."""
+    """A token cannot be created in this way. Hint: the message explains what to change."""
 
 
 class WrongPassword(ValueError):
@@ -59,8 +59,8 @@ def create_by_token(
     """
     if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
         msg = (
-            f"The token in use has not the scope {more[0]!r} itself. "
-            "Hint: log in with e-mail address and password to create one that has."
+            f"The token in use does not have the scope {more[0]!r} itself. "
+            "Hint: log in with e-mail address and password to create one that has it."
         )
         raise TokenRefused(msg)
     if parent.expire_at is not None:
@@ -104,7 +104,7 @@ def effective_scopes(token: ApiToken) -> list[str]:
 
 
 def of_account(account: Account) -> QuerySet[ApiToken]:
-    """Find an account's tokens that were not revoked."""
+    """Return an account's unrevoked tokens."""
     return ApiToken.objects.filter(account=account, revoked_at__isnull=True)
 
 
@@ -117,7 +117,7 @@ def create(
     parent: ApiToken | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Make a token; its text is returned this once.  Raises `TokenRefused`."""
+    """Create a token; its text can be read only from this return value.  Raises `TokenRefused`."""
     if not 0 < len(name) <= MAX_NAME:
         msg = f"A token's name has {len(name)} characters. Hint: give 1 to {MAX_NAME}."
         raise TokenRefused(msg)
@@ -125,12 +125,12 @@ def create(
         msg = f"There is no scope {min(unknown)!r}. Hint: the scopes are {', '.join(SCOPES)}."
         raise TokenRefused(msg)
     if not scopes:
-        msg = f"The token is good for nothing. Hint: give one of {', '.join(SCOPES)}."
+        msg = f"The token has no scope. Hint: give one of {', '.join(SCOPES)}."
         raise TokenRefused(msg)
     grantable = roles.grantable_scopes(account)
     if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
         msg = (
-            f"{account} has no right of the scope {beyond[0]!r}. "
+            f"{account} may not give the scope {beyond[0]!r}. "
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
         raise TokenRefused(msg)
@@ -182,13 +182,13 @@ def _require_same_password(account: Account) -> None:
         raise WrongPassword(msg)
 
 
-def recognise(text: str, *, now: datetime) -> ApiToken | None:
+def recognize(text: str, *, now: datetime) -> ApiToken | None:
     """Return the token, with its account; None if it is revoked or expired, or its owner inactive.
 
     The account's rights are limited to those that the token's scopes allow.  The first use
     of a day is recorded, for each address that the token is used from.
     """
-    if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_TEXT:
+    if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_LENGTH:
         return None
     token = (
         ApiToken.objects.select_related("account")

@@ -1,18 +1,19 @@
-"""Do a request once, however often it is sent with one key.
+"""Processes each request once, even if it is sent again with its idempotency key.
 
-Theory of operation.  The row of a key is inserted by the transaction that carries the request out.
-Another request with the same key waits at the unique index for that transaction's end, and then
-either finds the row, and is told what the first was told, or, if the first was rolled back, does
-the work itself.  So a refused request leaves nothing behind, and may be sent again, mended.
+Theory of operation.  The row of a key is inserted by the transaction that processes the request.
+A second request with the same key waits at the unique index for the end of that transaction.  Then
+it either finds the row and gets the stored answer, or, if the first was rolled back, processes the
+request itself.  So a refused request leaves nothing behind, and may be corrected and sent again.
 
-A small request uses `once`.  One with long work does that before it calls `once`, after it has
-asked `told_before`, so that no repeat does it again; two at a time may, and one writes what it
-came to.  One whose body is a stream claims first and says last what it was::
+A short request uses `once`.  A request with long preparation first calls `earlier_outcome`, so that
+a repeat does not prepare again, and `once` after the preparation; two concurrent requests may both
+prepare, but only one writes its outcome.  A request whose body is a stream claims the key first and
+passes the hash of the body at the end::
 
     with transaction.atomic():
         claim = idempotency.begin(account=account, key=key, now=now)
         ...                                     # read the stream, hashing it; write
-        if claim.told is not None:
+        if claim.earlier is not None:
             return idempotency.replay(claim, request_hash)
         idempotency.finish(claim, request_hash=request_hash, status=201, answer=answer)
 """
@@ -30,14 +31,14 @@ from django.db import OperationalError, connection, transaction
 from scheduler import sql
 from scheduler.models import Account, IdempotencyKey
 
-#: How long a repeat waits for the first.
-PATIENCE = timedelta(seconds=60)
+#: How long a repeated request waits for the first.
+CLAIM_TIMEOUT = timedelta(seconds=60)
 _KEY = re.compile(r"[!-~]{1,200}")
 _LOCK_NOT_AVAILABLE = "55P03"
 
 
 class BadKey(ValueError):
-    """The idempotency key cannot be kept. Hint: send 1 to 200 visible ASCII characters."""
+    """The idempotency key is not valid. Hint: send 1 to 200 visible ASCII characters."""
 
 
 class KeyReused(ValueError):
@@ -49,8 +50,8 @@ class StillUnderWay(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a request was told; `replayed` if that was an earlier one."""
+class Outcome:
+    """The status and answer of a request; `replayed` if they are those of an earlier request."""
 
     status: int
     answer: dict[str, Any]
@@ -59,57 +60,60 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A key that is held until the transaction's end; `told` if it was used before."""
+    """A key that is claimed until the transaction ends; `earlier` if it was used before."""
 
     row_id: int
     request_hash: str = ""
-    told: Told | None = None
+    earlier: Outcome | None = None
 
 
 def begin(*, account: Account, key: str, now: datetime) -> Claim:
-    """Claim a key, within the caller's transaction; waits for another request that holds it.
+    """Claim a key in the caller's transaction; waits for another request that has claimed it.
 
-    Raises `BadKey`, and `StillUnderWay` after `PATIENCE`.
+    Raises `BadKey`, and `StillUnderWay` after `CLAIM_TIMEOUT`.
     """
-    judge(key)
+    check_key(key)
     claimed = _claim({"account_id": account.pk, "key": key, "now": now})
     if claimed is not None:
         return Claim(claimed)
     return _claimed_before(IdempotencyKey.objects.get(account=account, key=key))
 
 
-def told_before(*, account: Account, key: str, request_hash: Callable[[], str]) -> Told | None:
-    """What the key was told before; None if it is new, and then `request_hash` is not asked.
+def earlier_outcome(
+    *, account: Account, key: str, request_hash: Callable[[], str]
+) -> Outcome | None:
+    """Return the outcome of the earlier request with this key; None if the key is new.
 
-    Outside of transactions, for to hash a long body takes long.  Raises `BadKey`, `KeyReused`.
+    `request_hash` is called only for a used key.  Call this outside of transactions, because
+    hashing a long body takes long.  Raises `BadKey`, `KeyReused`.
     """
-    judge(key)
+    check_key(key)
     row = IdempotencyKey.objects.filter(account=account, key=key).first()
     sql.release()
     return None if row is None else replay(_claimed_before(row), request_hash())
 
 
-def judge(key: str) -> None:
-    """Refuse (`BadKey`) what cannot be a key: before a long body is read."""
+def check_key(key: str) -> None:
+    """Raise `BadKey` if the text cannot be a key; to be called before a long body is read."""
     if not _KEY.fullmatch(key):
-        msg = "The idempotency key cannot be kept. Hint: send 1 to 200 visible ASCII characters."
+        msg = "The idempotency key is not valid. Hint: send 1 to 200 visible ASCII characters."
         raise BadKey(msg)
 
 
-def finish(claim: Claim, *, request_hash: str, status: int, answer: dict[str, Any]) -> Told:
-    """Keep what the request was and what it is told."""
+def finish(claim: Claim, *, request_hash: str, status: int, answer: dict[str, Any]) -> Outcome:
+    """Store the request's hash and its outcome in the row of the key."""
     IdempotencyKey.objects.filter(pk=claim.row_id).update(
         request_hash=request_hash, status=status, answer=answer
     )
-    return Told(status, answer)
+    return Outcome(status, answer)
 
 
-def replay(claim: Claim, request_hash: str) -> Told:
-    """Say what the first was told; raises `KeyReused` if that was another request."""
-    if claim.told is None or claim.request_hash != request_hash:
+def replay(claim: Claim, request_hash: str) -> Outcome:
+    """Return the outcome of the earlier request; raises `KeyReused` if that was different."""
+    if claim.earlier is None or claim.request_hash != request_hash:
         msg = "The key was used for another request. Hint: use a new key for each request."
         raise KeyReused(msg)
-    return claim.told
+    return claim.earlier
 
 
 def once(
@@ -119,30 +123,30 @@ def once(
     key: str,
     request_hash: str,
     now: datetime,
-) -> Told:
-    """Act, in one transaction with the key, or say what it came to the first time.
+) -> Outcome:
+    """Call `act` in one transaction with the key, or return the outcome of the earlier call.
 
-    `act` returns the status and the answer, which JSON can hold; what it raises undoes the claim.
-    Raises `BadKey`, `KeyReused`, `StillUnderWay`.
+    `act` returns the status and an answer that JSON can represent; if it raises, the claim is
+    rolled back.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
     """
     with transaction.atomic():
         claim = begin(account=account, key=key, now=now)
-        if claim.told is not None:
+        if claim.earlier is not None:
             return replay(claim, request_hash)
         status, answer = act()
         return finish(claim, request_hash=request_hash, status=status, answer=answer)
 
 
 def _claimed_before(row: IdempotencyKey) -> Claim:
-    return Claim(row.pk, row.request_hash, Told(row.status, row.answer, replayed=True))
+    return Claim(row.pk, row.request_hash, Outcome(row.status, row.answer, replayed=True))
 
 
 def _claim(params: dict[str, Any]) -> int | None:
-    milliseconds = int(PATIENCE.total_seconds() * 1000)
+    milliseconds = int(CLAIM_TIMEOUT.total_seconds() * 1000)
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s::text, true)", [str(milliseconds)])
-            found = sql.fetch_one("people/claim_idempotency_key", params)
+            row = sql.fetch_one("people/claim_idempotency_key", params)
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
@@ -152,4 +156,4 @@ def _claim(params: dict[str, Any]) -> int | None:
             )
             raise StillUnderWay(msg) from error
         raise
-    return None if found is None else int(found["id"])
+    return None if row is None else int(row["id"])

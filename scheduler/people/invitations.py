@@ -30,7 +30,10 @@ class BadInvitation(AccountRefused):
 def make(
     *, name: str = "", max_uses: int = 1, expire_at: datetime | None = None, now: datetime
 ) -> tuple[Invitation, str]:
-    """Create an invitation; its code can be read only now.  Raises `AccountRefused`."""
+    """Create an invitation; returns it and its code, which is stored only as a hash.
+
+    Raises `AccountRefused`.
+    """
     if len(name) > _MAX_NAME:
         msg = f"The invitation's name has {len(name)} characters. Hint: give at most {_MAX_NAME}."
         raise AccountRefused(msg)
@@ -94,9 +97,9 @@ def revoke(invitation_id: int, *, now: datetime) -> bool:
 
 
 def _refusal(code: str) -> BadInvitation:
-    what = "is unknown, expired or used up" if code else "is missing"
+    fault = "is unknown, expired or used up" if code else "is missing"
     msg = (
-        f"The invitation code {what}. Hint: ask the project's staff for a code, and create the "
+        f"The invitation code {fault}. Hint: ask the project's staff for a code, and create the "
         "account with it: volunteer attach URL --email E --create --name N --invitation CODE."
     )
     return BadInvitation(msg)

@@ -1,10 +1,10 @@
-"""Reads pages of one's own rows, at a cost that other people's rows do not raise.
+"""Reads pages of an account's rows, at a cost independent of other accounts' rows.
 
-Theory of operation.  Rows are in the order of their ids, and whose they are is a column of their
-batch: walking the ids until a page is full passes over everybody else's rows.  So a page is looked
-for twice.  First among a few of the next rows of all people, for whoever has most of them has his
-page at once.  If that is not enough, each of his batches is asked for its next ids by an index, and
-the first of all these are the page.
+Theory of operation.  Pages are in the order of row ids, but the owner is a column of the batch, so
+a scan by id until a page is full reads the rows of all other accounts.  So a page is read in two
+steps.  The first reads a few of the next rows of all accounts, which is sufficient for an account
+that owns most of them.  If the page is not full, the second reads the next ids of each of the
+account's batches by an index, and takes the first of all these.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, Query
 
 from scheduler.models import Account, Batch
 
-#: So many rows of all people are looked at first, for each row of a page.
-NEAR: Final = 10
+#: The number of rows of all accounts that the first step reads, for each row of a page.
+SCANNED_PER_ROW: Final = 10
 Row = TypeVar("Row", bound=Model)
 
 
@@ -36,16 +36,16 @@ def page(
     order: str,
     count: int,
 ) -> list[Row]:
-    """The first `count` of somebody's rows `beyond` a place, by id ("pk" or "-pk").
+    """Return the viewer's first `count` rows that match `beyond`, by id (`order` "pk" or "-pk").
 
-    `rows` are filtered as he wishes, and are of everybody; `batch` is the way from a row to its
-    batch, ``workunit__batch``.  One statement if he has most of the rows, else two.
+    `rows` are the filtered rows of all accounts; `batch` is the lookup from a row to its batch,
+    such as ``workunit__batch``.  Takes one statement if the viewer owns most rows, else two.
     """
     near = rows.model._default_manager.filter(beyond).order_by(order).values("pk")
-    found = _read(rows, viewer, near[: NEAR * count], batch, order, count)
+    page_rows = _read(rows, viewer, near[: SCANNED_PER_ROW * count], batch, order, count)
     return (
-        found
-        if len(found) == count
+        page_rows
+        if len(page_rows) == count
         else _read(
             rows,
             viewer,
@@ -60,14 +60,16 @@ def page(
 def _of_each_batch(
     rows: QuerySet[Any], viewer: Account, batch: str, beyond: Q, order: str, count: int
 ) -> QuerySet[Any, Any]:
-    """The ids: the first of each of his batches, and of these the first."""
-    # An index has the rows of a batch by id, or those of its workunits: then no index of ids helps,
-    # and the planner must not hope to meet them on a walk through everybody's.
+    """Return the first `count` ids among the first `count` of each of the viewer's batches."""
+    # An index has the rows of a batch, or of its workunits, by id.  For the latter, `+ 0` prevents
+    # the planner from scanning the primary key, which would read the rows of all accounts.
     by_id = F("pk") if batch == "batch" else F("pk") + 0
-    turned = by_id.desc() if order.startswith("-") else by_id.asc()
-    its = rows.filter(beyond, **{batch: OuterRef("pk")}).order_by(turned).values("pk")[:count]
-    each = Batch.objects.filter(submitter=viewer).values(row_id=_Each(ArraySubquery(its)))
-    return each.order_by(order.replace("pk", "row_id"))[:count]
+    ordering = by_id.desc() if order.startswith("-") else by_id.asc()
+    batch_ids = (
+        rows.filter(beyond, **{batch: OuterRef("pk")}).order_by(ordering).values("pk")[:count]
+    )
+    ids = Batch.objects.filter(submitter=viewer).values(row_id=_Each(ArraySubquery(batch_ids)))
+    return ids.order_by(order.replace("pk", "row_id"))[:count]
 
 
 def _read(
@@ -78,5 +80,5 @@ def _read(
     order: str,
     count: int,
 ) -> list[Row]:
-    his = rows.filter(pk__in=ids, **{f"{batch}__submitter": viewer})
-    return list(his.order_by(order)[:count])
+    own_rows = rows.filter(pk__in=ids, **{f"{batch}__submitter": viewer})
+    return list(own_rows.order_by(order)[:count])

@@ -1,9 +1,9 @@
-"""What a submitter may have at once, under the lock of his row.
+"""Quotas of submitters, which are checked under the lock of their row.
 
 Accounts with the right `exceed_submission_limits` have no quota.
 
-Two submissions at once cannot both take the last of one: each locks the row of
-``submitter`` before it looks, and keeps it until what it adds is committed.
+Two concurrent submissions cannot both use the rest of a quota: each locks the row of ``submitter``
+before the check, and keeps the lock until its additions are committed.
 """
 
 from __future__ import annotations
@@ -21,72 +21,73 @@ from scheduler.rights import Right
 
 
 class QuotaExceeded(Exception):
-    """More than the submitter may have at once. Hint: the message says how to have less."""
+    """A submitter's quota would be exceeded. Hint: the message explains how to use less."""
 
 
 def lock(account: Account | None) -> None:
-    """Keep others of the same person from adding to what he has, until the transaction ends."""
+    """Lock the submitter's row, if it is limited, until the transaction ends."""
     if _is_limited(account):
         list(Submitter.objects.select_for_update(no_key=True).filter(account=account))
 
 
 def require_workunits(account: Account | None, more: int) -> None:
-    """Refuse (`QuotaExceeded`) so many more workunits, if that is too much; under `lock`."""
+    """Raise `QuotaExceeded` if `more` workunits are too many; to be called under `lock`."""
     limits = _limits(account)
     if account is None or limits is None or limits.max_unfinished_workunits is None:
         return
-    most, now = limits.max_unfinished_workunits, unfinished_workunits(account)
-    if now + more > most:
+    limit, count = limits.max_unfinished_workunits, unfinished_workunits(account)
+    if count + more > limit:
         msg = (
-            f"{account} has {now} unfinished workunits and may have {most}; {more} are too many. "
+            f"{account} has {count} unfinished workunits and may have {limit}; "
+            f"{more} are too many. "
             "Hint: submit fewer, wait, or ask the project's staff for more."
         )
         raise QuotaExceeded(msg)
 
 
 def require_bytes(account: Account | None, more: int = 0) -> int:
-    """Refuse (`QuotaExceeded`) what is kept, with so many bytes more, if that is too much.
+    """Raise `QuotaExceeded` if the kept bytes, with `more` bytes, are too many.
 
-    Files and kept outputs are counted; returns how many bytes they are, 0 if that is not limited.
+    Returns the bytes of files and outputs that are kept for the account, 0 without a limit.
     """
-    most = _most_bytes(account)
-    if account is None or most is None:
+    max_bytes = _max_bytes(account)
+    if account is None or max_bytes is None:
         return 0
-    now = kept_bytes(account) + kept_output_bytes(account)
-    if now + more > most:
+    kept = kept_bytes(account) + kept_output_bytes(account)
+    if kept + more > max_bytes:
         msg = (
-            f"{account} would have {now + more} bytes of files kept, and may have {most}. "
+            f"{account} would have {kept + more} bytes of files kept, and may have {max_bytes}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
         raise QuotaExceeded(msg)
-    return now
+    return kept
 
 
-class Room:
-    """What one submission may keep, asked chunk by chunk.
+class Headroom:
+    """Checks the quota of bytes for one submission, chunk by chunk.
 
-    What somebody keeps is added up at first, and anew only if what was held since might not fit: a
-    sum for each chunk would cost all that he has, each time.  So others of his are not counted, and
-    `require_bytes` has the last word.
+    The account's bytes are summed for the first chunk, and again only if the chunks since might
+    exceed the quota: a sum for each chunk would read all of the account's files each time.
+    Concurrent submissions of the account are not counted, so `require_bytes` must be called at the
+    end.
     """
 
     def __init__(self) -> None:
-        """Of a submission that has brought nothing yet."""
         self._used: int | None = None
 
     def take(self, account: Account | None, file_ids: Collection[int]) -> None:
-        """Refuse (`QuotaExceeded`) files that are held from now on, if they are too much."""
-        most = _most_bytes(account)
-        if most is None:
+        """Count newly held files; raises `QuotaExceeded` if they are too large."""
+        max_bytes = _max_bytes(account)
+        if max_bytes is None:
             return
         if self._used is not None:
             self._used += bytes_of(file_ids)
-            if self._used <= most:
+            if self._used <= max_bytes:
                 return
         self._used = require_bytes(account)
 
 
-def _most_bytes(account: Account | None) -> int | None:
+def _max_bytes(account: Account | None) -> int | None:
     limits = _limits(account)
     return None if limits is None else limits.max_kept_bytes
 

@@ -1,8 +1,8 @@
--- How many bytes are kept for a person: what he holds, and the inputs of his batches' workunits.
+-- How many bytes are kept for an account: held files, and the inputs of its batches' workunits.
 SELECT coalesce(sum(file.nbytes), 0)::bigint AS nbytes
 FROM file
 WHERE
-    -- What hosts fetch elsewhere is not kept here.
+    -- Files that hosts fetch from other servers are not kept here.
     file.urls = ''
     AND file.id IN (
         SELECT file_hold.file_id

@@ -1,8 +1,8 @@
--- How many bytes of outputs are kept for a person, until he retires their batches.
+-- How many bytes of outputs are kept for an account, until it retires their batches.
 SELECT coalesce(sum(output.nbytes), 0)::bigint AS nbytes
 FROM result_file AS output
 WHERE
-    -- An index walks an array from leaf to leaf, where a join would descend for each workunit.
+    -- For an array the index is read from leaf to leaf; a join would descend for each workunit.
     output.result_id = any(
         array(
             SELECT workunit.canonical_result_id

@@ -1,4 +1,4 @@
-"""Set up roles, give and take them, check who may change an account.
+"""Set up, give and take roles, and check the right to change an account.
 
 Theory of operation.  A role is a Django group whose permissions are those of `rights.ROLES`.
 They are reset after every `migrate`; for other permissions, a project creates its own group.
@@ -65,8 +65,8 @@ def set_up() -> None:
 
 
 def _set_permissions(group: Group, wanted: set[int]) -> None:
-    there = set(group.permissions.values_list("pk", flat=True))
-    if there != wanted:
+    current = set(group.permissions.values_list("pk", flat=True))
+    if current != wanted:
         group.permissions.set(wanted)
 
 

@@ -1,12 +1,11 @@
-"""Who may submit what, and how much of it at once.
+"""The apps for which accounts may submit work, and their quotas.
 
 Theory of operation.  An account with the right `submit_for_every_app` submits for every app; any
 other needs a row in ``submitter``, and for each app one in ``submitter_app`` unless `all_apps` is
 set.  A row without apps allows nothing: it keeps the share and the clock of an account that was
 forbidden, or that has the right.  `may_manage` of ``submitter_app`` is equivalent to the rights
-`publish_versions` and `manage_apps`, for this app alone.  A
-quota is looked at under the lock of the submitter's row, so that two submissions at once cannot
-both take the last of it.
+`publish_versions` and `manage_apps`, for this app alone.  Quotas are checked under the lock of the
+submitter's row (`people.quotas`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from scheduler.rights import Right
 
 
 class NotAllowed(PermissionError):
-    """The account may not do this. Hint: the message says whom to ask for what."""
+    """The account may not do this. Hint: the message explains how to get permission."""
 
 
 def allow(
@@ -37,9 +36,9 @@ def allow(
     max_kept_bytes: int | None = None,
     now: datetime,
 ) -> Submitter:
-    """Let an account submit for these apps (all, if None), and say how much at once.
+    """Let an account submit for these apps (all, if None), and set its limits.
 
-    What was allowed before for other apps stays; limits are set as they are given.
+    Permissions for other apps remain; limits are replaced, None removes a limit.
     """
     limits = {
         "max_unfinished_workunits": max_unfinished_workunits,
@@ -71,10 +70,10 @@ def allow(
 
 
 def forbid(account: Account, *, now: datetime) -> bool:
-    """Take back all that an account may submit; tells whether there was something.
+    """Remove all permissions of an account to submit; returns whether there were any.
 
-    His share and his clock stay: allowed again, he goes on where he stood among the others.  Work
-    that he has submitted goes on: cancel it if it shall not.
+    The account's share and clock remain, so that it keeps its position among the submitters if it
+    is allowed again.  Submitted work continues; cancel it if it should not.
     """
     with transaction.atomic():
         submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
@@ -92,7 +91,7 @@ def forbid(account: Account, *, now: datetime) -> bool:
 
 
 def require_submitter(account: Account) -> None:
-    """Refuse (`NotAllowed`) an account that may submit nothing at all."""
+    """Raise `NotAllowed` if the account may not submit for any app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
     # The row is read first: most submitters have one, and then the rights are not read.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
@@ -105,7 +104,7 @@ def require_submitter(account: Account) -> None:
 
 
 def require_submit(account: Account, app: App) -> None:
-    """Refuse (`NotAllowed`) an account that may not submit work for the app."""
+    """Raise `NotAllowed` if the account may not submit work for the app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return

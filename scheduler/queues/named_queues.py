@@ -1,4 +1,4 @@
-"""Make, change and drop queues: named lanes of work."""
+"""Creates, changes and deletes named queues of work."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scheduler.models import App, Queue, Workunit
 
 
 class QueueExists(ValueError):
-    """The name is taken by another queue. Hint: change that one, or choose another name."""
+    """Another queue has this name.  Hint: change that one, or choose another name."""
 
 
 class QueueInUse(ValueError):
-    """Workunits stand in the queue. Hint: drop it when they are purged."""
+    """The queue contains workunits.  Hint: delete it once they are purged."""
 
 
 class UnknownQueueApp(LookupError):
-    """There is no app of this name for the queue. Hint: check its spelling, or create it."""
+    """The queue's app does not exist.  Hint: check its spelling, or create it."""
 
 
 def create(*, name: str, app: str | None = None, now: datetime, **facts: Any) -> Queue:
-    """Make a queue; raises `QueueExists`, `UnknownQueueApp`."""
+    """Create a queue; raises `QueueExists`, `UnknownQueueApp`."""
     try:
         with transaction.atomic():
             return Queue.objects.create(name=name, app=_app(app), created_at=now, **facts)
@@ -47,9 +47,9 @@ def change(queue: Queue, **facts: Any) -> Queue:
 
 
 def drop(queue: Queue) -> None:
-    """Drop a queue in which no workunit stands; raises `QueueInUse`."""
-    msg = f"Workunits stand in queue {queue.name}. Hint: drop it when they are purged."
-    # Its rows are many and it has no index by queue: one look finds one, or there is none.
+    """Delete a queue without workunits; raises `QueueInUse`."""
+    msg = f"Queue {queue.name} contains workunits. Hint: delete it once they are purged."
+    # The table is large and has no index by queue: this single scan decides.
     if Workunit.objects.filter(queue=queue).exists():
         raise QueueInUse(msg)
     try:
@@ -61,8 +61,8 @@ def drop(queue: Queue) -> None:
 def _app(name: str | None) -> App | None:
     if name is None:
         return None
-    if found := App.objects.filter(name=name).first():
-        return found
+    if existing := App.objects.filter(name=name).first():
+        return existing
     msg = f"There is no app {name[:80]!r}. Hint: check its spelling, or create it."
     raise UnknownQueueApp(msg)
 

@@ -1,4 +1,4 @@
--- Note how far the deadlines were moved by a locked outage.
+-- Stores how far the deadlines were moved by a locked outage.
 UPDATE outage
 SET
     applied_up_to = coalesce(%(up_to)s::bigint, applied_up_to),

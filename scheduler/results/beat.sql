@@ -1,6 +1,7 @@
--- Note that a part of the server is alive; a silence that was too long becomes an outage, once.
+-- Records a heartbeat of a part of the server; a gap that was too long becomes an outage, once.
 WITH was AS (
-    -- Of several processes that come back at once, the others wait here and then read a new sign.
+    -- Of several processes that resume at once, the others wait here and then read the new
+    -- heartbeat.
     SELECT seen_at
     FROM heartbeat
     WHERE name = %(name)s::text
@@ -24,7 +25,7 @@ beaten AS (
     SELECT
         %(name)s::text,
         greatest(%(now)s::timestamptz, before.seen_at)
-    -- Read before it is written: the other way round, the new sign would hide the silence.
+    -- Read before it is written: the new heartbeat would hide the gap otherwise.
     FROM (SELECT max(seen_at) AS seen_at FROM was) AS before
     ON CONFLICT (name) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at)
 )

@@ -1,4 +1,4 @@
--- Say of workunits whether they can be validated anew, or why not; the ids of those that can.
+-- Returns whether workunits can be revalidated, or why not; the ids of those that can.
 WITH looked_at AS (
     SELECT
         w.id,
@@ -17,7 +17,7 @@ WITH looked_at AS (
             bool_or(r.validate_state = 2) AS any_invalid,
             bool_or(r.file_delete_state <> 0) AS any_deleted
         FROM result AS r
-        -- Those that ended well, as the validator left them: no output was missing.
+        -- Successes as the validator left them: no output was missing.
         WHERE r.workunit_id = w.id AND r.server_state = 5 AND r.outcome = 1
     ) AS judged ON TRUE
     WHERE

@@ -1,4 +1,4 @@
-"""What a judgement may know of a workunit and its results [pure]."""
+"""Facts about workunits and their results, the input of the rules [pure]."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-#: As many digits as the number of a row never has.
+#: More digits than the id of a row ever has.
 _DIGITS = 19
 
 
 def output_name(result_name: str, result_id: int, position: int) -> str:
-    """The physical name of a result's output number `position`, never given to another file.
+    """Return the physical name of a result's output number `position`; it is unique.
 
     >>> output_name("range_7_0", 42, 1)
     'range_7_0_r42_1'
@@ -22,19 +22,19 @@ def output_name(result_name: str, result_id: int, position: int) -> str:
 
 
 def result_of(output: str) -> int | None:
-    """The id of the result whose output has this physical name; None if it is another file's.
+    """Return the id of the result whose output has this physical name, else None.
 
     >>> result_of("range_7_0_r42_1"), result_of("readme.txt")
     (42, None)
     """
     stem, _, position = output.rpartition("_")
     number = stem.rpartition("_r")[2]
-    is_one = position.isdecimal() and number.isdecimal() and "_r" in stem
-    return int(number) if is_one and len(number) < _DIGITS else None
+    is_output = position.isdecimal() and number.isdecimal() and "_r" in stem
+    return int(number) if is_output and len(number) < _DIGITS else None
 
 
 def result_name(workunit_name: str, attempt: int) -> str:
-    """The name of a workunit's attempt, counted from 0 as BOINC does.
+    """Return the name of a workunit's attempt, counted from 0 as in BOINC.
 
     >>> result_name("range_7", 0)
     'range_7_0'
@@ -44,10 +44,10 @@ def result_name(workunit_name: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultFacts:
-    """One result as the transitioner sees it; codes are the law's.
+    """One result as the transitioner reads it; codes are the law's.
 
-    A pass leaves out times on which nothing depends: `received_at` is there for successes that came
-    after their credit deadline, and where the app's `delete_delay` counts from it.
+    A pass leaves out times on which nothing depends: `received_at` is set for successes that
+    arrived after their credit deadline, and where the app's `delete_delay` counts from it.
     """
 
     id: int
@@ -98,13 +98,13 @@ class WorkunitFacts:
     broadcast: bool = False
     dependency_failed_at: datetime | None = None
     outputs_kept: bool = False
-    #: Whether every account (or host) that is about had its turn; None if the app waits for others.
+    #: Whether every active account (or host) had its turn; None if the app waits for others.
     all_tried: bool | None = None
     delay_bound: timedelta | None = None
     delete_delay: timedelta | None = None
 
 
-#: Facts that stand in another table: by which way the model of a workunit finds them.
+#: Facts of another table, with their lookup from the model of a workunit.
 JOINED = {"delete_delay": "app__delete_delay"}
 #: The columns to read for each kind of facts.
 RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFacts))

@@ -1,4 +1,4 @@
--- Lock the workunits of the next results whose deadlines an outage may move, in ascending id.
+-- Locks the workunits of the next results whose deadlines an outage may move, in ascending id.
 WITH next AS (
     SELECT id, workunit_id, server_state, outcome, sent_at, report_deadline, credit_deadline
     FROM result

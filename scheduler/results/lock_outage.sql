@@ -1,4 +1,5 @@
--- Lock the earliest outage by which deadlines are still to be moved, unless somebody is at it.
+-- Locks the earliest outage by which deadlines are still to be moved, unless another process holds
+-- it.
 SELECT
     id,
     began_at,

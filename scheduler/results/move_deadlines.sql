@@ -1,4 +1,4 @@
--- Move the deadlines of results of locked workunits.
+-- Moves the deadlines of results of locked workunits.
 UPDATE result AS r
 SET
     report_deadline = u.report_deadline,

@@ -1,4 +1,4 @@
-"""Outages: notices them, records what operators know, moves deadlines by them."""
+"""Detects outages, records those that operators add, moves deadlines by them."""
 
 from __future__ import annotations
 
@@ -12,77 +12,80 @@ from django.db import transaction
 from scheduler import sql
 from scheduler.lifecycle import ServerState
 from scheduler.models import Outage, Result
-from scheduler.results.rules.deadline_moves import Span, moved, uncovered
+from scheduler.results.rules.deadline_moves import Span, moved_deadline, uncovered
 
 log = logging.getLogger(__name__)
 
-#: The name under which web processes give signs of life.
+#: The name under which web processes record their heartbeat.
 WEB = "web"
-NOTICED = "the web processes gave no sign of life"
+DETECTED_REASON = "the web processes sent no heartbeat"
 
 
 class BadOutage(ValueError):
-    """An outage that cannot have been. Hint: the message says what to write instead."""
+    """An impossible outage.  Hint: the message describes what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What one step of moving deadlines came to; `done` if nothing is left to be moved."""
+class MoveStep:
+    """The number of results moved in one step; `done` if no outage is left to apply."""
 
     results: int = 0
     done: bool = True
 
 
 def beat(*, now: datetime, name: str = WEB) -> datetime | None:
-    """Note a sign of life; since when there was none, if that silence was an outage.
+    """Record a heartbeat; return the start of the silence before it if that was an outage.
 
-    Several processes may do so at once: a silence is recorded by one of them.
+    Returns None otherwise.  Several processes may call this at once; one of them records the
+    outage.
     """
-    found = sql.fetch_one(
+    outage = sql.fetch_one(
         "results/beat",
         {
             "name": name,
             "now": now,
             "outage_after": settings.PROJECT.outage_after,
-            "reason": NOTICED,
+            "reason": DETECTED_REASON,
         },
     )
-    if found is None:
+    if outage is None:
         return None
-    began_at: datetime = found["began_at"]
+    began_at: datetime = outage["began_at"]
     log.warning(
-        "outage noticed", extra={"since": began_at, "seconds": (now - began_at).total_seconds()}
+        "outage_detected", extra={"since": began_at, "seconds": (now - began_at).total_seconds()}
     )
     return began_at
 
 
 def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -> Outage:
-    """Record an outage that the server itself could not notice; raises `BadOutage`."""
+    """Record an outage that the server could not detect; raises `BadOutage`."""
     check(began_at, ended_at, now=now)
     return Outage.objects.create(began_at=began_at, ended_at=ended_at, reason=reason)
 
 
 def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
-    """Raise `BadOutage` unless this can have been an outage."""
+    """Raise `BadOutage` unless the times are a possible outage."""
     if ended_at <= began_at:
         msg = (
             f"The outage ends at {ended_at}, before it began at {began_at}. Hint: FROM comes first."
         )
         raise BadOutage(msg)
     if ended_at > now:
-        msg = f"The outage ends at {ended_at}, which is to come. Hint: add it once it is over."
+        msg = (
+            f"The outage ends at {ended_at}, which is in the future. Hint: add it once it is over."
+        )
         raise BadOutage(msg)
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
-    """How many results in progress have a deadline that such an outage would move."""
+    """Return how many results in progress have a deadline that such an outage would move."""
     return Result.objects.filter(
         server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
     ).count()
 
 
 def remove(outage_id: int) -> Outage:
-    """Forget an outage; deadlines that it has moved stay so.  Raises `BadOutage`."""
+    """Delete an outage; deadlines that it has moved stay moved.  Raises `BadOutage`."""
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
@@ -93,16 +96,16 @@ def remove(outage_id: int) -> Outage:
     return outage
 
 
-def apply_next(*, now: datetime, limit: int) -> Moved:
+def apply_next(*, now: datetime, limit: int) -> MoveStep:
     """Move the deadlines of the next `limit` results by the earliest outage not yet applied.
 
-    Waits for the workunits' locks, in ascending id.  An outage that another process is at counts
-    as not done.
+    Waits for the workunits' locks, in ascending id.  An outage that another process is applying
+    counts as not done.
     """
     with transaction.atomic():
         outage = sql.fetch_one("results/lock_outage", {})
         if outage is None:
-            return Moved(done=not Outage.objects.filter(applied_at=None).exists())
+            return MoveStep(done=not Outage.objects.filter(applied_at=None).exists())
         spans = _spans_of(outage)
         after = outage["applied_up_to"]
         span = {"began_at": outage["began_at"], "ended_at": outage["ended_at"]}
@@ -114,18 +117,18 @@ def apply_next(*, now: datetime, limit: int) -> Moved:
         sql.execute(
             "results/advance_outage", {"id": outage["id"], "up_to": step["up_to"], "now": now}
         )
-    return Moved(results=results, done=False)
+    return MoveStep(results=results, done=False)
 
 
 def _spans_of(outage: dict[str, datetime]) -> tuple[Span, ...]:
-    """What of an outage was not counted by those that were applied before."""
+    """Return the parts of an outage that no applied outage covers."""
     others = Outage.objects.filter(
         applied_at__isnull=False,
         ended_at__gt=outage["began_at"],
         began_at__lt=outage["ended_at"],
     )
     span = Span(outage["began_at"], outage["ended_at"])
-    return uncovered(span, [Span(one.began_at, one.ended_at) for one in others])
+    return uncovered(span, [Span(other.began_at, other.ended_at) for other in others])
 
 
 def _move(
@@ -145,16 +148,16 @@ def _move(
     changed = []
     for row in rows:
         old = (row["report_deadline"], row["credit_deadline"])
-        new = tuple(at and moved(at, sent_at=row["sent_at"], outages=spans) for at in old)
+        new = tuple(at and moved_deadline(at, sent_at=row["sent_at"], outages=spans) for at in old)
         if new != old:
             changed.append((row["id"], *new))
     if changed:
         sql.execute(
             "results/move_deadlines",
             {
-                "ids": [one[0] for one in changed],
-                "report_deadlines": [one[1] for one in changed],
-                "credit_deadlines": [one[2] for one in changed],
+                "ids": [row[0] for row in changed],
+                "report_deadlines": [row[1] for row in changed],
+                "credit_deadlines": [row[2] for row in changed],
             },
         )
     return len(changed)

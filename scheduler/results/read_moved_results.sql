@@ -1,4 +1,4 @@
--- Results of locked workunits whose deadlines an outage may move.
+-- Reads results of locked workunits whose deadlines an outage may move.
 SELECT
     id,
     sent_at,
@@ -10,7 +10,7 @@ WHERE
     AND id > %(after)s::bigint
     AND id <= %(up_to)s::bigint
     AND sent_at IS NOT NULL
-    -- In progress, or given up and still taken for credit.
+    -- In progress, or timed out and still accepted for credit.
     AND (
         server_state = 4
         OR (server_state = 5 AND outcome = 4 AND credit_deadline > %(began_at)s::timestamptz)

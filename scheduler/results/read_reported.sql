@@ -1,4 +1,4 @@
--- Reads what must be known of reported results before their output files are looked up.
+-- Reads the facts about reported results that are needed to look up their output files.
 SELECT
     r.id,
     r.name,

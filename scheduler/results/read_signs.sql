@@ -1,4 +1,4 @@
--- When the web processes were last seen, and what outages there were.
+-- Reads the last heartbeat of the web processes, and the outages.
 SELECT
     (SELECT seen_at FROM heartbeat WHERE name = 'web') AS web_seen_at,
     (SELECT max(ended_at) FROM outage) AS last_outage_ended_at,

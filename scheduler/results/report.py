@@ -1,4 +1,4 @@
-"""Takes hosts' reports: read, see what arrived, lock, judge, settle, all at once."""
+"""Settles hosts' reports: looks up results and outputs, locks, judges, writes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from scheduler import sql, storage, wakeups
 from scheduler.dispatch.catalog import Records
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import AppFacts, HeldResult, Lesson, Report
+from scheduler.hosts.facts import AppFacts, HeldResult, RecordUpdate, Report
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.results.facts import output_name
 from scheduler.results.rules import reports as policy
 
 
 class StaleReport(RuntimeError):
-    """A result changed under its workunit's lock: somebody moves results without that lock.
+    """A result changed under its workunit's lock: some writer changes results without that lock.
 
     Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
     """
@@ -25,7 +25,7 @@ class StaleReport(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One output file of a reported result that the server holds completely."""
+    """One completely uploaded output file of a reported result."""
 
     result_id: int
     position: int
@@ -35,9 +35,9 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """Reports with what the server knows of their results; unknown names stay without an id.
+    """The reports of one host with the ids of their results; unknown names have no id.
 
-    `incomplete` are the results of which an output is not here that must come.  `workunit_ids` and
+    `incomplete` are the results of which a required output is missing.  `workunit_ids` and
     `account_ids` are the workunit and the owner of each result.
     """
 
@@ -51,19 +51,20 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What became of a host's reports: every name to acknowledge, what was taken, what it teaches.
+    """The outcome of a host's reports.
 
-    `taken` holds the new state of each result whose report counted; `lessons` are those of the
-    host that reports, by app version.
+    `acknowledge` are all names to acknowledge.  `accepted_states` holds the new state of each
+    result whose report counted; `record_updates` are changes of the reporting host's records, by
+    app version.
     """
 
     acknowledge: tuple[str, ...] = ()
-    taken: Mapping[int, int] = field(default_factory=dict)
-    lessons: Mapping[int, Lesson] = field(default_factory=dict)
+    accepted_states: Mapping[int, int] = field(default_factory=dict)
+    record_updates: Mapping[int, RecordUpdate] = field(default_factory=dict)
 
 
 class _Accepted(NamedTuple):
-    """A report that counts, with times in seconds that can be true."""
+    """A report that counts, with plausible times in seconds."""
 
     report: Report
     outcome: Outcome
@@ -72,13 +73,13 @@ class _Accepted(NamedTuple):
 
     @property
     def state(self) -> int:
-        """The state that the result gets (`lifecycle.ResultState`)."""
+        """The new state of the result (`lifecycle.ResultState`)."""
         return ServerState.OVER * 10 + self.outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reporter:
-    """Who reports what; `daily_quota` is the project's."""
+    """A reporting host and its reports; `daily_quota` is the project's."""
 
     reported: Reported
     account_id: int
@@ -88,13 +89,13 @@ class Reporter:
 
 
 def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
-    """Find each host's reported results and which of their outputs arrived; no transaction is open.
+    """Look up each host's reported results and their uploaded outputs, outside any transaction.
 
-    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: not
-    acknowledged, they come again.
+    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: they are
+    not acknowledged, so the client sends them again.
     """
-    taken = [_first_of_each(one)[:most] for one in reports]
-    names = {report.name for one in taken for report in one}
+    first_reports = [_first_of_each(host_reports)[:most] for host_reports in reports]
+    names = {report.name for host_reports in first_reports for report in host_reports}
     rows = sql.fetch("results/read_reported", {"names": list(names)}) if names else []
     expected = {
         output_name(row["name"], row["id"], position): (row["id"], position)
@@ -108,7 +109,7 @@ def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]
             Arrival(result_id=result_id, position=position, name=name, digest=digest)
         )
     by_name = {row["name"]: row for row in rows}
-    return [_reported(one, by_name, arrived) for one in taken]
+    return [_reported(host_reports, by_name, arrived) for host_reports in first_reports]
 
 
 def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
@@ -129,7 +130,7 @@ def _reported(
         ids={row["name"]: row["id"] for row in rows},
         workunit_ids={row["id"]: row["workunit_id"] for row in rows},
         account_ids={row["id"]: row["account_id"] for row in rows},
-        arrivals=tuple(one for row in rows for one in arrived.get(row["id"], ())),
+        arrivals=tuple(arrival for row in rows for arrival in arrived.get(row["id"], ())),
         incomplete=frozenset(
             row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
         ),
@@ -139,15 +140,15 @@ def _reported(
 def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]) -> bool:
     if len(arrived) == len(outputs):
         return False
-    here = {one.position for one in arrived}
+    arrived_positions = {arrival.position for arrival in arrived}
     return any(
-        position not in here and not output.get("optional")
+        position not in arrived_positions and not output.get("optional")
         for position, output in enumerate(outputs)
     )
 
 
-def without_strangers(reported: Reported, *, account_id: int) -> Reported:
-    """Treat reported results of other accounts as unknown, so that their rows are not locked.
+def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
+    """Return the reports with results of other accounts made unknown, so that these are not locked.
 
     A report of such a result never counts (`policy.is_taken`).
     """
@@ -157,7 +158,9 @@ def without_strangers(reported: Reported, *, account_id: int) -> Reported:
     return replace(
         reported,
         ids={name: i for name, i in reported.ids.items() if i in owned},
-        workunit_ids={i: its for i, its in reported.workunit_ids.items() if i in owned},
+        workunit_ids={
+            i: workunit_id for i, workunit_id in reported.workunit_ids.items() if i in owned
+        },
         account_ids=dict.fromkeys(owned, account_id),
         arrivals=tuple(arrival for arrival in reported.arrivals if arrival.result_id in owned),
         incomplete=reported.incomplete & owned,
@@ -165,14 +168,16 @@ def without_strangers(reported: Reported, *, account_id: int) -> Reported:
 
 
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
-    """Lock the reported results' workunits, and those that detached hosts held, in one sweep.
+    """Lock the workunits of reported results, and of results on detached hosts, in one statement.
 
-    These are the first row locks of the transaction; returns the workunits' ids.
+    These are the first row locks of the transaction.  Returns the workunits' ids.
     """
     wanted = {workunit_id for report in reported for workunit_id in report.workunit_ids.values()}
     if detached_host_ids:
-        held = sql.fetch("results/read_workunits_of_hosts", {"host_ids": list(detached_host_ids)})
-        wanted |= {row["workunit_id"] for row in held}
+        rows_of_hosts = sql.fetch(
+            "results/read_workunits_of_hosts", {"host_ids": list(detached_host_ids)}
+        )
+        wanted |= {row["workunit_id"] for row in rows_of_hosts}
     if not wanted:
         return ()
     rows = sql.fetch("results/lock_workunits", {"workunit_ids": sorted(wanted)})
@@ -187,32 +192,35 @@ def record(
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Settlement]:
-    """Settle the reports of each host; all are acknowledged, those that count are taken.
+    """Settle the reports of each host; all are acknowledged, those that count are applied.
 
-    The workunits are locked (`lock`), and `results` read since.  A report counts if its result is
-    in progress or was given up, and belongs to the account; any other is acknowledged and ignored
-    (trap 10), and so is a second one of the same result.
+    The workunits must be locked (`lock`), and `results` read after that.  A report counts if its
+    result is in progress or timed out, and belongs to the account; any other is acknowledged and
+    ignored (trap 10), and so is a second one of the same result.
     """
-    known = {result.id: result for result in results}
+    results_by_id = {result.id: result for result in results}
     accepted: dict[int, _Accepted] = {}
     settlements = []
     for reporter in reporters:
-        mine = _judge(reporter, known, apps, settled=accepted.keys(), now=now)
-        accepted |= mine
-        taught = [
-            (known[result_id], one)
-            for result_id, one in mine.items()
-            if known[result_id].host_id == reporter.host_id
+        accepted_reports = _judge(reporter, results_by_id, apps, settled=accepted.keys(), now=now)
+        accepted |= accepted_reports
+        own_reports = [
+            (results_by_id[result_id], accepted_report)
+            for result_id, accepted_report in accepted_reports.items()
+            if results_by_id[result_id].host_id == reporter.host_id
         ]
         settlements.append(
             Settlement(
                 acknowledge=tuple(report.name for report in reporter.reported.reports),
-                taken={result_id: one.state for result_id, one in mine.items()},
-                lessons=_lessons(taught, records, apps, reporter.daily_quota),
+                accepted_states={
+                    result_id: accepted_report.state
+                    for result_id, accepted_report in accepted_reports.items()
+                },
+                record_updates=_record_updates(own_reports, records, apps, reporter.daily_quota),
             )
         )
     if accepted:
-        arrivals = [one for reporter in reporters for one in reporter.reported.arrivals]
+        arrivals = [arrival for reporter in reporters for arrival in reporter.reported.arrivals]
         _settle(accepted, arrivals, now=now)
     return settlements
 
@@ -220,24 +228,31 @@ def record(
 def as_settled(
     results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """The results once reports are settled; of those that counted, only the listed ones matter."""
-    states = {i: state for one in settlements for i, state in one.taken.items()}
-    left = [one for one in results if one.id not in states or one.name in listed]
-    return [one._replace(state=states[one.id]) if one.id in states else one for one in left]
+    """Return the results after settlement; of those whose report counted, only listed ones."""
+    states = {
+        result_id: state
+        for settlement in settlements
+        for result_id, state in settlement.accepted_states.items()
+    }
+    return [
+        result._replace(state=states[result.id]) if result.id in states else result
+        for result in results
+        if result.id not in states or result.name in listed
+    ]
 
 
 def _judge(
     reporter: Reporter,
-    known: Mapping[int, HeldResult],
+    results_by_id: Mapping[int, HeldResult],
     apps: Mapping[int, AppFacts],
     *,
     settled: Collection[int],
     now: datetime,
 ) -> dict[int, _Accepted]:
-    """The reports of one host that count, by result."""
+    """Return the reports of one host that count, by result id."""
     accepted: dict[int, _Accepted] = {}
     for report in reporter.reported.reports:
-        result = known.get(reporter.reported.ids.get(report.name, 0))
+        result = results_by_id.get(reporter.reported.ids.get(report.name, 0))
         if (
             result is None
             or result.id in settled
@@ -258,32 +273,32 @@ def _judge(
     return accepted
 
 
-def _lessons(
-    taught: Iterable[tuple[HeldResult, _Accepted]],
+def _record_updates(
+    own_reports: Iterable[tuple[HeldResult, _Accepted]],
     records: Records,
     apps: Mapping[int, AppFacts],
     daily_quota: int,
-) -> dict[int, Lesson]:
-    """How errors and successes change a host's quotas (PROTOCOL 10.5)."""
+) -> dict[int, RecordUpdate]:
+    """Return how errors and successes change a host's quotas (PROTOCOL 10.5)."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     had_errors: set[int] = set()
-    for result, one in taught:
+    for result, accepted in own_reports:
         version_id = result.app_version_id
         if version_id is None or result.host_id is None:
             continue
         if version_id not in before:
             record = records.get((result.host_id, version_id))
             before[version_id] = after[version_id] = record["max_results_per_day"] if record else 0
-        own = apps[result.app_id].daily_quota
-        quota = daily_quota if own is None else own
-        if one.outcome is Outcome.SUCCESS:
+        app_quota = apps[result.app_id].daily_quota
+        quota = daily_quota if app_quota is None else app_quota
+        if accepted.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
-        elif policy.is_the_hosts_fault(one.report):
+        elif policy.is_the_hosts_fault(accepted.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
             had_errors.add(version_id)
     return {
-        version_id: Lesson(
+        version_id: RecordUpdate(
             app_version_id=version_id,
             had_errors=version_id in had_errors,
             quota_before=quota,
@@ -297,8 +312,12 @@ def _settle(
     accepted: Mapping[int, _Accepted], arrivals: Iterable[Arrival], *, now: datetime
 ) -> None:
     rows = [accepted[result_id] for result_id in sorted(accepted)]
-    # Two hosts may report one result: it arrived once.
-    files = {(one.result_id, one.position): one for one in arrivals if one.result_id in accepted}
+    # Two hosts may report the same result, whose output arrived once.
+    files = {
+        (arrival.result_id, arrival.position): arrival
+        for arrival in arrivals
+        if arrival.result_id in accepted
+    }
     settled = sql.fetch(
         "results/settle_reports",
         {
@@ -312,7 +331,7 @@ def _settle(
             "peak_working_sets": [row.report.peak_working_set_bytes for row in rows],
             "peak_swaps": [row.report.peak_swap_bytes for row in rows],
             "peak_disks": [row.report.peak_disk_bytes for row in rows],
-            # PostgreSQL's text takes every character but NUL.
+            # PostgreSQL's text type accepts every character but NUL.
             "stderrs": [row.report.stderr.replace("\x00", "") for row in rows],
             "file_result_ids": [arrival.result_id for arrival in files.values()],
             "file_positions": [arrival.position for arrival in files.values()],

@@ -1,4 +1,4 @@
--- Write down that workunits shall be validated anew, and wake the transitioner.
+-- Requests the revalidation of workunits, and wakes the transitioner.
 WITH held AS (
     SELECT id
     FROM workunit
@@ -20,7 +20,7 @@ requested AS (
     RETURNING w.id
 ),
 
--- Another answer is another question to the science: what it failed on before is forgotten.
+-- A new answer is a new input for the assimilator: earlier failures are cleared.
 forgotten AS (
     DELETE FROM science_failure
     WHERE stage IN (1, 2) AND subject_id = any(array(SELECT id FROM requested))

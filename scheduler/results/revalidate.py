@@ -1,10 +1,10 @@
-"""Ask for workunits to be validated anew.
+"""Requests the revalidation of workunits.
 
-Theory of operation.  The wish is a column (`revalidate_requested_at`), and the transitioner, woken
-at once, acts on it: it takes back the answer and what was said of its successes, after which the
-validator judges them as if they had just come.  That is possible while the science has not taken
-the answer and the outputs are there.  Credit that was granted stays granted: a result is paid once
-by each rule, whatever is said of it later; one that becomes valid is paid then.
+Theory of operation.  The request is a column (`revalidate_requested_at`), and the transitioner,
+woken at once, acts on it: it withdraws the answer and the validation of its successes, after which
+the validator judges them as if they had just arrived.  That is possible while the answer is not
+assimilated and the outputs exist.  Granted credit stays granted: a result is paid once by each
+rule, whatever its later validation; one that becomes valid is paid then.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from scheduler import wakeups
 from scheduler.models import App, Workunit
 from scheduler.sql import fetch
 
-#: So many are asked for in one transaction.
+#: The number of workunits per transaction.
 CHUNK = 1000
 
-#: Why a workunit cannot be validated anew.
+#: Why a workunit cannot be revalidated.
 REASONS = {
-    "assimilated": "the science has taken its answer already",
-    "failed": "it failed, and stays so",
-    "asked": "it is asked for already",
-    "unjudged": "none of its results has been judged yet",
+    "assimilated": "its answer is already assimilated",
+    "failed": "it failed, which is final",
+    "asked": "revalidation is already requested",
+    "unjudged": "none of its results has been validated yet",
     "deleted": "outputs of its results are deleted",
 }
 
 
 class NothingNamed(ValueError):
-    """Not exactly one of an app, a workunit and a batch is named. Hint: name one."""
+    """Not exactly one of an app, a workunit and a batch was given.  Hint: name one."""
 
 
 class UnknownSubject(LookupError):
-    """There is no such app or workunit. Hint: check the spelling; the archive has purged ones."""
+    """No such app or workunit.  Hint: check the spelling; purged ones are in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The workunits that can be validated anew, and how many cannot, by reason (`REASONS`)."""
+    """The workunits that can be revalidated, and how many cannot, by reason (`REASONS`)."""
 
     ids: list[int] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
@@ -55,13 +55,15 @@ def choose(
     batch_id: int | None = None,
     only_invalid: bool = False,
 ) -> Chosen:
-    """Look which workunits of an app or a batch, or the one named, can be validated anew.
+    """Return which workunits of an app or a batch, or the named one, can be revalidated.
 
-    With `only_invalid` only those with a success that was judged invalid.  Raises `NothingNamed`
-    and `UnknownSubject`.  One look, without locks: `request` looks again.
+    With `only_invalid`, only those with a success that was judged invalid.  Raises `NothingNamed`
+    and `UnknownSubject`.  Takes no locks: `request` checks again.
     """
     if sum((bool(app), bool(workunit), batch_id is not None)) != 1:
-        raise NothingNamed("Name an app, or --workunit NAME, or --batch NAME. Hint: one of them.")
+        raise NothingNamed(
+            "Name an app, or --workunit NAME, or --batch NAME. Hint: give exactly one."
+        )
     app_id = App.objects.filter(name=app).values_list("pk", flat=True).first() if app else None
     is_known = Workunit.objects.filter(name=workunit).exists() if workunit else True
     if (app and app_id is None) or not is_known:
@@ -88,11 +90,11 @@ def choose(
 
 
 def request(ids: Sequence[int], *, now: datetime) -> list[int]:
-    """Ask for workunits to be validated anew; those for which it could be asked.
+    """Request revalidation of workunits; return the ids for which it could be requested.
 
-    Left out are those that meanwhile failed or were assimilated.  Each thousand is one transaction.
+    Those that failed or were assimilated meanwhile are left out.  Each thousand is one transaction.
     """
-    asked: list[int] = []
+    requested_ids: list[int] = []
     for start in range(0, len(ids), CHUNK):
         with transaction.atomic():
             rows = fetch(
@@ -100,10 +102,10 @@ def request(ids: Sequence[int], *, now: datetime) -> list[int]:
                 {"workunit_ids": list(ids[start : start + CHUNK]), "now": now},
             )
             wakeups.after_commit("transitioner")
-        asked += [row["id"] for row in rows]
-    return sorted(asked)
+        requested_ids += [row["id"] for row in rows]
+    return sorted(requested_ids)
 
 
 def time_limits() -> dict[int, timedelta]:
-    """How long each app's science may take, by app id."""
+    """Return the time limit of each app's validator, by app id."""
     return dict(App.objects.values_list("pk", "science_time_limit"))

@@ -34,7 +34,7 @@ settled AS (
         peak_disk_bytes = report.peak_disk,
         stderr = report.stderr,
         received_at = %(now)s::timestamptz,
-        -- Files that came after everything else was deleted must go too (seed B28).
+        -- Files that arrived after all others were deleted must be deleted too (seed B28).
         file_delete_state = CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END
     FROM report
     INNER JOIN result AS was ON report.result_id = was.id

@@ -1,4 +1,4 @@
-"""Statements worth reading, one per file, and the few functions that run them."""
+"""Runs SQL statements, which are stored one per file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from scheduler.sql.prepared import Params as Params
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
-#: What Python and PostgreSQL write alike, so far as arrays go.
+#: Types whose text in arrays is the same in Python and PostgreSQL.
 _NUMBERS = {int, float, bool, type(None)}
 _COPY_SPECIAL = re.compile(r"[\\\t\n\r]")
 _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _COMMENT = re.compile(r"--[^\n]*")
-#: PostgreSQL's type number of jsonb.
+#: The type OID of jsonb in PostgreSQL.
 _JSONB = 3802
 
 
 class UnknownStatement(LookupError):
-    """No statement of this name. Hint: add `<name>.sql` beside the package that loads it."""
+    """No statement has this name.  Hint: add `<name>.sql` to the package that loads it."""
 
 
 @cache
 def load(name: str, package: str = "scheduler") -> LiteralString:
-    """Read the statement `name`.sql of a package; raises `UnknownStatement`."""
+    """Return the statement `name`.sql of a package; raises `UnknownStatement`."""
     source = files(package) / f"{name}.sql"
     if not source.is_file():
         msg = f"There is no statement {name!r} in {package}."
@@ -49,25 +49,26 @@ def fetch(name: str, params: Params, package: str = "scheduler") -> list[dict[st
 
 
 def fetch_rows(name: str, params: Params, package: str = "scheduler") -> list[Row]:
-    """Run a statement and return its rows as tuples: for passes, which read thousands."""
+    """Run a statement and return its rows as tuples; for passes that read thousands."""
     return _run(name, params, package).rows
 
 
 def fetch_binary(
     name: str, params: Params, package: str = "scheduler"
 ) -> tuple[list[str], list[Row]]:
-    """Run a statement and return its columns' names and its rows, which travel in binary.
+    """Run a statement and return its column names and its rows, transferred in binary format.
 
-    For wide rows by the thousand: neither side writes or reads digits. jsonb comes decoded.
+    For thousands of wide rows: numbers are not converted to text and back. jsonb is decoded.
     """
     columns, rows, _touched = _run(name, params, package, binary=True)
     return [column.name for column in columns], rows
 
 
 def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler") -> list[T]:
-    """Run a statement and return its rows as `kind`, whose fields are named as its columns.
+    """Run a statement and return its rows as `kind`, whose fields have the columns' names.
 
-    A named tuple with the fields in the order of the columns costs a twentieth of any other.
+    A named tuple with the fields in the order of the columns takes a twentieth of the time of any
+    other class.
     """
     columns, rows = _fetch(name, params, package)
     if getattr(kind, "_fields", None) == columns:
@@ -83,12 +84,12 @@ def fetch_one(name: str, params: Params, package: str = "scheduler") -> dict[str
 
 
 def execute(name: str, params: Params, package: str = "scheduler") -> int:
-    """Run a statement and return how many rows it touched."""
+    """Run a statement and return how many rows it changed or returned."""
     return _run(name, params, package).touched
 
 
 def release() -> None:
-    """Give the connection back to its pool, unless something is open: who waits needs none."""
+    """Return the connection to its pool, unless a transaction is open; for use before a wait."""
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 
@@ -96,7 +97,7 @@ def release() -> None:
 def copy_rows(name: str, rows: str, package: str = "scheduler") -> None:
     r"""Send rows to a ``COPY ... FROM STDIN``, each a line of PostgreSQL's text format.
 
-    `escaped` is for values that may contain a tab, a line's end or a backslash; NULL is ``\N``.
+    Values that may contain a tab, a line break or a backslash must be `escaped`; NULL is ``\N``.
     """
     with (
         connection.wrap_database_errors,
@@ -107,22 +108,22 @@ def copy_rows(name: str, rows: str, package: str = "scheduler") -> None:
 
 
 def escaped(text: str) -> str:
-    """A text as it stands in a row of `copy_rows`."""
+    """Return a text escaped for a row of `copy_rows`."""
     return text.translate(_COPY_ESCAPES) if _COPY_SPECIAL.search(text) else text
 
 
 def array(values: Iterable[float | datetime | Decimal | None]) -> str:
-    """Write values as PostgreSQL writes an array of them; the statement's cast says of which type.
+    """Return values in the syntax of a PostgreSQL array; the statement must cast it.
 
-    For a fifth of psycopg's time, which asks each value of a list for its type.
+    This takes a fifth of the time of psycopg, which looks up the type of each value.
     """
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
 def _fetch(name: str, params: Params, package: str) -> tuple[tuple[str, ...], list[Row]]:
-    """The names of the columns, and the rows; of jsonb what it says."""
+    """Return the column names, and the rows with jsonb decoded."""
     columns, rows, _touched = _run(name, params, package)
-    # Django has psycopg leave jsonb as text, for its own fields to decode.
+    # Django configures psycopg to return jsonb as text, for its own fields to decode.
     for place, column in enumerate(columns):
         if column.kind == _JSONB:
             rows = [
@@ -135,7 +136,7 @@ def _fetch(name: str, params: Params, package: str) -> tuple[tuple[str, ...], li
 def _run(name: str, params: Params, package: str, *, binary: bool = False) -> Answer:
     statement = _bare(load(name, package))
     written = {key: _written(value) for key, value in params.items()}
-    # Every statement that makes a move may name %(ledger)s: the operator's switch.
+    # Every statement that makes a move may use %(ledger)s, the operator's switch.
     if "%(ledger)s" in statement:
         written["ledger"] = settings.PROJECT.ledger
     return run(statement, written, binary=binary)
@@ -143,15 +144,15 @@ def _run(name: str, params: Params, package: str, *, binary: bool = False) -> An
 
 @cache
 def _bare(statement: str) -> str:
-    """A statement without comments and indentation: what is sent and looked for is short."""
+    """Return a statement without comments and indentation, to keep it short."""
     return " ".join(_COMMENT.sub("", statement).split())
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401  whatever a statement takes
-    """A list of numbers or texts as PostgreSQL writes an array; any other value as it is.
+    """Return a list of numbers or texts as a PostgreSQL array; any other value unchanged.
 
-    Statements cast every parameter, so that it need not be said of which type it is; psycopg would
-    ask each element.
+    Statements cast every parameter, so the type need not be sent; psycopg would look up the type of
+    each element.
     """
     if type(value) is not list:
         return value

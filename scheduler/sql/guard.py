@@ -1,8 +1,9 @@
-"""The guard triggers: the database refuses a move that the law does not name.
+"""The guard triggers: the database refuses every move that is not in the law.
 
-On in every test; in production an operator's switch (``manage.py guard_trigger on|off|status``).
-Two kinds: the *state* triggers on ``workunit`` and ``result`` compare each row's old and new states
-with the law's edges; the *ledger* trigger compares each whole move, reason and actor included.
+Active in every test; in production an operator's switch (``manage.py guard_trigger
+on|off|status``).  There are two kinds: the *state* triggers on ``workunit`` and ``result`` compare
+each row's old and new states with the law's edges; the *ledger* trigger compares each whole move,
+reason and actor included.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from django.db import connection
 
 from scheduler.lifecycle import INITIAL, MOVES, Axis, edges
 
-#: How each axis is read off a row of its table.
+#: The table of each axis, and the SQL expression of its state.
 _EXPRESSIONS: dict[Axis, tuple[str, str]] = {
     Axis.RESULT: ("result", "{row}.server_state * 10 + {row}.outcome"),
     Axis.VALIDATION: ("result", "{row}.validate_state"),
@@ -30,12 +31,12 @@ _EXPRESSIONS: dict[Axis, tuple[str, str]] = {
 
 
 def expression(axis: Axis, row: str) -> str:
-    """The SQL that reads an axis's state off the row alias `row`."""
+    """Return the SQL expression of an axis's state for the row alias `row`."""
     return _EXPRESSIONS[axis][1].format(row=row)
 
 
 def install() -> None:
-    """Create the guard triggers, anew if they exist."""
+    """Create the guard triggers; existing ones are replaced."""
     with connection.cursor() as cursor:
         for statement in statements():
             cursor.execute(statement)
@@ -57,7 +58,7 @@ def is_installed() -> bool:
 
 
 def statements() -> list[str]:
-    """The DDL of the triggers, derived from the law."""
+    """Return the DDL of the triggers, derived from the law."""
     return [
         _state_function("workunit"),
         _state_function("result"),
@@ -75,27 +76,27 @@ def _trigger(table: str, events: str) -> str:
 
 
 def _state_function(table: str) -> str:
-    axes = [axis for axis, (home, _) in _EXPRESSIONS.items() if home == table]
-    births = "\n".join(_check_birth(axis) for axis in axes)
-    moves = "\n".join(_check_move(axis) for axis in axes)
+    axes = [axis for axis, (axis_table, _) in _EXPRESSIONS.items() if axis_table == table]
+    initial_checks = "\n".join(_check_initial(axis) for axis in axes)
+    move_checks = "\n".join(_check_move(axis) for axis in axes)
     return f"""
 CREATE OR REPLACE FUNCTION guard_{table}() RETURNS trigger LANGUAGE plpgsql AS $guard$
 DECLARE was integer; becomes integer;
 BEGIN
   IF TG_OP = 'INSERT' THEN
-{births}
+{initial_checks}
   ELSE
-{moves}
+{move_checks}
   END IF;
   RETURN NEW;
 END $guard$"""
 
 
-def _check_birth(axis: Axis) -> str:
+def _check_initial(axis: Axis) -> str:
     legal = ", ".join(str(int(state)) for state in INITIAL[axis])
     return f"""    becomes := {expression(axis, "NEW")};
     IF becomes NOT IN ({legal}) THEN
-      RAISE EXCEPTION 'The law does not let {axis.label} be born in state %.', becomes
+      RAISE EXCEPTION 'The law does not allow {axis.label} to start in state %.', becomes
         USING ERRCODE = 'check_violation', DETAIL = NEW.name;
     END IF;"""
 
@@ -105,7 +106,7 @@ def _check_move(axis: Axis) -> str:
     return f"""    was := {expression(axis, "OLD")};
     becomes := {expression(axis, "NEW")};
     IF was <> becomes AND (was, becomes) NOT IN ({legal}) THEN
-      RAISE EXCEPTION 'The law does not name the move {axis.label}: % to %.', was, becomes
+      RAISE EXCEPTION 'The law does not contain the move {axis.label}: % to %.', was, becomes
         USING ERRCODE = 'check_violation', DETAIL = NEW.name;
     END IF;"""
 
@@ -119,7 +120,7 @@ def _ledger_function() -> str:
 CREATE OR REPLACE FUNCTION guard_ledger_entry() RETURNS trigger LANGUAGE plpgsql AS $guard$
 BEGIN
   IF (NEW.axis, NEW.source, NEW.target, NEW.because, NEW."by") NOT IN ({legal}) THEN
-    RAISE EXCEPTION 'The law does not name the move axis % from % to % because % by %.',
+    RAISE EXCEPTION 'The law does not contain the move axis % from % to % because % by %.',
       NEW.axis, NEW.source, NEW.target, NEW.because, NEW."by"
       USING ERRCODE = 'check_violation';
   END IF;

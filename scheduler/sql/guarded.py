@@ -1,4 +1,4 @@
-"""Change what is still as somebody has seen it."""
+"""Changes rows only while they are unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def guarded(rows: QuerySet[Any], act: Callable[[], T]) -> T:
-    """Look and act while rows stay as they are, by their locks; what `act` raises undoes it."""
+    """Lock the rows, then call `act` in the same transaction; an exception rolls it back."""
     with transaction.atomic():
         list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
         return act()

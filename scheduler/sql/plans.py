@@ -1,11 +1,11 @@
-"""Has a connection's statements planned anew when the tables have grown.
+"""Discards a connection's query plans when the tables have grown.
 
 A web process keeps one plan for each statement (decision 7), a daemon one for each that it ran some
-ten times.  One made while a table was empty, as PostgreSQL knew after a VACUUM, reads an index from
-end to end where it should look something up: there, both cost nothing.  It would stay until
-somebody analyses the tables, through a whole bulk load.  So a connection asks now and then how long
-the tables are, and forgets its plans when one has become several times as long as it was when they
-were made.
+ten times.  A plan made while a table was empty (as PostgreSQL knew after a VACUUM) scans a whole
+index where it should look a row up: on an empty table, both cost nothing.  Such a plan would stay
+until the tables are analyzed, through a whole bulk load.  So each connection reads the sizes of the
+tables from time to time, and discards its plans when one has become several times as large as when
+they were made.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from psycopg import Connection
 
 from scheduler.sql import fetch
 
-#: How often a connection asks, in seconds; up to this, a plan that became bad is borne with.
-ASKED_EVERY: Final = 1.0
-#: How many times as long a table is when plans are made anew; below so many bytes none is long.
-GROWN: Final = 2
-SHORT: Final = 4 * 8192
+#: The interval between checks of a connection; a bad plan is used for at most this long.
+CHECK_INTERVAL_SECONDS: Final = 1.0
+#: Plans are discarded when a table has grown by this factor; tables smaller than the second value
+#: count as having that size.
+GROWTH_FACTOR: Final = 2
+MIN_TABLE_BYTES: Final = 4 * 8192
 
 Sizes = dict[str, int]
-#: By connection, whose server keeps the plans: when it asked, and how long the tables were at least
-#: since its plans were made.  PostgreSQL makes some anew by itself, at any moment.
+#: By connection, whose server process keeps the plans: the time of the last check, and the least
+#: table sizes since its plans were made (PostgreSQL may replace some plans itself at any time).
 _seen: WeakKeyDictionary[Connection, tuple[float, Sizes]] = WeakKeyDictionary()
 
 
 def renew() -> None:
-    """Have this connection's plans forgotten if a table has grown much; asks once a second."""
+    """Discard this connection's plans if a table has grown a lot; checks once a second."""
     connection.ensure_connection()
-    asked_at, before = _seen.get(connection.connection, (0.0, {}))
-    if before and monotonic() - asked_at < ASKED_EVERY:
+    checked_at, before = _seen.get(connection.connection, (0.0, {}))
+    if before and monotonic() - checked_at < CHECK_INTERVAL_SECONDS:
         return
-    now = {row["name"]: max(SHORT, row["bytes"]) for row in fetch("sql/read_table_sizes", {})}
-    if any(nbytes >= GROWN * before.get(name, nbytes) for name, nbytes in now.items()):
+    now = {
+        row["name"]: max(MIN_TABLE_BYTES, row["bytes"]) for row in fetch("sql/read_table_sizes", {})
+    }
+    if any(nbytes >= GROWTH_FACTOR * before.get(name, nbytes) for name, nbytes in now.items()):
         with connection.cursor() as cursor:
             cursor.execute("DISCARD PLANS")
         before = now

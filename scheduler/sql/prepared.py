@@ -1,8 +1,8 @@
-"""Runs statements that each connection prepares once: the short way to PostgreSQL.
+"""Runs statements that each connection prepares once: a fast path to PostgreSQL.
 
-Django's cursor and psycopg's below it do for each statement what is needed for any; that is five
-times the processor time of what is needed for ours, whose parameters are all cast and whose columns
-are always the same.  psycopg's own adapters write and read the values, its own loop waits.
+Django's cursor and psycopg's below it support every kind of statement; that takes five times the
+processor time of what ours need, whose parameters are all cast and whose columns never change.
+psycopg's own adapters convert the values, and its own loop waits.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 Params = Mapping[str, Any]
 _PARAMETER = re.compile(r"%%|%\((\w+)\)s")
 _GOOD = {ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK}
-#: By which name each connection knows a statement.
+#: The name of each prepared statement, by connection.
 _names: WeakKeyDictionary[Connection, dict[str, bytes]] = WeakKeyDictionary()
 
 
 class Column(NamedTuple):
-    """One column of a statement's rows: its name, and PostgreSQL's number of its type."""
+    """One column of a statement's rows: its name and PostgreSQL's type OID."""
 
     name: str
     kind: int
 
 
 class Answer(NamedTuple):
-    """What a statement answered; `touched` is how many rows it read or wrote."""
+    """The result of a statement; `touched` is how many rows it returned or changed."""
 
     columns: tuple[Column, ...]
     rows: list[tuple[Any, ...]]
@@ -47,8 +47,9 @@ class Answer(NamedTuple):
 def run(statement: str, params: Params, *, binary: bool = False) -> Answer:
     """Run a statement, each of whose parameters is cast; raises Django's database errors.
 
-    With `binary`, rows travel in PostgreSQL's own format.  Whoever watches statements on this
-    connection (execute_wrapper, CaptureQueriesContext) gets to see it: then Django runs it.
+    With `binary`, rows are transferred in PostgreSQL's own format.  If statements on this
+    connection are observed (execute_wrapper, CaptureQueriesContext), Django runs the statement, so
+    that the observers receive it.
     """
     database: Any = connections[DEFAULT_DB_ALIAS]
     form = Format.BINARY if binary else Format.TEXT
@@ -74,7 +75,7 @@ def _run(connection: Connection, statement: str, params: Params, form: Format) -
         _result(connection)
         names[statement] = name
     values = Transformer(connection)
-    written = values.dump_sequence([params[one] for one in wanted], [PyFormat.TEXT] * len(wanted))
+    written = values.dump_sequence([params[key] for key in wanted], [PyFormat.TEXT] * len(wanted))
     wire.send_query_prepared(names[statement], written, result_format=form)
     result = _result(connection)
     if result.status == ExecStatus.COMMAND_OK:
@@ -85,7 +86,7 @@ def _run(connection: Connection, statement: str, params: Params, form: Format) -
 
 
 def _result(connection: Connection) -> PGresult:
-    """Wait for what was sent; raises psycopg's error if it failed."""
+    """Wait for the result of what was sent; raises psycopg's error if it failed."""
     result: PGresult
     (result,) = connection.wait(generators.execute(connection.pgconn))
     if result.status not in _GOOD:
@@ -95,30 +96,30 @@ def _result(connection: Connection) -> PGresult:
 
 @cache
 def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """A statement with `$1` for the first name of a parameter and so on, and these names."""
+    """Return a statement with `$1`, `$2` ... for its parameters, and their names in order."""
     places: dict[str, int] = {}
 
-    def place(found: re.Match[str]) -> str:
-        if found[1] is None:
+    def place(match: re.Match[str]) -> str:
+        if match[1] is None:
             return "%"
-        return f"${places.setdefault(found[1], len(places) + 1)}"
+        return f"${places.setdefault(match[1], len(places) + 1)}"
 
     text = _PARAMETER.sub(place, statement)
     return text.encode(), tuple(places)
 
 
-_known_columns: dict[str, tuple[Column, ...]] = {}
+_columns_by_statement: dict[str, tuple[Column, ...]] = {}
 
 
 def _columns(statement: str, result: PGresult) -> tuple[Column, ...]:
-    """The columns of a statement's rows: the same for ever, so that they are asked for once."""
-    known = _known_columns.get(statement)
-    if known is None:
-        known = _known_columns[statement] = tuple(
+    """Return the columns of a statement's rows, cached because they never change."""
+    columns = _columns_by_statement.get(statement)
+    if columns is None:
+        columns = _columns_by_statement[statement] = tuple(
             Column((result.fname(place) or b"").decode(), result.ftype(place))
             for place in range(result.nfields)
         )
-    return known
+    return columns
 
 
 def _run_watched(database: Any, statement: str, params: Params, form: Format) -> Answer:  # noqa: ANN401  Django's wrapper
@@ -127,5 +128,5 @@ def _run_watched(database: Any, statement: str, params: Params, form: Format) ->
         cursor.execute(statement, params)
         if cursor.description is None:
             return Answer((), [], cursor.rowcount)
-        columns = tuple(Column(one.name, one.type_code) for one in cursor.description)
+        columns = tuple(Column(each.name, each.type_code) for each in cursor.description)
         return Answer(columns, cursor.fetchall(), cursor.rowcount)

@@ -1,4 +1,4 @@
--- How long the tables are that web processes and daemons look things up in, in bytes, now.
+-- Reads the current sizes, in bytes, of the tables in which web processes and daemons look rows up.
 SELECT
     grown.name,
     pg_relation_size(grown.name::regclass) AS bytes

@@ -1,25 +1,25 @@
-"""Storage: the room of files; nothing else in the server opens one.
+"""Storage: the room of files; no other part of the server opens one.
 
-Everything lies under ``settings.VAR_DIR``::
+All files are under ``settings.VAR_DIR``::
 
-    download/<fan>/<name>        what clients fetch, immutable once published
+    download/<fan>/<name>        files for clients, immutable once published
     download/<fan>/.<x>.staged   copied from a path, not yet published
     upload/<fan>/<name>          a finished upload, never written again
-    upload/<fan>/.<name>.part    one that is still arriving
-    upload/<fan>/.<name>.digest  its digest, where the file system keeps no attributes
-    results/<app>/...            what the assimilator keeps
+    upload/<fan>/.<name>.part    an upload in progress
+    upload/<fan>/.<name>.digest  its digest, if the file system has no extended attributes
+    results/<app>/...            outputs that the assimilator keeps
     templates/<name>             BOINC's templates, put there by staff
-    archive/YYYY-MM-DD.jsonl.gz  what the purger took out of the database
-    project-id                   the identifier of the project, which the database has as well
-    workshop/                    packages that are being taken apart, to be published
+    archive/YYYY-MM-DD.jsonl.gz  rows that the purger removed from the database
+    project-id                   the identifier of the project, which is also in the database
+    workshop/                    packages that are being unpacked, to be published
 
-What clients fetch may live in an S3-compatible store instead (``settings.STORAGE``), under keys
-that are these paths; all the rest is on the disk always.
+Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
+these paths; all other files are always on the disk.
 
-Two rules make it safe against crashes and against each other: a name that anybody may ask for
-appears only by an atomic rename or link of a complete file (a new input, whose name nobody knows
-before its row is committed, is written in its place), and the path of a partial upload is renamed
-or removed only by the one who holds its lock.
+Two rules make this safe for crashes and concurrent processes.  A name that may be requested appears
+only by an atomic rename or link of a complete file.  (A new input is written under its final name,
+because no client has the name before its row is committed.)  The path of a partial upload is
+renamed or removed only by the process that holds its lock.
 """
 
 from __future__ import annotations

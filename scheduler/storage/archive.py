@@ -1,4 +1,4 @@
-"""The archive: what the purger took out of the database, a file per day."""
+"""The archive: rows that the purger removed from the database, a file per day."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from scheduler.storage.disk import create, write_all
 from scheduler.storage.syncing import sync_folder
 
 _CHUNK: Final = 1 << 20
-#: A third of the time of zlib's usual level, for a third more bytes.
+#: Takes a third of the time of zlib's default level, for a third more bytes.
 _LEVEL: Final = 3
 _TRAILER: Final = 8
 _ARCHIVE: Final = ".jsonl.gz"
 
-#: Where whole members ended when this process last appended: file name -> (position, the bytes
-#: before it). Those bytes, a checksum and a length, show that it is still the same file.
+#: The end of the last complete member when this process last appended: file name -> (position, the
+#: bytes before it).  Those bytes, a checksum and a length, show that it is still the same file.
 _ends: dict[str, tuple[int, bytes]] = {}
 
 
 def append_archive(day: date, lines: Iterable[bytes]) -> Path:
-    """Append lines to a day's archive as one gzip member, on the disk for good on return.
+    """Append lines to a day's archive as one gzip member, and fsync it.
 
-    A member that a crash cut short was never promised to anyone; the next append removes it.
+    A member that a crash has truncated was never acknowledged; the next append removes it.
     """
     path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
@@ -53,7 +53,7 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the lines of an archive without their newlines; a torn last member is left out."""
+    """Yield the lines of an archive without newlines; skips a truncated last member."""
     with open(path, "rb") as file:
         for _, data in _members(file):
             yield from data.splitlines()
@@ -62,21 +62,21 @@ def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
 def archive_days() -> dict[str, Path]:
     """Return the archive's files by day (``YYYY-MM-DD``), the newest day first."""
     folder = Path(settings.VAR_DIR, "archive")
-    found = {path.name.removesuffix(_ARCHIVE): path for path in folder.glob(f"*{_ARCHIVE}")}
-    return dict(sorted(found.items(), reverse=True))
+    paths_by_day = {path.name.removesuffix(_ARCHIVE): path for path in folder.glob(f"*{_ARCHIVE}")}
+    return dict(sorted(paths_by_day.items(), reverse=True))
 
 
 def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return how many bytes an archive has, and where its last whole member ends."""
+    """Return the size of an archive, and the end of its last complete member, in bytes."""
     with open(path, "rb") as file:
         end = max((position for position, _ in _members(file)), default=0)
         return os.fstat(file.fileno()).st_size, end
 
 
 def _end_of_archive(file: BinaryIO, name: str) -> int:
-    """Return where the last whole member ends; read only what this process did not write."""
+    """Return the end of the last complete member; reads only what other processes appended."""
     end, trailer = _ends.get(name, (0, b""))
-    _ends.clear()  # of other days, mostly
+    _ends.clear()  # entries of earlier days are not needed
     file.seek(max(0, end - _TRAILER))
     if file.read(len(trailer)) != trailer:
         end = 0
@@ -87,7 +87,7 @@ def _end_of_archive(file: BinaryIO, name: str) -> int:
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the end position and the content of each whole gzip member from here on."""
+    """Yield the end position and the content of each complete gzip member from here on."""
     position, waiting = file.tell(), b""
     while True:
         unpacker, parts = zlib.decompressobj(wbits=31), []

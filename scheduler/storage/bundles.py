@@ -12,33 +12,31 @@ from typing import IO, Final, Protocol
 _CHUNK: Final = 1 << 18
 _BLOCK: Final = 512
 _IN_MEMORY: Final = 1 << 20
-#: What is read is gathered to pieces of about this many bytes.
-_PIECE: Final = 1 << 16
+#: `gathered` joins smaller chunks until they have this size.
+_MIN_CHUNK_BYTES: Final = 1 << 16
 
 
 class Bundle(Protocol):
-    """An archive in the making: what each call yields, one after the other, is the archive."""
+    """An archive that is generated on the fly: the bytes that all calls yield, in order."""
 
     def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
-        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
+        """Add a file of `nbytes` bytes; raises `Shortened` at its end if it has fewer."""
 
     def end(self) -> Iterator[bytes]:
         """End the archive."""
 
 
 class Shortened(Exception):
-    """A file had fewer bytes than was said; zeros stand for the rest."""
+    """A file had fewer bytes than expected; the rest was filled with zeros."""
 
 
 class Tar:
     """A tar archive (pax)."""
 
     def __init__(self) -> None:
-        """Begin an archive."""
         self._nbytes = 0
 
     def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
-        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
         member = tarfile.TarInfo(name)
         member.size = nbytes
         member.mtime = int(at.timestamp())
@@ -56,21 +54,19 @@ class Tar:
             raise Shortened(name)
 
     def end(self) -> Iterator[bytes]:
-        """End the archive: two empty blocks, filled up to a record."""
+        """End the archive with two empty blocks, padded to a record."""
         size = self._nbytes + 2 * _BLOCK
         yield bytes(2 * _BLOCK + -size % tarfile.RECORDSIZE)
 
 
 class Zip:
-    """A zip archive, stored; its directory, of some hundred bytes a file, is kept to its end."""
+    """An uncompressed zip archive; its directory, some hundred bytes per file, is in memory."""
 
     def __init__(self) -> None:
-        """Begin an archive."""
         self._out = _Pipe()
-        self._zip = zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED)  # type: ignore[call-overload]  # it writes, and no more
+        self._zip = zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED)  # type: ignore[call-overload]  # only `write` and `flush` are needed
 
     def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
-        """Add a file of so many bytes; raises `Shortened` at its end if there were fewer."""
         member = zipfile.ZipInfo(name, max(at.timetuple()[:6], (1980, 1, 1, 0, 0, 0)))
         member.file_size = nbytes
         member.external_attr = 0o644 << 16
@@ -97,12 +93,12 @@ KINDS: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
 
 
 def spooled() -> IO[bytes]:
-    """A file of nobody's, in memory as long as it is short, gone when it is closed."""
+    """Return a temporary file without a name, in memory up to 1 MiB; closing it deletes it."""
     return tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
 
 
 def member_name(*parts: str) -> str:
-    """The name of a member: no way out of the folder into which the archive is unpacked.
+    """Return the name of a member, which cannot lead out of the folder where it is unpacked.
 
     >>> member_name("wu_1", "../../etc/passwd")
     'wu_1/_/_/etc/passwd'
@@ -113,13 +109,13 @@ def member_name(*parts: str) -> str:
 
 
 def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of some size: each piece costs a way through the web server."""
+    """Yield the same bytes in larger chunks, because each chunk costs time in the web server."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
         waiting.append(piece)
         size += len(piece)
-        if size >= _PIECE:
+        if size >= _MIN_CHUNK_BYTES:
             yield b"".join(waiting)
             waiting, size = [], 0
     if waiting:
@@ -143,7 +139,7 @@ def _zeros(nbytes: int) -> Iterator[bytes]:
 
 
 class _Pipe:
-    """What was written and not taken yet; it cannot be sought in."""
+    """A buffer of written bytes until they are taken; it cannot seek."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -153,7 +149,7 @@ class _Pipe:
         return len(data)
 
     def flush(self) -> None:
-        """Have nothing to do: what is written is there."""
+        """Do nothing: there is no further buffer."""
 
     def take(self) -> bytes:
         data = b"".join(self._waiting)

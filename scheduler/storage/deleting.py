@@ -1,4 +1,4 @@
-"""Deletes many files: some disks make one wait, so several wait at once."""
+"""Deletes many files, in parallel on slow disks."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from typing import Final
 from scheduler.storage.disk import unlink
 from scheduler.storage.names import BadFileName, beside
 
-#: How many wait at once.
-_AT_ONCE: Final = 8
-#: So many are deleted first; if one of them took longer than this (seconds), the rest is shared.
-_TRIED_FIRST, _SLOW = 16, 60e-6
+#: The number of threads.
+_MAX_CONCURRENT: Final = 8
+#: This many are deleted first; the rest is deleted in parallel if the mean time was longer.
+_SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:
-    """Delete one after the other, or several at once; return name -> error for what resists.
+    """Delete one after the other, or in parallel; return name -> error for failed deletions.
 
-    ``delete`` raises OSError or BadFileName, with a text that says why.
+    ``delete`` raises OSError or BadFileName with the reason.
     """
     waiting = list(names)
     began = perf_counter()
-    failures = _delete(waiting[:_TRIED_FIRST], delete)
-    rest = waiting[_TRIED_FIRST:]
-    if not rest or perf_counter() - began < _SLOW * _TRIED_FIRST:
+    failures = _delete(waiting[:_SAMPLE_SIZE], delete)
+    rest = waiting[_SAMPLE_SIZE:]
+    if not rest or perf_counter() - began < _SLOW_SECONDS * _SAMPLE_SIZE:
         return failures | _delete(rest, delete)
-    shares = [rest[first::_AT_ONCE] for first in range(_AT_ONCE)]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for found in pool.map(lambda share: _delete(share, delete), shares):
-            failures |= found
+    shares = [rest[first::_MAX_CONCURRENT] for first in range(_MAX_CONCURRENT)]
+    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
+        for share_failures in pool.map(lambda share: _delete(share, delete), shares):
+            failures |= share_failures
     return failures
 
 
 def delete_with_digest(path: str) -> None:
-    """Take away a file and the digest that may lie beside it."""
+    """Delete a file and its digest file, if they exist."""
     unlink(path)
     digest = beside(path, "digest")
     if os.access(digest, os.F_OK):

@@ -1,4 +1,4 @@
-"""Digests of files: computed once, and kept with the file that they are of."""
+"""Digests of files: computed once, and stored with the file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
-from scheduler.storage.disk import NotHere
+from scheduler.storage.disk import Unsupported
 from scheduler.storage.names import beside
 
 #: The extended attribute that carries a digest: size, MD5 and SHA-256, packed. Binary, because
@@ -42,13 +42,13 @@ class Hashes:
         self.sha256 = hashlib.sha256()
 
     def update(self, chunk: bytes) -> None:
-        """Go on with the next bytes."""
+        """Hash the next bytes."""
         self.nbytes += len(chunk)
         self.md5.update(chunk)
         self.sha256.update(chunk)
 
     def digest(self) -> Digest:
-        """What the stream has come to."""
+        """Return the digest of the bytes so far."""
         return Digest(self.nbytes, self.md5.hexdigest(), self.sha256.hexdigest())
 
 
@@ -65,17 +65,17 @@ def hash_file(file: BinaryIO, limit: int | None = None) -> Hashes:
 
 
 def digest_of(path: str) -> Digest:
-    """Return the digest of a file: the kept one if the size fits, else of what is in it."""
+    """Return the stored digest of a file if its size matches, else hash the file."""
     nbytes = os.stat(path).st_size
-    kept = read_digest(path, nbytes)
-    if kept is not None:
-        return kept
+    stored = read_digest(path, nbytes)
+    if stored is not None:
+        return stored
     with open(path, "rb") as file:
         return hash_file(file).digest()
 
 
 def read_digest(path: str, nbytes: int) -> Digest | None:
-    """Return the kept digest, or None if there is none or it tells of another size."""
+    """Return the stored digest of a file, or None if it is missing or has another size."""
     packed = b""
     with contextlib.suppress(OSError):
         packed = os.getxattr(path, DIGEST_ATTRIBUTE)
@@ -89,21 +89,21 @@ def read_digest(path: str, nbytes: int) -> Digest | None:
 
 
 def attach_digest(descriptor: int, digest: Digest) -> None:
-    """Keep the digest in an open file itself; raises NotHere."""
+    """Store the digest in an attribute of an open file; raises Unsupported."""
     try:
         os.setxattr(descriptor, DIGEST_ATTRIBUTE, _packed(digest))
     except OSError as error:
         if error.errno in _NO_ATTRIBUTES:
-            raise NotHere from None
+            raise Unsupported from None
         raise
 
 
 def keep_digest(descriptor: int, path: str, digest: Digest) -> None:
-    """Keep the digest with an open file that will be called ``path``."""
+    """Store the digest of an open file that will have the name ``path``."""
     try:
         attach_digest(descriptor, digest)
-    except NotHere:
-        # A torn sidecar has another length, so it is ignored, and the file is hashed instead.
+    except Unsupported:
+        # A truncated digest file has another length, so it is ignored, and the file is hashed.
         with open(beside(path, "digest"), "wb") as file:
             file.write(_packed(digest))
 

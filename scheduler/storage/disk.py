@@ -1,4 +1,4 @@
-"""The disk: what is done with every file, in as few system calls as it takes."""
+"""The disk: operations on files, with few system calls."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from typing import BinaryIO, Final
 _CHUNK: Final = 1 << 20
 _NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _NO_CLONE: Final = {errno.ENOTSUP, errno.EXDEV, errno.EINVAL, errno.ENOSYS}
-_NO_NAMELESS: Final = {errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
-#: Hierarchies whose many folders have nothing to do with each other.
+_NO_TMPFILE: Final = {errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
+#: Hierarchies with many unrelated folders.
 _SPREAD: Final = {"upload", "download"}
-#: Linux's requests to read and to set the attributes of a file, and `chattr +T` among those.
+#: Linux's ioctls that read and set the attributes of a file, and the attribute of `chattr +T`.
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
 
 
-class NotHere(Exception):
-    """This file system cannot do that; there is a longer way."""
+class Unsupported(Exception):
+    """The file system does not support the operation; the caller has a fallback."""
 
 
 def create(path: str, flags: int) -> int:
-    """Open with these flags, making the folders if they are missing."""
+    """Open with these flags, creating missing folders; returns a descriptor."""
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def create(path: str, flags: int) -> int:
 
 
 def create_nameless(folder: str) -> int:
-    """Open a new file that has no name yet, and vanishes without one; raises NotHere."""
+    """Open a new file without a name, which vanishes on close; raises Unsupported."""
     flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
     try:
         return os.open(folder, flags, 0o644)
@@ -45,26 +45,26 @@ def create_nameless(folder: str) -> int:
         make_folder(folder)
         return os.open(folder, flags, 0o644)
     except OSError as error:
-        if error.errno in _NO_NAMELESS:
-            raise NotHere from None
+        if error.errno in _NO_TMPFILE:
+            raise Unsupported from None
         raise
 
 
 def name_nameless(descriptor: int, target: str) -> None:
-    """Give a nameless file its name, which must be new; raises FileExistsError, NotHere."""
+    """Give a nameless file its name, which must be new; raises FileExistsError, Unsupported."""
     try:
-        # A folder must be named for the link in /proc to be followed; an absolute path needs none.
+        # Without src_dir_fd, Python does not follow the link; its value is ignored.
         os.link(f"/proc/self/fd/{descriptor}", target, src_dir_fd=descriptor, follow_symlinks=True)
     except FileNotFoundError:
-        raise NotHere from None  # no /proc
+        raise Unsupported from None  # no /proc
     except OSError as error:
         if error.errno in _NO_LINKS:
-            raise NotHere from None
+            raise Unsupported from None
         raise
 
 
 def make_folder(path: str) -> None:
-    """Make a folder and those above it; doing so twice is fine."""
+    """Create a folder and its parents if they do not exist."""
     above = os.path.dirname(path)
     if os.path.basename(above) in _SPREAD and not os.path.exists(above):
         os.makedirs(above, exist_ok=True)
@@ -73,10 +73,10 @@ def make_folder(path: str) -> None:
 
 
 def _spread(folder: str) -> None:
-    """Have ext4 spread the folders in this one over the disk, where it can (decision 14).
+    """Make ext4 spread the subfolders of this one over the disk, if possible (decision 14).
 
-    It puts files beside their folder, and all of these into one place otherwise: there, inodes
-    become scarce, and each new file looks long for one.
+    Otherwise ext4 puts all subfolders, and their files, into the same block groups: inodes become
+    scarce there, and finding a free one for each new file takes long.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with contextlib.suppress(OSError):
@@ -86,7 +86,7 @@ def _spread(folder: str) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes, in as many calls as the kernel wants."""
+    """Write all bytes, repeating partial writes."""
     written = os.write(descriptor, data)
     while written < len(data):
         data = data[written:]
@@ -94,13 +94,13 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def unlink(path: str) -> None:
-    """Take a name away; doing so twice is fine."""
+    """Delete a name if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def link(source: str, target: str) -> None:
-    """Give a file a second name that must be new: FileExistsError otherwise."""
+    """Give a file a second name, which must be new; raises FileExistsError."""
     try:
         os.link(source, target)
     except FileNotFoundError:
@@ -113,12 +113,12 @@ def link(source: str, target: str) -> None:
         if os.path.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         make_folder(os.path.dirname(target))
-        os.rename(source, target)  # a file system without links: not quite as safe
+        os.rename(source, target)  # without links there is a race
 
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file that takes the target's name if all goes well, and vanishes otherwise."""
+    """Open a new file that replaces the target at the end of the block; deleted on an error."""
     temporary = f"{target.parent}/.{secrets.token_hex(8)}.part"
     descriptor = create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -131,11 +131,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the rest of an open file, sharing its blocks where the file system can."""
+    """Copy the rest of an open file, sharing its blocks if the file system can."""
     try:
         while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
             pass
     except OSError as error:
         if error.errno not in _NO_CLONE:
             raise
-    shutil.copyfileobj(source, target, _CHUNK)  # what the kernel left, most often nothing
+    shutil.copyfileobj(source, target, _CHUNK)  # the rest, usually nothing

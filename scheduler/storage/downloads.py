@@ -1,7 +1,7 @@
-"""Downloads: files that clients fetch, staged first, then published for ever.
+"""Downloads: files that clients fetch, staged first, then published permanently.
 
-They live on the disk, or in the store of ``settings.STORAGE``; while files are moved from one to
-the other, some are here and some there, so whoever looks for one looks on the disk first.
+They are on the disk, or in the store of ``settings.STORAGE``.  While files are moved from one to
+the other, they may be in either, so readers look on the disk first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FileNameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A complete content that has no public name yet: in memory, or in a file of its own."""
+    """A complete content without a public name: in memory, or in a temporary file."""
 
     digest: Digest
     data: bytes = b""
@@ -51,19 +51,19 @@ class Staged:
 
 
 def stage_bytes(data: bytes) -> Staged:
-    """Hash bytes for ``publish``, which writes them: those that are known are never written."""
+    """Hash bytes; ``publish`` writes them, so known contents are never written."""
     hashes = Hashes()
     hashes.update(data)
     return Staged(hashes.digest(), data)
 
 
 def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
-    """Copy a path or an open binary file where ``publish`` can find it; one read, both hashes."""
+    """Copy a path or an open binary file for ``publish``, hashing it on the way."""
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
-    # Not all in one folder: ext4 puts a file beside its folder, and passes over the inodes that
-    # were freed there in the last minutes one by one (decision 14).
+    # Not all in one folder: ext4 creates files near their folder, and skips inodes that were freed
+    # there in the last minutes one by one (decision 14).
     token = secrets.token_hex(8)
     path = f"{settings.VAR_DIR}/download/{fan_out(token)}/.{os.getpid()}-{token}.staged"
     descriptor = create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -83,9 +83,9 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
 
 
 def publish_all(contents: Mapping[str, Staged]) -> None:
-    """Publish contents by name and put them on the disk for good, or in the store; all or none.
+    """Publish contents by name, on the disk with a sync or in the store; all or none.
 
-    Raises `StoreAway` and `StoreError` where there is a store.
+    Raises `StoreAway` and `StoreError` if there is a store.
     """
     away = store()
     if away is not None and away.config.writes:
@@ -110,10 +110,10 @@ def _opener(staged: Staged) -> Callable[[], BinaryIO]:
 
 
 def publish(staged: Staged, name: str) -> None:
-    """Give a staged content its public name, for ever.
+    """Give a staged content its permanent public name.
 
-    The same content under the same name is fine; another content raises FileNameTaken, for
-    clients keep the old file (PROTOCOL trap 4). A staged file is gone afterwards.
+    Publishing the same content under the same name again succeeds; another content raises
+    FileNameTaken, because clients keep the old file (PROTOCOL trap 4). The staged file is removed.
     """
     final = path_of("download", name)
     try:
@@ -130,12 +130,12 @@ def publish(staged: Staged, name: str) -> None:
                 "Hint: put a version or content hash in the name; names are never reused."
             )
             raise FileNameTaken(message) from None
-        os.utime(final)  # young again: nobody may take it for one that a submission left behind
+        os.utime(final)  # so that it is not deleted as the orphan of an earlier submission
     discard(staged)
 
 
 def _write(final: str, staged: Staged) -> None:
-    """Write under the public name at once: nobody asks for it before its row is committed."""
+    """Write under the public name directly: no client has it before its row is committed."""
     descriptor = create(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         write_all(descriptor, staged.data)
@@ -149,25 +149,25 @@ def _write(final: str, staged: Staged) -> None:
 
 
 def discard(staged: Staged) -> None:
-    """Forget a staged file; doing so twice is fine."""
+    """Delete a staged file if it exists."""
     if staged.path is not None:
         delete_with_digest(os.fspath(staged.path))
 
 
 def open_download(name: str) -> tuple[BinaryIO, Digest | None]:
-    """Open a published file, with its digest if that was kept; FileNotFoundError if absent."""
+    """Open a published file; returns it and its stored digest or None; raises FileNotFoundError."""
     path = path_of("download", name)
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
     return file, read_digest(path, os.fstat(file.fileno()).st_size)
 
 
 def sync_downloads(names: Iterable[str]) -> None:
-    """Put published files on the disk for good: once per batch, before its commit."""
+    """Sync published files to the disk: once per batch, before its commit."""
     sync([path_of("download", name) for name in names], top=f"{settings.VAR_DIR}/download")
 
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
-    """Delete published files; return name -> error for those that resist."""
+    """Delete published files; return name -> error for failed deletions."""
     away = store()
     if away is None:
         return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))
@@ -177,7 +177,7 @@ def delete_downloads(names: Iterable[str]) -> dict[str, str]:
 
 
 def download_sizes(names: Iterable[str]) -> dict[str, int]:
-    """Return the sizes of those published files that are there, in bytes."""
+    """Return the sizes in bytes of those files that exist."""
     sizes: dict[str, int] = {}
     missing: list[str] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""What was left behind: files that nobody has changed for long."""
+"""Leftovers: files that have not changed for long."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scheduler.storage.deleting import delete_with_digest
 from scheduler.storage.remote import store
 from scheduler.storage.uploads import UploadLocked, delete_partial
 
-#: How the path of a file begins that is not on the disk.
+#: The prefix of `OldFile.path` for files in the store.
 _IN_STORE: Final = "store:"
 
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """A file that nobody has changed for long; `name` is its public one, also if it is partial."""
+    """A file that has not changed for long; `name` is its public name, also for a partial file."""
 
     name: str
     path: str
@@ -30,15 +30,15 @@ class OldFile:
 
 
 def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
-    """Yield uploads, finished or not, that were last changed before a moment: folder by folder.
+    """Yield uploads, complete or not, that were last changed before a time, folder by folder.
 
-    Never more than `at_once` in a list, so that millions of files take no memory.
+    A list has at most `at_once` files, so that millions of files need little memory.
     """
     yield from _old_files("upload", before.timestamp(), at_once)
 
 
 def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
-    """Yield published files, and staged ones, that were last changed before a moment.
+    """Yield published and staged files that were last changed before a time.
 
     Those in the store come last; raises `StoreAway` and `StoreError`.
     """
@@ -46,19 +46,19 @@ def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[Old
     away = store()
     if away is not None:
         for page in away.walk():
-            found = [
+            old_files = [
                 OldFile(file.name, f"{_IN_STORE}{file.key}", file.nbytes, file.changed_at)
                 for file in page
                 if file.changed_at < before.timestamp()
             ]
-            if found:
-                yield found
+            if old_files:
+                yield old_files
 
 
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
-    """Delete files unless somebody changed them meanwhile; return those that are gone.
+    """Delete files unless they were changed meanwhile; return those that were deleted.
 
-    In the store nobody does: a name there is written once.
+    Files in the store are not checked, because a name there is written only once.
     """
     gone, in_store = [], []
     for file in files:
@@ -81,18 +81,18 @@ def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
 
 
 def _old_files(hierarchy: str, before: float, at_once: int) -> Iterator[list[OldFile]]:
-    found: list[OldFile] = []
+    old_files: list[OldFile] = []
     for folder in _folders(f"{settings.VAR_DIR}/{hierarchy}"):
         with os.scandir(folder) as entries:
             for entry in entries:
                 file = _old_file(entry, before)
                 if file is not None:
-                    found.append(file)
-                if len(found) >= at_once:
-                    yield found
-                    found = []
-    if found:
-        yield found
+                    old_files.append(file)
+                if len(old_files) >= at_once:
+                    yield old_files
+                    old_files = []
+    if old_files:
+        yield old_files
 
 
 def _folders(top: str) -> list[str]:
@@ -108,16 +108,16 @@ def _old_file(entry: os.DirEntry[str], before: float) -> OldFile | None:
     try:
         if not entry.is_file(follow_symlinks=False):
             return None
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if found.st_mtime >= before:
+    if status.st_mtime >= before:
         return None
     if name.startswith("."):
         name = name[1:].rpartition(".")[0]
-        # A digest goes with its file; one without a file goes like a file.
+        # A digest is deleted with its file; a digest without a file is deleted by itself.
         if entry.name.endswith(".digest") and os.path.exists(
             f"{os.path.dirname(entry.path)}/{name}"
         ):
             return None
-    return OldFile(name, entry.path, found.st_size, found.st_mtime)
+    return OldFile(name, entry.path, status.st_size, status.st_mtime)

@@ -1,4 +1,4 @@
-"""Moves files between disk and store; deletes none before it is there."""
+"""Moves files between disk and store; deletes a source after its copy is verified."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scheduler.storage.downloads import discard, publish, stage_file, sync_downl
 from scheduler.storage.names import path_of
 from scheduler.storage.remote import Store
 
-_AT_ONCE: Final = 8
+_MAX_CONCURRENT: Final = 8
 
 
 class Fate(Enum):
-    """What became of one file."""
+    """The outcome for one file."""
 
     MOVED = "moved"
     THERE = "there already"
@@ -31,17 +31,17 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A file as it must be: its name and the hashes that the database has of it."""
+    """A file's name, and its digest in the database."""
 
     name: str
     digest: Digest
 
 
 def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Put files into the store and delete them from the disk; what became of each.
+    """Put files into the store and delete them from the disk; returns the outcome for each.
 
-    A file whose content is not what it must be stays where it is.  Raises `StoreAway`,
-    `StoreError`; what was moved until then is moved.
+    A file with another digest is not moved.  Raises `StoreAway`, `StoreError`; files that were
+    moved before the error stay in the store.
     """
     return _each(lambda file: _to_store(store, file, dry_run=dry_run), files)
 
@@ -64,17 +64,17 @@ def _to_store(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 
 def _in_store(store: Store, file: Wanted) -> Fate:
     try:
-        found = store.look_up(file.name)
+        stored = store.look_up(file.name)
     except FileNotFoundError:
         return Fate.MISSING
-    return Fate.THERE if found.nbytes == file.digest.nbytes else Fate.DAMAGED
+    return Fate.THERE if stored.nbytes == file.digest.nbytes else Fate.DAMAGED
 
 
 def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Copy files from the store to the disk, where they are found from then on.
+    """Copy files from the store to the disk, from which they are served from then on.
 
-    The copies in the store stay: somebody may have been sent there a moment ago
-    (`drop_copies`).  Raises `StoreAway`, `StoreError`.
+    The copies in the store stay, because clients may have signed URLs to them (`drop_copies`).
+    Raises `StoreAway`, `StoreError`.
     """
     fates = _each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
     if not dry_run:
@@ -103,22 +103,22 @@ def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 
 
 def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
-    """Delete files from the store that lie on the disk since before a moment.
+    """Delete files from the store that have been on the disk since before a time.
 
-    Returns how many, and how many lie there since a later moment. Raises `StoreAway`,
-    `StoreError`.
+    Returns how many were deleted, and how many have been on the disk only since later. Raises
+    `StoreAway`, `StoreError`.
     """
     dropped = waiting = 0
     for page in store.walk():
-        old: list[str] = []
-        for found in page:
-            since = _on_disk_since(found.name)
+        old_names: list[str] = []
+        for file in page:
+            since = _on_disk_since(file.name)
             if since is not None and since < before.timestamp():
-                old.append(found.name)
+                old_names.append(file.name)
             elif since is not None:
                 waiting += 1
-        kept = {} if dry_run else store.delete(old)
-        dropped += len(old) - len(kept)
+        kept = {} if dry_run else store.delete(old_names)
+        dropped += len(old_names) - len(kept)
     return dropped, waiting
 
 
@@ -130,5 +130,5 @@ def _on_disk_since(name: str) -> float | None:
 
 
 def _each(move: Callable[[Wanted], Fate], files: Iterable[Wanted]) -> list[Fate]:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
         return list(pool.map(move, files))

@@ -1,4 +1,4 @@
-"""Names of files, and where they lie: what clients and file systems can both take."""
+"""Names and paths of files that clients and file systems both accept."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django.conf import settings
 #: BOINC's default number of folders per hierarchy (PROTOCOL 7.4).
 FANOUT: Final = 1024
 
-_LONGEST_NAME: Final = 255
+_MAX_NAME_BYTES: Final = 255
 _BAD_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f%/\\<>&\"\ud800-\udfff]")
 
 
 class BadFileName(ValueError):
-    """A physical file name that BOINC's clients or this server cannot take."""
+    """A physical file name that BOINC's clients or this server cannot use."""
 
 
 def fan_out(name: str) -> str:
@@ -34,11 +34,11 @@ def fan_out(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise BadFileName unless clients, file systems and this room can all take the name.
+    """Raise BadFileName unless clients, file systems and this room can all use the name.
 
-    Clients refuse ``..`` and ``%``, hold 255 bytes and print names without escaping them.
-    Slashes would leave the folder, a leading dot is ours (partial uploads), and white space at
-    the ends is lost on the wire.
+    Clients refuse ``..`` and ``%``, store 255 bytes and print names without escaping them.
+    Slashes would leave the folder, a leading dot is reserved for partial uploads, and white space
+    at the ends is lost on the wire.
     """
     if not name:
         message = "File name is empty."
@@ -48,8 +48,8 @@ def check_name(name: str) -> None:
         message = f"File name {name!r} begins with a dot or contains '..'."
     elif name[0].isspace() or name[-1].isspace():
         message = f"File name {name!r} begins or ends with white space."
-    elif len(name.encode()) > _LONGEST_NAME:
-        message = f"File name {name[:40]!r}... is longer than {_LONGEST_NAME} bytes."
+    elif len(name.encode()) > _MAX_NAME_BYTES:
+        message = f"File name {name[:40]!r}... is longer than {_MAX_NAME_BYTES} bytes."
     else:
         return
     hint = (
@@ -59,12 +59,12 @@ def check_name(name: str) -> None:
 
 
 def download_path(name: str) -> Path:
-    """Return where a published file lies."""
+    """Return the path of a published file; raises BadFileName."""
     return Path(path_of("download", name))
 
 
 def upload_path(name: str) -> Path:
-    """Return where a finished upload lies."""
+    """Return the path of a finished upload; raises BadFileName."""
     return Path(path_of("upload", name))
 
 
@@ -75,14 +75,14 @@ def download_url_path(name: str) -> str:
 
 
 def path_of(hierarchy: str, name: str) -> str:
-    """Return where a file of ``upload`` or ``download`` lies; raises BadFileName."""
+    """Return the path of a file in ``upload`` or ``download``; raises BadFileName."""
     check_name(name)
     return f"{settings.VAR_DIR}/{hierarchy}/{fan_out(name)}/{name}"
 
 
 def beside(path: str, suffix: str) -> str:
-    """Return a hidden name in the same folder, also for names with no room for a suffix."""
+    """Return a hidden path in the same folder; hashes names that are too long for a suffix."""
     folder, _, name = path.rpartition("/")
-    if len(name) > _LONGEST_NAME // 4 - 8 and len(name.encode()) > _LONGEST_NAME - 8:
+    if len(name) > _MAX_NAME_BYTES // 4 - 8 and len(name.encode()) > _MAX_NAME_BYTES - 8:
         name = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
     return f"{folder}/.{name}.{suffix}"

@@ -1,4 +1,4 @@
-"""Notices and signs of life: what processes tell each other without the database."""
+"""Notices and signs of life: files by which processes communicate."""
 
 from __future__ import annotations
 
@@ -18,52 +18,53 @@ _notices: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 
 def notice(name: str) -> dict[str, Any] | None:
-    """Return what ``<name>.json`` of the var folder says, None without one; one `stat` if known.
+    """Return the content of ``<name>.json`` in the var folder, or None without such a file.
 
-    A file that is no JSON object, written by hand, counts as an empty notice.
+    The content is cached, so a call usually costs one `stat`.  A file that is not a JSON object,
+    such as one written by hand, counts as an empty notice.
     """
     path = f"{settings.VAR_DIR}/{name}.json"
-    if not os.access(path, os.F_OK):  # a third of what an exception takes
+    if not os.access(path, os.F_OK):  # takes a third of the time of an exception
         return None
     try:
-        found = os.stat(path)
-        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
-        known = _notices.get(path)
-        if known is None or known[0] != stamp:
+        status = os.stat(path)
+        stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+        cached = _notices.get(path)
+        if cached is None or cached[0] != stamp:
             with open(path, "rb") as file:
-                known = _notices[path] = (stamp, _json_object(file.read()))
+                cached = _notices[path] = (stamp, _json_object(file.read()))
     except FileNotFoundError:
         return None
-    return known[1]
+    return cached[1]
 
 
-def put_notice(name: str, said: Mapping[str, Any] | None) -> None:
-    """Write a notice for all processes that share the var folder, or take it away."""
+def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
+    """Write a notice for all processes that share the var folder, or delete it (None)."""
     path = Path(settings.VAR_DIR) / f"{name}.json"
-    if said is None:
+    if content is None:
         unlink(os.fspath(path))
         return
     with replacing(path) as file:
-        file.write(json.dumps(said, indent=2, default=str).encode())
+        file.write(json.dumps(content, indent=2, default=str).encode())
         file.flush()
         os.fsync(file.fileno())
 
 
 def signs_of_life() -> dict[str, datetime]:
-    """When each daemon last finished a pass, by the files that they touch."""
-    found: dict[str, datetime] = {}
+    """Return when each daemon last finished a pass, by the files that they touch."""
+    times: dict[str, datetime] = {}
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(f"{settings.VAR_DIR}/run"):
             name, dot, kind = entry.name.rpartition(".")
             if dot and kind == "alive":
                 with contextlib.suppress(FileNotFoundError):
-                    found[name] = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
-    return found
+                    times[name] = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
+    return times
 
 
 def _json_object(data: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(data)
+        value = json.loads(data)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}

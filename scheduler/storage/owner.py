@@ -10,11 +10,11 @@ FILE: Final = "project-id"
 
 
 def record_owner(identifier: str) -> str:
-    """Record whose files VAR_DIR holds, unless that is recorded; return the recorded identifier."""
+    """Record the project of VAR_DIR unless one is recorded; return the recorded identifier."""
     path = settings.VAR_DIR / FILE
-    found: str = path.read_text().strip() if path.exists() else ""
-    if found:
-        return found
+    recorded: str = path.read_text().strip() if path.exists() else ""
+    if recorded:
+        return recorded
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_text(f"{identifier}\n")

@@ -1,9 +1,8 @@
-"""An S3-compatible store of downloads: put, found, fetched, deleted.
+"""An S3-compatible store of downloads, by django-storages.
 
-By django-storages.  Keys are the paths that files have on disk:
-``<prefix>/download/<fan>/<name>``.  What is put is
-verified by the store's own checksum; each file carries both hashes as metadata.  One client of
-boto3 serves all threads of a process, and boto3 is imported only where there is a store.
+Keys are the paths that files have on disk: ``<prefix>/download/<fan>/<name>``.  Each upload is
+verified by the store's own checksum; each file has both hashes as metadata.  One client of boto3
+serves all threads of a process, and boto3 is imported only if there is a store.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from scheduler.config import StoreConfig
 from scheduler.storage.digests import Digest, hash_file
 from scheduler.storage.names import BadFileName, check_name, fan_out
 
-#: How many requests are under way at once for one caller.
-_AT_ONCE: Final = 8
-#: As many keys one request deletes, by the protocol of S3.
-MOST_DELETED: Final = 1000
-#: From so many bytes on a file is sent in parts; S3 takes 5 GiB in one.
-MANY_BYTES: Final = 1 << 30
+#: The maximum number of concurrent requests for one caller.
+_MAX_CONCURRENT: Final = 8
+#: The maximum number of keys that one request deletes, by the protocol of S3.
+MAX_DELETED_PER_REQUEST: Final = 1000
+#: Larger files are sent in parts; S3 accepts at most 5 GiB in one request.
+MULTIPART_MIN_BYTES: Final = 1 << 30
 _CONNECT_SECONDS, _READ_SECONDS = 5, 60
-_TRIES: Final = 3
+_MAX_ATTEMPTS: Final = 3
 _MISSING: Final = {"404", "NoSuchKey", "NotFound"}
 _MD5: Final = re.compile(r'"?[0-9a-f]{32}"?')
 
@@ -39,20 +38,20 @@ T = TypeVar("T")
 
 
 class StoreError(OSError):
-    """The store refused or failed. Hint: the message has the store's own word for it."""
+    """The store refused or failed. Hint: the message contains the store's error."""
 
 
 class StoreAway(StoreError):
-    """The store does not answer. Hint: nothing was lost; do it again when it is back."""
+    """The store does not answer. Hint: nothing was lost; retry when it is back."""
 
 
 class StoreDamaged(StoreError):
-    """What the store holds is not what was sent. Hint: send it again, and look at the store."""
+    """The stored content differs from the one that was sent. Hint: retry, and check the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file in the store: its size, when it came, its digest if it carries one."""
+    """A file in the store: its size, the time of its upload, its digest if it has one."""
 
     nbytes: int
     changed_at: float
@@ -60,8 +59,8 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One file of a walk through the store."""
+class StoreEntry:
+    """One file in a listing of the store."""
 
     name: str
     key: str
@@ -73,21 +72,20 @@ class Store:
     """One bucket; safe for many threads.  All methods raise `StoreAway` and `StoreError`."""
 
     def __init__(self, config: StoreConfig) -> None:
-        """Make the clients; nothing is sent yet."""
+        """Create the clients; sends nothing."""
         self.config = config
         self._s3 = _storage(config, config.endpoint)
         public = _storage(config, config.public) if config.public else self._s3
         with _translated(config):
-            # The first use makes the client; `bucket` keeps it for all threads.
+            # The first use creates the client; `bucket` keeps it for all threads.
             self._client: Any = self._s3.bucket.meta.client
             self._signing: Any = public.bucket.meta.client
 
     def __str__(self) -> str:
-        """Say which one it is."""
         return _named(self.config)
 
     def key(self, name: str) -> str:
-        """Return where a file lies in the bucket; raises `BadFileName`."""
+        """Return the key of a file in the bucket; raises `BadFileName`."""
         check_name(name)
         return f"{self._top}{fan_out(name)}/{name}"
 
@@ -96,7 +94,7 @@ class Store:
         return f"{self.config.prefix}/download/".lstrip("/")
 
     def put_all(self, contents: Mapping[str, tuple[Digest, Callable[[], BinaryIO]]]) -> None:
-        """Put files by name, all or none; each is given by its digest and a way to open it."""
+        """Upload files by name, all or none; each is a digest and a function that opens it."""
         try:
             self._each(lambda item: self.put(item[0], *item[1]), contents.items())
         except BaseException:
@@ -104,60 +102,67 @@ class Store:
             raise
 
     def put(self, name: str, digest: Digest, open_it: Callable[[], BinaryIO]) -> None:
-        """Put one file, and see that the store has just that; raises `StoreDamaged`."""
+        """Upload one file and verify it; raises `StoreDamaged`."""
         where = {"Bucket": self.config.bucket, "Key": self.key(name)}
-        what = {
+        options = {
             "Metadata": {"sha256": digest.sha256, "md5": digest.md5},
             "CacheControl": "public, max-age=31536000, immutable",
             "ContentType": "application/octet-stream",
         }
         with _translated(self.config), open_it() as file:
-            if digest.nbytes >= MANY_BYTES:
-                parts = {**what, "ChecksumAlgorithm": "SHA256"}
+            if digest.nbytes >= MULTIPART_MIN_BYTES:
+                parts = {**options, "ChecksumAlgorithm": "SHA256"}
                 self._client.upload_fileobj(file, *where.values(), ExtraArgs=parts)
                 is_right = self.read_digest(name) == digest
             else:
                 checksum = base64.b64encode(bytes.fromhex(digest.sha256)).decode()
-                said = self._client.put_object(**where, **what, Body=file, ChecksumSHA256=checksum)
-                is_right = self._is_right(said, name, digest, checksum)
+                response = self._client.put_object(
+                    **where, **options, Body=file, ChecksumSHA256=checksum
+                )
+                is_right = self._is_right(response, name, digest, checksum)
         if not is_right:
             self.delete([name])
-            msg = f"{self} did not keep {name} as it was sent. Hint: look at the store's disks."
+            msg = f"{self} did not store {name} as it was sent. Hint: check the store's disks."
             raise StoreDamaged(msg)
 
-    def _is_right(self, said: Mapping[str, Any], name: str, digest: Digest, checksum: str) -> bool:
-        """By the store's own hashes of what arrived, or by reading it back if it says none."""
-        told = []
-        if "ChecksumSHA256" in said:
-            told.append(said["ChecksumSHA256"] == checksum)
-        # With a key of KMS, what looks like an MD5 is none.
-        if _MD5.fullmatch(said.get("ETag", "")) and "ServerSideEncryption" not in said:
-            told.append(said["ETag"].strip('"') == digest.md5)
-        return all(told) if told else self.read_digest(name) == digest
+    def _is_right(
+        self, response: Mapping[str, Any], name: str, digest: Digest, checksum: str
+    ) -> bool:
+        """Compare the store's hashes of the upload; without any, read the file back."""
+        matches = []
+        if "ChecksumSHA256" in response:
+            matches.append(response["ChecksumSHA256"] == checksum)
+        # With a KMS key, the ETag looks like an MD5 but is not the MD5 of the content.
+        if _MD5.fullmatch(response.get("ETag", "")) and "ServerSideEncryption" not in response:
+            matches.append(response["ETag"].strip('"') == digest.md5)
+        return all(matches) if matches else self.read_digest(name) == digest
 
     def delete(self, names: Iterable[str]) -> dict[str, str]:
-        """Delete files, a thousand a request; return name -> error for those that resist."""
+        """Delete files, a thousand per request; return name -> error for failed deletions."""
         keys = {self.key(name): name for name in names}
         failures: dict[str, str] = {}
-        for some in _in_lists(list(keys), MOST_DELETED):
-            what = {"Objects": [{"Key": key} for key in some], "Quiet": True}
+        for some in _in_lists(list(keys), MAX_DELETED_PER_REQUEST):
+            objects = {"Objects": [{"Key": key} for key in some], "Quiet": True}
             try:
                 with _translated(self.config):
-                    said = self._client.delete_objects(Bucket=self.config.bucket, Delete=what)
+                    response = self._client.delete_objects(
+                        Bucket=self.config.bucket, Delete=objects
+                    )
             except StoreError as error:
                 failures |= dict.fromkeys((keys[key] for key in some), str(error))
             else:
-                for one in said.get("Errors", ()):
-                    failures[keys[one["Key"]]] = f"{one.get('Code')}: {one.get('Message')}"
+                for failure in response.get("Errors", ()):
+                    name = keys[failure["Key"]]
+                    failures[name] = f"{failure.get('Code')}: {failure.get('Message')}"
         return failures
 
     def look_up(self, name: str) -> Stored:
-        """Say what is known of a file; raises FileNotFoundError."""
+        """Return the facts of a file; raises FileNotFoundError."""
         with _translated(self.config):
             return _stored(self._client.head_object(Bucket=self.config.bucket, Key=self.key(name)))
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes of those that are there, in bytes."""
+        """Return the sizes in bytes of those files that exist."""
 
         def size(name: str) -> tuple[str, int]:
             try:
@@ -168,16 +173,16 @@ class Store:
         return {name: nbytes for name, nbytes in self._each(size, names) if nbytes >= 0}
 
     def open(self, name: str, byte_range: str | None = None) -> tuple[Any, Stored, str | None]:
-        """Open a file, or a range of it as HTTP says it: stream, facts, and its Content-Range.
+        """Open a file, or a range of it in HTTP's syntax: stream, facts, and its Content-Range.
 
-        Raises FileNotFoundError; ValueError for a range that the file does not have.
+        Raises FileNotFoundError; ValueError for a range outside of the file.
         """
         where = {"Bucket": self.config.bucket, "Key": self.key(name)}
         if byte_range:
             where["Range"] = byte_range
         with _translated(self.config):
-            said = self._client.get_object(**where)
-        return said["Body"], _stored(said), said.get("ContentRange")
+            response = self._client.get_object(**where)
+        return response["Body"], _stored(response), response.get("ContentRange")
 
     def read_digest(self, name: str) -> Digest:
         """Read a file from end to end and hash it; raises FileNotFoundError."""
@@ -186,7 +191,7 @@ class Store:
             return hash_file(stream).digest()
 
     def url(self, name: str, method: str = "GET") -> str:
-        """Return a signed address from which anybody may fetch a file for a while; asks nobody."""
+        """Return a signed, expiring URL by which clients can fetch a file; sends nothing."""
         with _translated(self.config):
             return str(
                 self._signing.generate_presigned_url(
@@ -196,23 +201,23 @@ class Store:
                 )
             )
 
-    def walk(self) -> Iterator[list[Found]]:
-        """Yield all files of ours, up to a thousand at a time."""
+    def walk(self) -> Iterator[list[StoreEntry]]:
+        """Yield all files of this project, up to a thousand at a time."""
         pages = self._client.get_paginator("list_objects_v2")
-        asked = iter(pages.paginate(Bucket=self.config.bucket, Prefix=self._top))
+        page_iterator = iter(pages.paginate(Bucket=self.config.bucket, Prefix=self._top))
         while True:
             with _translated(self.config):
-                page = next(asked, None)
+                page = next(page_iterator, None)
             if page is None:
                 return
             yield [
-                Found(name, one["Key"], one["Size"], one["LastModified"].timestamp())
-                for one in page.get("Contents", ())
-                if self._is_ours(one["Key"], name := one["Key"].rpartition("/")[2])
+                StoreEntry(name, entry["Key"], entry["Size"], entry["LastModified"].timestamp())
+                for entry in page.get("Contents", ())
+                if self._is_own_key(entry["Key"], name := entry["Key"].rpartition("/")[2])
             ]
 
-    def _is_ours(self, key: str, name: str) -> bool:
-        """Whether it is a name that we would give, in its place; others put it there otherwise."""
+    def _is_own_key(self, key: str, name: str) -> bool:
+        """Return whether this project would store `name` under `key`."""
         try:
             return key == self.key(name)
         except BadFileName:
@@ -221,13 +226,13 @@ class Store:
     def _each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
         waiting = list(subjects)
         if len(waiting) <= 1:
-            return [act(one) for one in waiting]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(waiting))) as pool:
+            return [act(subject) for subject in waiting]
+        with ThreadPoolExecutor(min(_MAX_CONCURRENT, len(waiting))) as pool:
             return list(pool.map(act, waiting))
 
 
 def in_memory(data: bytes) -> Callable[[], BinaryIO]:
-    """A way to open bytes."""
+    """Return a function that opens bytes as a file."""
     return lambda: BytesIO(data)
 
 
@@ -236,7 +241,7 @@ _making = threading.Lock()
 
 
 def store() -> Store | None:
-    """Return the store of downloads, None where they live on the disk."""
+    """Return the store of downloads, or None if they are on the disk."""
     config: StoreConfig | None = settings.STORAGE
     if config is None:
         return None
@@ -257,11 +262,11 @@ def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401 
         client_config=Config(
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
-            retries={"total_max_attempts": _TRIES, "mode": "standard"},
-            max_pool_connections=4 * _AT_ONCE,
+            retries={"total_max_attempts": _MAX_ATTEMPTS, "mode": "standard"},
+            max_pool_connections=4 * _MAX_CONCURRENT,
             signature_version="s3v4",
             s3={"addressing_style": "path" if endpoint else "auto"},
-            # Stores other than Amazon's do not know the newer ones; ours is sent by name.
+            # Other stores than Amazon's lack the newer checksums; `put` sends SHA-256 explicitly.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
@@ -270,7 +275,7 @@ def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401 
 
 @contextmanager
 def _translated(config: StoreConfig) -> Iterator[None]:
-    """Turn boto3's errors into ours, with a hint."""
+    """Translate boto3's errors to `StoreError` and its subclasses, with a hint."""
     from botocore import exceptions  # noqa: PLC0415
 
     try:
@@ -282,10 +287,10 @@ def _translated(config: StoreConfig) -> Iterator[None]:
         raise StoreError(f"{msg} AWS_SECRET_ACCESS_KEY.") from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         msg = f"{_named(config)} does not answer ({' '.join(str(error).split())})."
-        raise StoreAway(f"{msg} Hint: nothing was lost; do it again when it is back.") from None
+        raise StoreAway(f"{msg} Hint: nothing was lost; retry when it is back.") from None
     except exceptions.BotoCoreError as error:
         msg = f"{_named(config)} cannot be used ({' '.join(str(error).split())})."
-        raise StoreError(f"{msg} Hint: look at STORAGE_URL.") from None
+        raise StoreError(f"{msg} Hint: check STORAGE_URL.") from None
 
 
 def _refusal(config: StoreConfig, response: Mapping[str, Any]) -> Exception:
@@ -295,11 +300,12 @@ def _refusal(config: StoreConfig, response: Mapping[str, Any]) -> Exception:
         return FileNotFoundError(f"{_named(config)} has no such file.")
     if code == "InvalidRange":
         return ValueError("The file has no such range.")
-    said = f"{_named(config)} says {code}: {response.get('Error', {}).get('Message', '')}".strip()
+    reason = response.get("Error", {}).get("Message", "")
+    fault = f"{_named(config)} answered {code}: {reason}".strip()
     if status >= 500:  # noqa: PLR2004  HTTP's own errors
-        return StoreAway(f"{said.rstrip('.')}. Hint: do it again later.")
-    hint = "create the bucket" if code == "NoSuchBucket" else "look at the keys and their rights"
-    return StoreError(f"{said.rstrip('.')}. Hint: {hint}.")
+        return StoreAway(f"{fault.rstrip('.')}. Hint: retry later.")
+    hint = "create the bucket" if code == "NoSuchBucket" else "check the keys and their rights"
+    return StoreError(f"{fault.rstrip('.')}. Hint: {hint}.")
 
 
 def _named(config: StoreConfig) -> str:
@@ -307,17 +313,17 @@ def _named(config: StoreConfig) -> str:
     return f"The store s3://{config.bucket}/{config.prefix}".rstrip("/") + where
 
 
-def _stored(said: Mapping[str, Any]) -> Stored:
-    carried, nbytes = said.get("Metadata", {}), int(said["ContentLength"])
-    whole = said.get("ContentRange")
-    if whole:
-        nbytes = int(whole.rpartition("/")[2])
+def _stored(response: Mapping[str, Any]) -> Stored:
+    metadata, nbytes = response.get("Metadata", {}), int(response["ContentLength"])
+    content_range = response.get("ContentRange")
+    if content_range:
+        nbytes = int(content_range.rpartition("/")[2])
     digest = (
-        Digest(nbytes, carried["md5"], carried["sha256"])
-        if {"md5", "sha256"} <= carried.keys()
+        Digest(nbytes, metadata["md5"], metadata["sha256"])
+        if {"md5", "sha256"} <= metadata.keys()
         else None
     )
-    return Stored(nbytes, said["LastModified"].timestamp(), digest)
+    return Stored(nbytes, response["LastModified"].timestamp(), digest)
 
 
 def _in_lists(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -1,4 +1,4 @@
-"""Results that are kept: what the assimilator files away for the scientist."""
+"""Results: outputs that the assimilator keeps for the scientist."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errn
 
 
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
-    """File an upload as ``results/<app>/<relative>``, replacing what is there; return the path.
+    """Keep an upload as ``results/<app>/<relative>``, replacing an older file; return the path.
 
-    It is a second name of the same file, which nobody writes again; a copy where the file system
-    cannot do that. Not on the disk for good before ``sync_results``. Raises FileNotFoundError
-    without the upload, BadFileName for the path.
+    It is a hard link to the upload, which is never written again, or a copy if the file system has
+    no links. It is durable only after ``sync_results``. Raises FileNotFoundError without the
+    upload, BadFileName for the path.
     """
     target = _result_path(app, relative)
     source = path_of("upload", upload_name)
@@ -58,7 +58,7 @@ def _link_over(source: str, target: str) -> None:
 
 
 def write_result(*, app: str, relative: str, data: bytes) -> Path:
-    """Write bytes to ``results/<app>/<relative>``, replacing what is there; return the path."""
+    """Write bytes to ``results/<app>/<relative>``, replacing an older file; return the path."""
     target = Path(_result_path(app, relative))
     with replacing(target) as file:
         file.write(data)
@@ -66,10 +66,10 @@ def write_result(*, app: str, relative: str, data: bytes) -> Path:
 
 
 def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) -> Path:
-    """Replace a result by what `change` makes of its bytes (none if it is new); return the path.
+    """Replace a result by `change` of its bytes (b"" if it does not exist); return the path.
 
-    One change at a time, whichever process asks; a reader sees the old file or the new one, and so
-    does a power cut: the new one is on the disk before it takes the name.
+    A lock makes changes of all processes sequential.  Readers see the old or the new file, also
+    after a power failure: the new one is synced before it is renamed.
     """
     target = Path(_result_path(app, relative))
     lock = create(f"{target.parent}/.{target.name}.lock", os.O_RDWR | os.O_CREAT)
@@ -98,7 +98,7 @@ def result_exists(*, app: str, relative: str) -> bool:
 
 
 def sync_results(paths: Iterable[Path]) -> None:
-    """Put results on the disk for good, files and folders: once per batch, before its commit."""
+    """Sync results to the disk, files and folders: once per batch, before its commit."""
     top = f"{settings.VAR_DIR}/results"
     sync([os.fspath(path) for path in paths], top=top)
 

@@ -1,4 +1,4 @@
-"""Files of others: those that submitters may name by a path of this machine."""
+"""Shared files: those that submitters may name by a path on this machine."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from django.conf import settings
 
 
 class NotShared(ValueError):
-    """A path is outside the folder that is shared with submitters, or there is no such folder."""
+    """A path is outside of the folder that is shared with submitters, or no folder is shared."""
 
 
 def shared_file(path: str) -> str:
     """Return the real path of a file in the folder that submitters share; raises NotShared.
 
-    A relative path begins in that folder. Links are followed first, so that none leads out of it.
+    A relative path begins in that folder. Links are resolved first, so that none leads out of it.
     """
     if not settings.SUBMIT_FOLDER:
         message = (
             "local files are not offered: submitters share no folder with this server. "
-            "Hint: send the file by job_file.php, or staff sets SUBMIT_FOLDER."
+            "Hint: send the file by job_file.php, or ask the staff to set SUBMIT_FOLDER."
         )
         raise NotShared(message)
     folder = os.path.realpath(settings.SUBMIT_FOLDER)
-    found = os.path.realpath(os.path.join(folder, path)) if "\0" not in path else ""
-    if not found.startswith(f"{folder}/") or not os.path.isfile(found):
+    real_path = os.path.realpath(os.path.join(folder, path)) if "\0" not in path else ""
+    if not real_path.startswith(f"{folder}/") or not os.path.isfile(real_path):
         message = (
             f"there is no file {path!r} in the folder that submitters share. "
             "Hint: give its path in that folder."
         )
         raise NotShared(message)
-    return found
+    return real_path

@@ -1,4 +1,4 @@
-"""Spools: lines that are written once and read in order, beside the memory."""
+"""Spools: lines written once and read in order, on disk instead of in memory."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from typing import Final, Self
 
 from django.conf import settings
 
-#: Shorter ones are never seen by the disk.
+#: Shorter spools are never written to the disk.
 _BUFFER: Final = 1 << 18
 
 
 class Spool:
-    """A file without a name: whoever ends, however, leaves none behind.  A context manager."""
+    """A file without a name, which vanishes with its process; a context manager."""
 
     def __init__(self) -> None:
-        """Open it beside the project's other files, where there is room."""
+        """Open the file in VAR_DIR, whose disk has space."""
         folder = f"{settings.VAR_DIR}/spool"
         os.makedirs(folder, exist_ok=True)
         self._file = TemporaryFile(dir=folder, buffering=_BUFFER)  # noqa: SIM115  closed on exit
 
     def add(self, line: bytes) -> None:
-        """Write a line; it contains no line's end."""
+        """Write a line, which must not contain a newline."""
         self._file.write(line)
         self._file.write(b"\n")
 
     def lines(self) -> Iterator[bytes]:
-        """Read all lines from the first on; may be asked again."""
+        """Yield all lines from the first on, with their newlines; may be called again."""
         self._file.seek(0)
         yield from self._file
 
     def __enter__(self) -> Self:
-        """Nothing is written yet."""
         return self
 
     def __exit__(
@@ -43,5 +42,4 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Forget it."""
         self._file.close()

@@ -12,7 +12,7 @@ STATISTICS_FILES: Final = ("tables.xml", "user.gz", "team.gz", "host.gz")
 
 
 def statistics_folder() -> Path:
-    """Return where the daily export writes, and where `/stats/` is served from."""
+    """Return the folder to which the daily export writes, and which `/stats/` serves."""
     return Path(settings.VAR_DIR) / "stats"
 
 

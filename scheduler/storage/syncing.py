@@ -1,4 +1,4 @@
-"""Puts files on the disk for good: one by one, or a whole file system at once."""
+"""Syncs files to the disk: one by one, or a whole file system at once."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-#: From so many files on, one `syncfs` is cheaper than an `fsync` of each and of their folders.
-MANY: Final = 8
+#: For this number of files, one `syncfs` is faster than an `fsync` of each and of their folders.
+SYNCFS_MIN_FILES: Final = 8
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
-#: Linux tells of what could not be written in a `syncfs` from this version on.
-_TELLS_ERRORS: Final = (5, 8)
+#: `syncfs` reports write errors from this version of Linux on.
+_SYNCFS_REPORTS_ERRORS: Final = (5, 8)
 
 
 def sync(paths: Sequence[str], *, top: str) -> None:
-    """Put files on the disk for good, with the folders between them and ``top``."""
-    if len(paths) < MANY or not _sync_file_systems({top, *map(os.path.dirname, paths)}):
+    """Sync files to the disk, with the folders between them and ``top``."""
+    if len(paths) < SYNCFS_MIN_FILES or not _sync_file_systems({top, *map(os.path.dirname, paths)}):
         _sync_each(paths, top)
 
 
 def sync_folder(path: str) -> None:
-    """Put the names in a folder on the disk for good."""
+    """Sync the names in a folder to the disk."""
     _fsync(path, os.O_DIRECTORY)
 
 
@@ -48,14 +48,15 @@ def _fsync(path: str, flags: int = 0) -> None:
 
 
 def _sync_file_systems(folders: Iterable[str]) -> bool:
-    """Whether all that these folders' file systems were given is on their disks for good."""
-    one_of_each = {os.stat(folder).st_dev: folder for folder in folders}
-    return _can_syncfs() and all(_syncfs(folder) for folder in one_of_each.values())
+    """Sync the file systems of these folders; returns False if that is not supported."""
+    folder_by_device = {os.stat(folder).st_dev: folder for folder in folders}
+    return _can_syncfs() and all(_syncfs(folder) for folder in folder_by_device.values())
 
 
 def _can_syncfs() -> bool:
     major, minor = os.uname().release.split(".")[:2]
-    return hasattr(_libc, "syncfs") and (int(major), int(minor.partition("-")[0])) >= _TELLS_ERRORS
+    version = (int(major), int(minor.partition("-")[0]))
+    return hasattr(_libc, "syncfs") and version >= _SYNCFS_REPORTS_ERRORS
 
 
 def _syncfs(folder: str) -> bool:

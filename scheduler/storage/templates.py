@@ -1,4 +1,4 @@
-"""Templates by name: files that staff puts into ``VAR_DIR/templates``."""
+"""Templates by name: files that staff put into ``VAR_DIR/templates``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from django.conf import settings
 
 from scheduler.storage.names import check_name
 
-_LONGEST: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 def read_template(name: str) -> str | None:
-    """Return the text of a template file, None if there is none; raises BadFileName."""
+    """Return the text of a template file, or None if it does not exist; raises BadFileName."""
     check_name(name)
     try:
         with open(f"{settings.VAR_DIR}/templates/{name}", "rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+            return file.read(_MAX_BYTES).decode("utf-8", "replace")
     except (FileNotFoundError, IsADirectoryError):
         return None
 

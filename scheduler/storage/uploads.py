@@ -1,4 +1,4 @@
-"""Uploads: put in their place whole, or added to a part by one at a time."""
+"""Uploads: stored whole, or appended to a partial file by one writer at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler.storage.digests import (
     keep_digest,
 )
 from scheduler.storage.disk import (
-    NotHere,
+    Unsupported,
     create,
     create_nameless,
     link,
@@ -45,26 +45,26 @@ class UploadLocked(Exception):
 
 
 class UploadGap(Exception):
-    """The upload continues further on than what has arrived; the length is the argument."""
+    """The upload would leave a gap after the bytes that arrived; their number is the argument."""
 
 
 class DigestMismatch(Exception):
-    """What arrived is not what was announced; it has been discarded."""
+    """The upload has another MD5 than announced; it has been discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadSize:
-    """How much of an upload is here, in bytes, and whether that is all of it."""
+    """How many bytes of an upload have arrived, and whether it is complete."""
 
     nbytes: int
     finished: bool
 
 
 class Upload:
-    """An upload that arrives: a locked partial file, of which exactly one writer exists.
+    """An upload in progress: a locked partial file with exactly one writer.
 
-    ``write`` what comes, then ``finish``; leaving the ``with`` block before that keeps what
-    arrived for the next attempt.
+    ``write`` the chunks, then ``finish``; leaving the ``with`` block before that keeps the bytes
+    for the next attempt.
     """
 
     __slots__ = ("_descriptor", "_final", "_hashes", "_partial")
@@ -84,11 +84,11 @@ class Upload:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._descriptor)  # gives the lock back, too
+        os.close(self._descriptor)  # also releases the lock
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the file are here."""
+        """How many bytes have arrived."""
         return self._hashes.nbytes
 
     def write(self, chunk: bytes) -> None:
@@ -97,7 +97,7 @@ class Upload:
         self._hashes.update(chunk)
 
     def finish(self, *, md5: str | None) -> Digest:
-        """Give the file its name; DigestMismatch discards it if ``md5`` is another."""
+        """Give the file its name; discards it and raises DigestMismatch for another ``md5``."""
         digest = self._hashes.digest()
         try:
             _compare(digest, md5)
@@ -109,7 +109,7 @@ class Upload:
             os.fsync(self._descriptor)
         try:
             link(self._partial, self._final)
-        except FileExistsError:  # it arrived whole meanwhile, by another request
+        except FileExistsError:  # another request has stored it whole meanwhile
             os.unlink(self._partial)
             raise UploadFinished from None
         unlink(self._partial)
@@ -119,10 +119,10 @@ class Upload:
 
 
 def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
-    """Put an upload that arrived whole in its place: as `begin_upload`, in half of the time.
+    """Store an upload that arrived whole, in half the time of `begin_upload`.
 
-    The file has no name before it is complete, so nothing is left of one that failed and nobody
-    must be kept out. Raises UploadFinished, DigestMismatch, BadFileName.
+    The file has no name before it is complete, so a failure leaves nothing behind and no lock is
+    needed. Raises UploadFinished, DigestMismatch, BadFileName.
     """
     final = path_of("upload", name)
     hashes = Hashes()
@@ -144,7 +144,7 @@ def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
             sync_folder(folder)
     except FileExistsError:
         raise UploadFinished from None
-    except NotHere:
+    except Unsupported:
         with begin_upload(name, 0) as upload:
             upload.write(data)
             return upload.finish(md5=md5)
@@ -153,28 +153,28 @@ def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
 
 def _compare(digest: Digest, md5: str | None) -> None:
     if md5 is not None and md5.lower() != digest.md5:
-        message = f"MD5 of the upload is {digest.md5}, announced was {md5}."
+        message = f"The MD5 of the upload is {digest.md5}, not {md5} as announced."
         raise DigestMismatch(message)
 
 
 def begin_upload(name: str, offset: int) -> Upload:
-    """Open an upload for the bytes from ``offset`` on; what lies behind it is cut off.
+    """Open an upload for the bytes from ``offset`` on; the partial file is truncated there.
 
-    The hashes of what is here already are computed again from the partial file: they would have
-    to survive the process otherwise. Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
+    The earlier bytes are hashed again from the partial file, because the state of the hashes is
+    not stored. Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
     """
     final = path_of("upload", name)
     partial = beside(final, "part")
     while True:
         descriptor = create(partial, os.O_RDWR | os.O_CREAT)
         try:
-            found = _settle(descriptor, partial, final)
-            if found is None:
+            nbytes = _settle(descriptor, partial, final)
+            if nbytes is None:
                 os.close(descriptor)
                 continue
-            if offset > found:
-                raise UploadGap(found)  # noqa: TRY301 - the handler below closes the file
-            if offset < found:
+            if offset > nbytes:
+                raise UploadGap(nbytes)  # noqa: TRY301 - the handler below closes the file
+            if offset < nbytes:
                 os.ftruncate(descriptor, offset)
             hashes = Hashes()
             if offset:
@@ -187,29 +187,30 @@ def begin_upload(name: str, offset: int) -> Upload:
 
 
 def _settle(descriptor: int, partial: str, final: str) -> int | None:
-    """Lock a partial file; return its length, or None if it went away before the lock.
+    """Lock a partial file; return its length, or None if it was deleted before the lock.
 
-    Between our open and our lock another writer may have given this very file its final name, or
-    discarded it. The link count tells of the latter, and the final name, which never changes once
-    it exists, of the former. Whoever crashed between the two names left us the partial one.
+    Between the open and the lock another writer may have given this file its final name, or
+    discarded it. A link count of zero shows the latter, and the final name, which never changes
+    once it exists, the former. A process that crashed between `link` and `unlink` has left both
+    names; then the partial one is removed here.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UploadLocked from None
-    ours = os.fstat(descriptor)
-    if not ours.st_nlink:
+    status = os.fstat(descriptor)
+    if not status.st_nlink:
         return None
     if not os.access(final, os.F_OK):
-        return ours.st_size
+        return status.st_size
     with contextlib.suppress(FileNotFoundError):
-        if os.stat(partial).st_ino == ours.st_ino:
+        if os.stat(partial).st_ino == status.st_ino:
             os.unlink(partial)
     raise UploadFinished
 
 
 def upload_size(name: str) -> UploadSize:
-    """Say how much of an upload is here; raises UploadLocked while another request writes it."""
+    """Return how much of an upload has arrived; raises UploadLocked while a request writes it."""
     final = path_of("upload", name)
     for _ in range(2):
         with contextlib.suppress(FileNotFoundError):
@@ -217,21 +218,21 @@ def upload_size(name: str) -> UploadSize:
         try:
             descriptor = os.open(beside(final, "part"), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # finished in between, perhaps: look once more
+            continue  # perhaps finished in between: check again
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
         except BlockingIOError:
             raise UploadLocked from None
         finally:
             os.close(descriptor)
-        if found.st_nlink and not os.path.exists(final):
-            return UploadSize(found.st_size, finished=False)
+        if status.st_nlink and not os.path.exists(final):
+            return UploadSize(status.st_size, finished=False)
     return UploadSize(0, finished=False)
 
 
 def has_room_for(nbytes: int) -> bool:
-    """Say whether this many bytes leave the disk of the uploads its reserve."""
+    """Return whether the disk of the uploads keeps its reserve after this many bytes more."""
     try:
         disk = os.statvfs(settings.VAR_DIR)
     except FileNotFoundError:
@@ -241,17 +242,17 @@ def has_room_for(nbytes: int) -> bool:
 
 
 def uploads_stopped() -> bool:
-    """Say whether a file ``stop_upload`` is in the var folder, or maintenance stops uploads."""
+    """Return whether the var folder has a file ``stop_upload``, or maintenance stops uploads."""
     if os.access(f"{settings.VAR_DIR}/stop_upload", os.F_OK):
         return True
-    said = notice("maintenance")
-    return said is not None and bool(said.get("uploads"))
+    maintenance = notice("maintenance")
+    return maintenance is not None and bool(maintenance.get("uploads"))
 
 
 def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
     """Return the digests of those uploads that are complete; other names are left out.
 
-    Kept digests are believed if the size fits; a file without one is read and hashed.
+    A stored digest is used if its size matches; otherwise the file is read and hashed.
     """
     digests: dict[str, Digest] = {}
     for name in names:
@@ -261,7 +262,7 @@ def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
 
 
 def open_upload(name: str) -> BinaryIO:
-    """Open a finished upload for reading; FileNotFoundError if there is none."""
+    """Open a finished upload for reading; raises FileNotFoundError."""
     return open(path_of("upload", name), "rb")
 
 
@@ -272,7 +273,7 @@ def upload_digest(name: str) -> Digest:
 
 
 def delete_uploads(names: Iterable[str]) -> dict[str, str]:
-    """Delete uploads, finished or not; return name -> error for those that resist."""
+    """Delete uploads, complete or not; return name -> error for failed deletions."""
     return delete_each(names, _delete_upload)
 
 
@@ -289,7 +290,7 @@ def _delete_upload(name: str) -> None:
 
 
 def delete_partial(partial: str) -> None:
-    """Delete a partial upload, or raise UploadLocked while somebody writes it."""
+    """Delete a partial upload; raises UploadLocked while a request writes it."""
     try:
         descriptor = os.open(partial, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

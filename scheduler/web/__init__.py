@@ -1,1 +1,1 @@
-"""The face for people: pages that need no log-in and no script to be read."""
+"""The interface for people: pages that need neither a log-in nor scripts."""

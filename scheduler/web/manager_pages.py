@@ -26,7 +26,7 @@ _MANAGER: Final = "BOINC Manager on your computer shows them"
 PAGES: Final = {
     "account_finish.php": (
         "Your account exists",
-        "BOINC attaches this computer by itself and asks for work soon. Nothing else is needed.",
+        "BOINC attaches this computer automatically and requests work soon. You are done.",
     ),
     "get_passwd.php": (
         "A forgotten password",
@@ -38,7 +38,7 @@ PAGES: Final = {
     ),
     "prefs.php": (
         "Preferences",
-        "They cannot be changed on this site yet. BOINC Manager has them under Options.",
+        "Preferences cannot be changed on this site yet. In BOINC Manager, use Options.",
     ),
     "hosts_user.php": (
         "Your computers",
@@ -50,7 +50,7 @@ PAGES: Final = {
     ),
     "show_host_detail.php": (
         "A computer",
-        "This site has no pages of computers yet. BOINC Manager shows its own one.",
+        "This site has no pages of computers yet. BOINC Manager shows the one that it runs on.",
     ),
 }
 #: Feeds that BOINC's clients and Managers read.

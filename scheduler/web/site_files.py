@@ -7,16 +7,16 @@ from django.templatetags.static import static
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-#: Paths for programs and staff; crawling them costs time and finds nothing for people.
-NOT_FOR_CRAWLERS = ("/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
+#: Paths for programs and staff; they have no content for search engines.
+DISALLOWED_PATHS = ("/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
 _a_day = cache_control(public=True, max_age=86_400)
 
 
 @require_safe
 @_a_day
 def robots_txt(_request: HttpRequest) -> HttpResponse:
-    """Answer with what crawlers leave out (RFC 9309)."""
-    lines = ["User-agent: *", *(f"Disallow: {path}" for path in NOT_FOR_CRAWLERS)]
+    """Return the paths that crawlers must not visit (RFC 9309)."""
+    lines = ["User-agent: *", *(f"Disallow: {path}" for path in DISALLOWED_PATHS)]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; charset=utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Where the pages for people are."""
+"""The addresses of the pages for people."""
 
 from __future__ import annotations
 

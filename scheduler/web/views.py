@@ -1,8 +1,8 @@
-"""The status page, which is BOINC's master page too, and its numbers as JSON.
+"""The status page, which is also BOINC's master page, and its figures as JSON.
 
 A client reads the page in chunks of 255 bytes and finds the scheduler's address only in a
-``<link>`` that begins its line (PROTOCOL 1.5, trap 1): the template keeps it there, and a test
-holds it to it.
+``<link>`` at the beginning of a line (PROTOCOL 1.5, trap 1).  The template keeps it there, and a
+test checks this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduler.health.status import Status
 from scheduler.lifecycle import Outcome
 from scheduler.rights import Right
 
-#: The outcomes in the order of the bar: what each is called there, and the tone it is drawn in.
+#: The outcomes in the order of the bar, with label and tone.
 _OUTCOMES = {
     Outcome.SUCCESS: ("success", "good"),
     Outcome.DIDNT_NEED: ("not needed", "plain"),
@@ -40,7 +40,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A count on the page; `key` is its path in ``/status.json``, `share` its part of 100."""
+    """A count on the page; `key` is its path in ``/status.json``, `share` its percentage."""
 
     key: str
     words: str
@@ -51,7 +51,7 @@ class Figure:
 
 @require_safe
 def status_page(request: HttpRequest) -> HttpResponse:
-    """Say what the project is, how to attach to it, and how it is doing."""
+    """Return the page that describes the project, how to attach to it, and its status."""
     live = status.current(now=timezone.now())
     return render(
         request,
@@ -71,8 +71,8 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
-    """Return the daemons and counts; for accounts that may view everything, also the alerts."""
-    # A visitor without a session costs no statement.
+    """Return the alerts for accounts that may view everything, for others none."""
+    # Checked first: a visitor without a session costs no statement.
     if not (request.COOKIES and request.user.is_authenticated):
         return ()
     if not request.user.has_right(Right.VIEW_EVERYTHING):
@@ -82,7 +82,7 @@ def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
 
 @require_safe
 def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
-    """The same numbers for machines, as they were counted at `read_at`."""
+    """Return the figures of the page as JSON, as counted at `read_at`."""
     live = status.current(now=timezone.now())
     groups = _groups(live)
     answer = JsonResponse(
@@ -133,7 +133,7 @@ def _groups(live: Status) -> dict[str, dict[str, Count]]:
 
 
 def _labels(live: Status, groups: Mapping[str, Mapping[str, Count]]) -> dict[str, str]:
-    """Every figure of the page as it is written there, so that the page's script only copies."""
+    """Return every figure as it is shown on the page, so that the script only copies them."""
     labels = {
         f"{group}.{name}": count.label
         for group, counts in groups.items()
@@ -190,7 +190,7 @@ def _stations(live: Status) -> list[dict[str, Any]]:
 
 
 def _life(silent: timedelta | None) -> str:
-    """Say whether a daemon is alive.
+    """Return whether a daemon is alive, or for how long it has been silent.
 
     >>> _life(timedelta(seconds=9)), _life(timedelta(hours=3)), _life(None)
     ('alive', 'silent for 3 h', 'never seen')
@@ -201,7 +201,7 @@ def _life(silent: timedelta | None) -> str:
 
 
 def _behind(behind: timedelta | None) -> str:
-    """Say how long the oldest has been waiting, by one unit.
+    """Return the waiting time of the oldest item, rounded down to one unit.
 
     >>> _behind(timedelta(seconds=90)), _behind(None)
     ('1 min', '–')

@@ -1,5 +1,5 @@
 -- Raises, or lowers again, the priority of results that were not sent; their workunits are locked.
--- Raised ones go first to quick and reliable hosts, where the app says which hosts are.
+-- Raised ones are sent first to quick and reliable hosts, if the app defines which hosts are.
 WITH unsent AS (
     SELECT
         result.id,

@@ -1,4 +1,4 @@
-"""Reads what a batch has brought so far, page by page, and holds nothing between."""
+"""Reads the finished workunits of a batch and their outputs, page by page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from django.db import connection
 from scheduler import sql
 from scheduler.work.rules.statuses import Status, error_words
 
-#: How many workunits one statement reads.
+#: Number of workunits that one statement reads.
 PAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """One output of a canonical result: `name` is that of the upload, `nbytes` and digest its."""
+class AnswerOutput:
+    """One output of a canonical result; `name`, `nbytes` and `sha256` are those of the upload."""
 
     position: int
     open_name: str
@@ -29,7 +29,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A workunit that is over, with what it brought; `finished_at` None: not handed on yet."""
+    """A workunit that is over, with its outputs; `finished_at` is None until it is assimilated."""
 
     id: int
     name: str
@@ -37,16 +37,16 @@ class Answer:
     errors: list[str]
     meta: dict[str, Any]
     finished_at: datetime | None
-    outputs: tuple[Brought, ...]
+    outputs: tuple[AnswerOutput, ...]
 
 
 def answers_of(
     batch_id: int, *, since: datetime | None = None, workunit_id: int | None = None
 ) -> Iterator[Answer]:
-    """Each workunit that is over, by id; `since` leaves those out that were handed on before.
+    """Yield the workunits that are over, by id; `since` omits those that were finished before.
 
-    One statement a page of `PAGE`, and between pages neither a transaction nor a connection: who
-    takes the answers may take his time.
+    Reads pages of `PAGE` with one statement each.  Between pages there is no transaction and no
+    connection is held, since the consumer may be slow.
     """
     after = 0
     while True:
@@ -76,13 +76,13 @@ def _answer(row: dict[str, Any]) -> Answer:
         meta=row["meta"],
         finished_at=row["finished_at"],
         outputs=tuple(
-            Brought(position, open_name(row["outputs"], position), name, nbytes, sha256)
+            AnswerOutput(position, open_name(row["outputs"], position), name, nbytes, sha256)
             for position, name, nbytes, sha256 in row["files"] or ()
         ),
     )
 
 
-def open_name(asked: list[dict[str, Any]], position: int) -> str:
-    """What the program called its output number `position`."""
-    said = asked[position].get("open_name", "") if position < len(asked) else ""
-    return said or f"output_{position}"
+def open_name(declared: list[dict[str, Any]], position: int) -> str:
+    """Return the declared name of the output at `position`, or a default."""
+    name = declared[position].get("open_name", "") if position < len(declared) else ""
+    return name or f"output_{position}"

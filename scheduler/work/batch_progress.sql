@@ -1,6 +1,6 @@
--- How many workunits of batches are where, in scientists' words; batch by batch, by indexes alone.
--- What work.progress.status says of one.  Results are sought for arrays of workunits: an index
--- walks an array from leaf to leaf, where a join would descend for each of them.
+-- Counts the workunits of batches by status, as work.progress.status defines it, by indexes alone.
+-- Results are looked up for arrays of workunits: an array is read by one walk over the index leaves,
+-- where a join would descend for each workunit.
 SELECT
     asked.batch_id,
     counted.done,

@@ -1,4 +1,4 @@
--- How many results of a batch are in which server state; purged ones are over.
+-- Counts the results of a batch by server state; purged ones are over.
 SELECT
     counted.server_state,
     sum(counted.results)::bigint AS results

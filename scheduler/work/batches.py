@@ -1,10 +1,10 @@
-"""Hurry batches on, let them expire, put them away.
+"""Accelerate, change, abort, expire, complete, retire and delete batches.
 
-Theory of operation.  A batch is locked before its workunits, and these before their results, as a
-submission does.  Giving a batch up is cancelling its workunits (`work.cancel`): requests, on
-which the transitioner acts.  Nothing here makes a move of the law.  What touches all workunits of a
-batch does so in chunks: first the batch's own state, then transactions of their own, which the
-housekeeper repeats (`finish`) for a batch that lacks the moment of its end.
+Theory of operation.  A batch is locked before its workunits, and these before their results, as in
+a submission.  Aborting a batch requests the cancellation of its workunits (`work.cancel`), on which
+the transitioner acts; this module makes no move of the law.  Operations on all workunits of a batch
+first change the state of the batch, then work in chunks, each in a transaction of its own.  If that
+is interrupted, the end of the batch is not recorded, and the housekeeper continues (`finish`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from scheduler.sql import execute, fetch
 from scheduler.work import cancel
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
-from scheduler.work.submission.submission_checks import may_wish
+from scheduler.work.submission.submission_checks import may_set_priority
 
-#: How much higher the priority of an accelerated batch is; with fair shares, seconds: 11 days.
+#: Added to the priority of an accelerated batch; with fair share these are seconds: 11 days.
 ACCELERATION = 1_000_000
-#: How many batches one call completes or lets expire.
-_AT_A_TIME = 100
-#: How many workunits one transaction touches.
+#: Number of batches that one call completes, expires or finishes.
+_MAX_BATCHES = 100
+#: Number of workunits that one transaction changes.
 _CHUNK = 5000
 
 State = Batch.State
@@ -36,26 +36,26 @@ _CLOSED = (State.COMPLETE, State.ABORTED)
 
 
 class BatchNotReady(ValueError):
-    """The batch is not in a state for this. Hint: the message says what comes first."""
+    """The batch is in the wrong state for this operation. Hint: see the message."""
 
 
 class BadChange(ValueError):
-    """A batch cannot be changed so. Hint: the message says what to change."""
+    """The change of a batch is invalid. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerated:
-    """How many workunits and unsent results got another priority; none if it was so already."""
+    """Number of workunits and unsent results whose priority changed; 0 if nothing changed."""
 
     workunits: int
     results: int
 
 
 def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
-    """Send a batch's results before all others, first to quick hosts; or as before again.
+    """Send a batch's results before all others, first to quick hosts; or undo that if not `on`.
 
-    Results that are made later inherit it; results in progress go on.  Repeating it changes
-    nothing.  Refuses a batch that is over (`BatchNotReady`).
+    Results created later inherit the priority; results in progress continue.  Idempotent.  Raises
+    `BatchNotReady` for a batch that is over.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -74,28 +74,28 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
 def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datetime) -> None:
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
-    Raises `BatchNotReady` for one that is over, where only `name` and `meta` may change;
-    `BadChange` for a moment that is past, a name that is none or another batch's, meta that cannot
-    be kept, or a wish to be sent before all others where the project shares fairly.
+    Raises `BatchNotReady` for an aborted or retired batch, of which only `name` and `meta` may
+    change; `BadChange` for an expiry in the past, a name that is invalid or taken, meta that cannot
+    be stored, or `accelerate` by an account whose priorities are not honored (fair share).
     """
-    if changes.get("accelerate") and not may_wish(by):
+    if changes.get("accelerate") and not may_set_priority(by):
         msg = (
-            "The project shares fairly: who goes before all others is staff's to say. "
-            "Hint: leave accelerate out; accelerate_tail is for everybody."
+            "The project uses fair share: only staff may accelerate a batch. "
+            "Hint: leave accelerate out; accelerate_tail is available to everyone."
         )
         raise BadChange(msg)
     columns = {name: value for name, value in changes.items() if name != "accelerate"}
     with transaction.atomic():
         batch = _lock(batch_id)
         if batch.state in (State.ABORTED, State.RETIRED) and changes.keys() - {"name", "meta"}:
-            _refuse(batch, "nothing of it can be hurried or end", "change its name or meta alone")
+            _refuse(batch, "cannot be accelerated or expire", "change only its name or meta")
         if (expire_at := changes.get("expire_at")) is not None and expire_at <= now:
             msg = f"{expire_at:%Y-%m-%d %H:%M:%S} UTC is past. Hint: abort it to end it now."
             raise BadChange(msg)
         if changes.get("accelerate") is not None:
             accelerate(batch_id, on=changes["accelerate"], now=now)
-        words = NewBatch(name=changes.get("name"), meta=changes.get("meta", {}))
-        if faults := new_workunits.batch_faults(words, now=now):
+        checked = NewBatch(name=changes.get("name"), meta=changes.get("meta", {}))
+        if faults := new_workunits.batch_faults(checked, now=now):
             raise BadChange(" ".join(map(str, faults)))
         try:
             with transaction.atomic():
@@ -106,52 +106,52 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
 
 
 def abort(batch_id: int, *, reason: str, now: datetime) -> cancel.Outcome:
-    """Ask for all its workunits to be cancelled; the batch takes no more.
+    """Request the cancellation of all workunits of a batch, and close it for new ones.
 
-    Repeating it changes nothing.  Refuses a batch that is over in another way (`BatchNotReady`).
+    Idempotent.  Raises `BatchNotReady` for a complete or retired batch.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
         if batch.state in (State.COMPLETE, State.RETIRED):
-            _refuse(batch, "there is nothing to abort", "retire it to let its files go")
+            _refuse(batch, "there is nothing to abort", "retire it to release its files")
         Batch.objects.filter(pk=batch_id).update(state=State.ABORTED)
     return cancel.cancel_all_of(batch_id, reason=reason, now=now)
 
 
 def set_expiry(batch_id: int, expire_at: datetime | None) -> None:
-    """Let a batch expire at this moment, or never."""
+    """Set the time when a batch expires; None means never."""
     Batch.objects.filter(pk=batch_id).update(expire_at=expire_at)
 
 
 def expire(*, now: datetime) -> int:
-    """Give up open batches that are past their `expire_at`, and retire complete ones; how many.
+    """Abort open batches that are past their `expire_at`, and retire complete ones.
 
-    Source: BOINC's rule for the expiry of batches.  Each batch is ended by itself, and one call
-    ends a hundred at the most.
+    Returns their number, at most `_MAX_BATCHES`.  Each batch is ended in transactions of its own.
+    Source: BOINC's rule for the expiry of batches.
     """
     due = Batch.objects.filter(
         expire_at__lte=now, state__in=(State.INIT, State.IN_PROGRESS, State.COMPLETE)
     )
-    expired = due.order_by("expire_at", "id").values_list("id", flat=True)[:_AT_A_TIME]
+    expired = due.order_by("expire_at", "id").values_list("id", flat=True)[:_MAX_BATCHES]
     ended = 0
     for batch_id in list(expired):
         try:
             abort(batch_id, reason="its batch expired", now=now)
-        except BatchNotReady:  # complete, perhaps only now
+        except BatchNotReady:  # it is complete, perhaps only since the query
             retire(batch_id, now=now)
         ended += 1
     return ended
 
 
 def complete(*, now: datetime) -> int:
-    """Complete open batches whose workunits are all finished and assimilated; how many.
+    """Complete open batches whose workunits are all finished and assimilated; returns how many.
 
-    Of aborted ones, which stay so, it is written down when that was.
+    Aborted batches stay aborted, and get their `completed_at`.
     """
     with transaction.atomic():
-        params = _states(now) | {"limit": _AT_A_TIME}
+        params = _states(now) | {"limit": _MAX_BATCHES}
         rows = fetch("work/lock_batches_that_may_be_complete", params)
-        # Asked again, now that no submission can add to them.
+        # Checked again under the lock, which keeps submissions from adding to them.
         return _complete([row["id"] for row in rows], now=now) if rows else 0
 
 
@@ -169,10 +169,10 @@ def _states(now: datetime) -> dict[str, Any]:
 
 
 def retire(batch_id: int, *, now: datetime) -> int:
-    """Put a batch that is over away, and let its files go; of how many workunits.
+    """Retire a batch that is over, and release its files; returns of how many workunits.
 
-    Refuses one that is not over (`BatchNotReady`).  It is for good at once; should a crash end it
-    before all files are let go, `finish` does the rest.  Repeating it changes nothing.
+    Raises `BatchNotReady` if the batch is not over.  The state change is permanent and immediate;
+    if a crash interrupts the release of files, `finish` completes it.  Idempotent.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -184,24 +184,24 @@ def retire(batch_id: int, *, now: datetime) -> int:
         if batch.retired_at is not None:
             return 0
         Batch.objects.filter(pk=batch_id).update(state=State.RETIRED)
-    return _let_outputs_go(batch_id, now=now)
+    return _release_outputs(batch_id, now=now)
 
 
 def finish(*, now: datetime) -> int:
-    """Go on where an abort or a retirement was cut short; how many workunits that touched."""
-    touched = 0
+    """Complete interrupted aborts and retirements; returns the number of workunits changed."""
+    changed = 0
     aborted = Batch.objects.filter(state=State.ABORTED, completed_at=None)
-    for batch_id in list(aborted.order_by("id").values_list("id", flat=True)[:_AT_A_TIME]):
+    for batch_id in list(aborted.order_by("id").values_list("id", flat=True)[:_MAX_BATCHES]):
         reason = "its batch was aborted"
-        touched += cancel.cancel_all_of(batch_id, reason=reason, now=now).changed
+        changed += cancel.cancel_all_of(batch_id, reason=reason, now=now).changed
     retired = Batch.objects.filter(state=State.RETIRED, retired_at=None)
-    for batch_id in list(retired.order_by("id").values_list("id", flat=True)[:_AT_A_TIME]):
-        touched += _let_outputs_go(batch_id, now=now)
-    return touched
+    for batch_id in list(retired.order_by("id").values_list("id", flat=True)[:_MAX_BATCHES]):
+        changed += _release_outputs(batch_id, now=now)
+    return changed
 
 
-def _let_outputs_go(batch_id: int, *, now: datetime) -> int:
-    """Clear the flags that keep files and rows, chunk by chunk, then note that this is done."""
+def _release_outputs(batch_id: int, *, now: datetime) -> int:
+    """Clear `outputs_kept`, which keeps files and rows, chunk by chunk; then set `retired_at`."""
     after, total = 0, 0
     while True:
         params = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK, "now": now}
@@ -217,9 +217,9 @@ def _let_outputs_go(batch_id: int, *, now: datetime) -> int:
 
 
 def delete(batch_id: int) -> None:
-    """Drop the row of a batch that is over and whose workunits are all purged.
+    """Delete the row of a batch that is over and whose workunits are all purged.
 
-    What became of its workunits stays in the archive.  Refuses others (`BatchNotReady`).
+    Its workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -228,10 +228,10 @@ def delete(batch_id: int) -> None:
         if follower := Batch.objects.filter(after=batch_id).order_by("id").first():
             msg = f"Batch {follower.name!r} follows {batch.name!r}. Hint: delete that one first."
             raise BatchNotReady(msg)
-        left = Workunit.objects.filter(batch_id=batch_id).count()
-        if left:
+        remaining = Workunit.objects.filter(batch_id=batch_id).count()
+        if remaining:
             msg = (
-                f"Batch {batch.name!r} still has {left} workunits. "
+                f"Batch {batch.name!r} still has {remaining} workunits. "
                 "Hint: wait until the purger has archived them."
             )
             raise BatchNotReady(msg)

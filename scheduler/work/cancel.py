@@ -1,9 +1,9 @@
-"""Stop workunits, hold them back, let them go.
+"""Cancel, hold and release workunits.
 
-Theory of operation.  A cancellation is a request: it is written down here, and the transitioner,
-woken at once, acts on it (the law names it as the owner of that move).  Holding and releasing are
-moves of the staff's own, with their entries in the ledger; the transitioner then puts the results
-to sleep or wakes them.  Workunits are locked in ascending order, as everywhere.
+Theory of operation.  A cancellation is a request: this module records it and wakes the
+transitioner, which acts on it (the law names it as the owner of that move).  Holding and releasing
+are moves by staff, with ledger entries; the transitioner then makes the unsent results inactive or
+active again.  Workunits are locked in ascending order, as everywhere.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, sources
 from scheduler.models import Account, Batch
 from scheduler.sql import fetch
 
-_SHOWN = 10
+_MAX_SHOWN_NAMES = 10
 _MAX_REASON = 200
-#: How many workunits one transaction touches.
+#: Number of workunits that one transaction changes.
 _CHUNK = 5000
 
-#: A batch in one of these has been given up or put away; cancelling leaves it as it is.
+#: Final states of a batch, which cancelling does not change.
 _ENDED = (Batch.State.ABORTED, Batch.State.RETIRED)
 
 
 class WorkunitsNotFound(LookupError):
-    """Workunits or a batch are named that do not exist; nothing was changed.
+    """Workunits or a batch do not exist; nothing was changed.
 
-    Hint: check the names; finished workunits are dropped by the purger and stand in the archive.
+    Hint: check the names; the purger moves finished workunits to the archive.
     """
 
     def __init__(self, missing: Sequence[str]) -> None:
-        """Keep what was not found."""
         self.missing = tuple(missing)
-        shown = ", ".join(missing[:_SHOWN]) + ", ..." * (len(missing) > _SHOWN)
+        shown = ", ".join(missing[:_MAX_SHOWN_NAMES]) + ", ..." * (len(missing) > _MAX_SHOWN_NAMES)
         super().__init__(
             f"Not found: {shown}. Hint: check the spelling; purged workunits are in the archive."
         )
 
 
 class AmbiguousBatch(LookupError):
-    """Several people have a batch of this name. Hint: say whose it is."""
+    """Several accounts have a batch of this name. Hint: name its submitter."""
 
 
 class NothingNamed(ValueError):
@@ -54,7 +53,7 @@ class NothingNamed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the workunits that were named; the four add up to all of them."""
+    """Number of the named workunits by outcome; the four add up to all of them."""
 
     changed: int
     already: int
@@ -62,7 +61,6 @@ class Outcome:
     impossible: int = 0
 
     def __add__(self, other: Outcome) -> Outcome:
-        """Add up what became of two lots of workunits."""
         return Outcome(
             self.changed + other.changed,
             self.already + other.already,
@@ -72,7 +70,7 @@ class Outcome:
 
     @property
     def total(self) -> int:
-        """How many workunits were named."""
+        """Number of workunits that were named."""
         return self.changed + self.already + self.finished + self.impossible
 
 
@@ -85,11 +83,11 @@ def cancel(
     reason: str = "",
     now: datetime,
 ) -> Outcome:
-    """Ask for the workunits to be cancelled, or all of a batch; repeating it changes nothing.
+    """Request the cancellation of the named workunits, or of all workunits of a batch.
 
-    Finished ones stay as they are and are counted.  `submitter` says whose batch it is.  Refuses
-    names and ids that do not exist (`WorkunitsNotFound`), a batch name that several people gave
-    (`AmbiguousBatch`), and a call that names nothing (`NothingNamed`).
+    Idempotent.  Finished workunits stay as they are and are counted.  `submitter` selects among
+    batches of the same name.  Raises `WorkunitsNotFound` for names and ids that do not exist,
+    `AmbiguousBatch` for a batch name of several submitters, and `NothingNamed`.
     """
     with transaction.atomic():
         batch_id = _batch(names, ids, batch, submitter)
@@ -103,20 +101,20 @@ def cancel(
 
 
 def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
-    """Ask for all workunits of a batch to be cancelled, chunk by chunk; repeating changes nothing.
+    """Request the cancellation of all workunits of a batch, chunk by chunk.  Idempotent.
 
-    The batch takes no more by now: its state says so.
+    The caller has closed the batch for new workunits by its state.
     """
-    after, done = 0, Outcome(0, 0, 0)
+    after, total = 0, Outcome(0, 0, 0)
     while True:
         chunk = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK}
         with transaction.atomic():
             ids = [row["id"] for row in fetch("work/read_workunits_of_batch", chunk)]
             if ids:
                 params = {"reason": reason[:_MAX_REASON]}
-                done += _change("work/request_cancellation", (), ids, None, params, now)
+                total += _change("work/request_cancellation", (), ids, None, params, now)
         if len(ids) < _CHUNK:
-            return done
+            return total
         after = ids[-1]
 
 
@@ -128,10 +126,10 @@ def hold(
     submitter: Account | None = None,
     now: datetime,
 ) -> Outcome:
-    """Hold released workunits back: no result of theirs is sent until they are released.
+    """Hold released workunits: their results are not sent until they are released again.
 
-    Results in progress go on.  Workunits that wait for others are counted as impossible.  Refuses
-    what `cancel` refuses.
+    Results in progress continue.  Workunits that wait for others are counted as impossible.  Raises
+    what `cancel` raises.
     """
     return _move(ReleaseState.HELD, Because.HELD, names, ids, batch, submitter, now)
 
@@ -144,9 +142,9 @@ def release(
     submitter: Account | None = None,
     now: datetime,
 ) -> Outcome:
-    """Let held workunits go.
+    """Release held workunits.
 
-    Workunits that wait for others are counted as impossible.  Refuses what `cancel` refuses.
+    Workunits that wait for others are counted as impossible.  Raises what `cancel` raises.
     """
     return _move(ReleaseState.RELEASED, Because.RELEASED, names, ids, batch, submitter, now)
 
@@ -180,16 +178,16 @@ def _batch(
             msg = "No workunit is named. Hint: give names, ids or a batch."
             raise NothingNamed(msg)
         return None
-    found = Batch.objects.filter(name=batch)
+    named = Batch.objects.filter(name=batch)
     if submitter is not None:
-        found = found.filter(submitter=submitter)
-    match list(found.values_list("pk", flat=True)[:2]):
+        named = named.filter(submitter=submitter)
+    match list(named.values_list("pk", flat=True)[:2]):
         case []:
             raise WorkunitsNotFound([f"batch {batch}"])
         case [batch_id]:
             return int(batch_id)
         case _:
-            msg = f"Several people have a batch {batch!r}. Hint: say whose it is."
+            msg = f"Several accounts have a batch {batch!r}. Hint: name its submitter."
             raise AmbiguousBatch(msg)
 
 
@@ -201,7 +199,7 @@ def _change(
     params: dict[str, Any],
     now: datetime,
 ) -> Outcome:
-    """Run a statement that answers id, name and what became of each workunit it found."""
+    """Run a statement that returns id, name and outcome of workunits, and count the outcomes."""
     rows = fetch(
         statement,
         {**params, "names": list(names), "ids": list(ids), "batch_id": batch_id, "now": now},
@@ -211,10 +209,10 @@ def _change(
     if missing:
         raise WorkunitsNotFound(missing)
     wakeups.after_commit("transitioner")
-    said = [row["said"] for row in rows]
+    outcomes = [row["said"] for row in rows]
     return Outcome(
-        changed=said.count("changed"),
-        already=said.count("already"),
-        finished=said.count("finished"),
-        impossible=said.count("impossible"),
+        changed=outcomes.count("changed"),
+        already=outcomes.count("already"),
+        finished=outcomes.count("finished"),
+        impossible=outcomes.count("impossible"),
     )

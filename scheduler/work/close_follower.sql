@@ -1,4 +1,4 @@
--- Note that no workunit of a batch waits for another batch any more, if that is still so.
+-- Records that no workunit of a batch waits for another batch any more, if that is still true.
 UPDATE batch
 SET let_go_at = %(now)s::timestamptz
 WHERE

@@ -1,9 +1,9 @@
-"""Collect what a batch has brought, in an archive or a manifest.
+"""Stream the outputs of a batch as an archive or a manifest.
 
-Theory of operation.  Answers are read page by page, files one after the other, and all is handed on
-as it is read: nothing is gathered but the lines of the manifest, in a file of their own.  A file
-that has gone meanwhile is told there, for what was sent cannot be called back.  The last line of a
-manifest says where a later call goes on, if the batch still runs.
+Theory of operation.  Answers are read page by page and files one after the other, and everything is
+streamed as it is read; only the lines of the manifest are spooled to a file.  A file that was
+deleted meanwhile is marked in the manifest, since data already sent cannot be recalled.  The last
+line of a manifest is the cursor with which a later call continues if the batch still runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from scheduler import storage
-from scheduler.work.answers import Answer, Brought, answers_of
+from scheduler.work.answers import Answer, AnswerOutput, answers_of
 from scheduler.work.rules import since
 
 MANIFEST: Final = "MANIFEST.ndjson"
@@ -25,7 +25,7 @@ FORMATS: Final = ("tar", "zip", "ndjson")
 
 @dataclass(slots=True)
 class Collection:
-    """What is asked for: a batch, what came after a cursor, one workunit of it."""
+    """The answers to collect: those of a batch, after a cursor, or of one workunit."""
 
     batch_id: int
     cursor: since.Cursor | None
@@ -34,17 +34,17 @@ class Collection:
     late: list[int] = field(default_factory=list)
 
     def answers(self) -> Iterator[Answer]:
-        """What has come since; notes for the next cursor what it will have to leave out."""
+        """Yield the answers after the cursor; records the late ones for the next cursor."""
         at = self.cursor.at if self.cursor else None
-        known = self.cursor.read if self.cursor else frozenset()
+        already_read = self.cursor.read if self.cursor else frozenset()
         for answer in answers_of(self.batch_id, since=at, workunit_id=self.workunit_id):
             if since.is_late(answer.finished_at, began_at=self.now):
                 self.late.append(answer.id)
-            if answer.id not in known:
+            if answer.id not in already_read:
                 yield answer
 
     def next_cursor(self) -> str:
-        """Where a later call goes on, once all answers are read."""
+        """Return the cursor for a later call; valid after all answers were read."""
         return since.write(since.next_cursor(self.batch_id, began_at=self.now, late=self.late))
 
 
@@ -56,7 +56,7 @@ def collect(
     workunit_id: int | None = None,
     now: datetime,
 ) -> Iterator[bytes]:
-    """What a batch has brought, in one of `FORMATS`; raises `since.BadCursor` before it begins."""
+    """Stream the outputs of a batch in one of `FORMATS`; raises `since.BadCursor` at the call."""
     after = since.read(cursor, batch_id=batch_id) if cursor else None
     wanted = Collection(batch_id, after, workunit_id, now)
     pieces = _manifest(wanted) if form == "ndjson" else _archive(wanted, form)
@@ -65,7 +65,7 @@ def collect(
 
 def _manifest(wanted: Collection) -> Iterator[bytes]:
     for answer in wanted.answers():
-        yield _line(_told(answer, _described(answer)))
+        yield _line(_entry(answer, _described(answer)))
     yield _line({"cursor": wanted.next_cursor()})
 
 
@@ -74,9 +74,9 @@ def _archive(wanted: Collection, form: str) -> Iterator[bytes]:
     with storage.spooled() as manifest:
         for answer in wanted.answers():
             outputs = _described(answer)
-            for output, told in zip(answer.outputs, outputs, strict=True):
-                yield from _file(bundle, answer, output, told, wanted.now)
-            manifest.write(_line(_told(answer, outputs)))
+            for output, description in zip(answer.outputs, outputs, strict=True):
+                yield from _file(bundle, answer, output, description, wanted.now)
+            manifest.write(_line(_entry(answer, outputs)))
         manifest.write(_line({"cursor": wanted.next_cursor()}))
         nbytes = manifest.tell()
         manifest.seek(0)
@@ -85,24 +85,28 @@ def _archive(wanted: Collection, form: str) -> Iterator[bytes]:
 
 
 def _file(
-    bundle: storage.Bundle, answer: Answer, output: Brought, told: dict[str, Any], now: datetime
+    bundle: storage.Bundle,
+    answer: Answer,
+    output: AnswerOutput,
+    description: dict[str, Any],
+    now: datetime,
 ) -> Iterator[bytes]:
-    """Add an output; what is wrong with it is told of it."""
+    """Add an output; a missing or damaged file is marked in its description."""
     with ExitStack() as stack:
         try:
             source = stack.enter_context(storage.open_upload(output.name))
         except (OSError, storage.BadFileName):
-            del told["member"]
-            told["missing"] = True
+            del description["member"]
+            description["missing"] = True
             return
         at = answer.finished_at or now
         try:
-            yield from bundle.add(told["member"], source, output.nbytes, at)
+            yield from bundle.add(description["member"], source, output.nbytes, at)
         except storage.Shortened:
-            told["damaged"] = True
+            description["damaged"] = True
 
 
-def _told(answer: Answer, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+def _entry(answer: Answer, outputs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "id": answer.id,
         "name": answer.name,
@@ -114,9 +118,9 @@ def _told(answer: Answer, outputs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _described(answer: Answer) -> list[dict[str, Any]]:
-    """What is told of each output, with its name in an archive: there, too, no two have the same.
+    """Return the manifest's description of each output, with a unique member name in the archive.
 
-    Those of "a:b" and "a_b" would be, for not every system has colons in names.
+    The member names of "a:b" and "a_b" would collide, since not every system allows colons.
     """
     described: list[dict[str, Any]] = []
     taken: set[str] = set()

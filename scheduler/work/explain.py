@@ -1,4 +1,4 @@
-"""Reads one workunit as the transitioner reads it, with its timeline."""
+"""Explains the state of a workunit or result, with its timeline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where a workunit or a result is, how it came there, and what it waits for."""
+    """The state of a workunit or a result, its timeline, and what it waits for."""
 
     kind: str
     name: str
@@ -80,7 +80,7 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
     result = Result.objects.filter(name=name).values("id", "workunit_id").first()
     if result is not None:
         facts = workunit_facts(result["workunit_id"])
-        own = next(one for one in facts.results if one.id == result["id"])
+        own = next(candidate for candidate in facts.results if candidate.id == result["id"])
         around = surroundings_of(facts, now=now)
         is_unsent = own.server_state == ServerState.UNSENT
         error = last_error(id=own.id) if own.outcome in ERRORS else None
@@ -120,13 +120,13 @@ def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
 
 
 def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
-    """Why a workunit is where it is, in sentences; raises Workunit.DoesNotExist."""
+    """Return sentences on the state of a workunit; raises Workunit.DoesNotExist."""
     facts = workunit_facts(workunit_id)
     return explain(facts, now=now, around=surroundings_of(facts, now=now))
 
 
 def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
-    """What else bears on a workunit, in a handful of statements."""
+    """Read the facts beyond a workunit's own rows that affect it, with a few statements."""
     workunit_id = facts.id
     workunit = Workunit.objects.select_related(
         "app", "batch__after", "target_host", "target_account", "target_team"
@@ -186,7 +186,7 @@ def _is_about(host: Host, *, now: datetime) -> bool:
 
 
 def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
-    """Hosts that were seen lately and that the workunit may be for."""
+    """Return the active hosts that the workunit's target includes."""
     hosts = Host.objects.filter(
         rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
     )
@@ -209,9 +209,9 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
 
 
 def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
-    """That all accounts (or hosts) had their turn, while none of them may have another.
+    """Return the facts if every account (or host) had a result and none may have another yet.
 
-    `unfit` are the ids of the hosts with a confirmed refusal: they cannot compute it.
+    `unfit` are the ids of hosts with a confirmed refusal, which cannot compute the workunit.
     """
     app, kind = workunit.app, workunit.app.one_result_per
     if kind == OneResultPer.NOTHING:
@@ -219,18 +219,18 @@ def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> 
     column = "id" if kind == OneResultPer.HOST else "account_id"
     fit = _hosts_about(workunit, now=now).exclude(pk__in=unfit)
     about = set(fit.values_list(column, flat=True).distinct())
-    again: dict[int, datetime | None] = {}
+    retry_at: dict[int, datetime | None] = {}
     sent = Result.objects.filter(workunit=workunit, sent_at__isnull=False)
     for result in sent.order_by("id"):
-        who = result.host_id if kind == OneResultPer.HOST else result.account_id
+        holder = result.host_id if kind == OneResultPer.HOST else result.account_id
         ended = result.received_at or result.report_deadline
         never = result.server_state == ServerState.IN_PROGRESS or result.outcome == Outcome.SUCCESS
-        at_last = None if never or ended is None else ended + app.retry_same_account_after
-        if who is not None and again.get(who, now) is not None:
-            again[who] = at_last
-    if not about or not about <= again.keys():
+        allowed_at = None if never or ended is None else ended + app.retry_same_account_after
+        if holder is not None and retry_at.get(holder, now) is not None:
+            retry_at[holder] = allowed_at
+    if not about or not about <= retry_at.keys():
         return None
-    times = [time for who in about if (time := again[who]) is not None]
+    times = [time for holder in about if (time := retry_at[holder]) is not None]
     if any(time <= now for time in times):
         return None
     return AllTried(str(kind), len(about), min(times, default=None))
@@ -245,30 +245,30 @@ def _target(workunit: Workunit) -> str:
 
 
 def _predecessor(workunit: Workunit) -> str:
-    """The batch that its own one follows."""
+    """Return the name of the batch that the workunit's batch follows, or ""."""
     batch = workunit.batch
     return batch.after.name if batch is not None and batch.after is not None else ""
 
 
 def _parked(workunit_id: int) -> tuple[Parked, ...]:
-    """Science that is parked on the workunit; the last line of a traceback says what happened."""
+    """Return the parked science of a workunit, with the last line of each traceback."""
     stages = {
         ScienceFailure.Stage.VALIDATE: "validator",
         ScienceFailure.Stage.ASSIMILATE: "assimilator",
     }
-    found = ScienceFailure.objects.filter(
+    failures = ScienceFailure.objects.filter(
         stage__in=list(stages), subject_id=workunit_id, parked_at__isnull=False
     )
     return tuple(
         Parked(
-            id=one.pk,
-            stage=stages[ScienceFailure.Stage(one.stage)],
-            failures=one.failures,
-            since=one.parked_at,
-            error=one.error.strip().rpartition("\n")[2],
+            id=failure.pk,
+            stage=stages[ScienceFailure.Stage(failure.stage)],
+            failures=failure.failures,
+            since=failure.parked_at,
+            error=failure.error.strip().rpartition("\n")[2],
         )
-        for one in found.order_by("stage")
-        if one.parked_at is not None
+        for failure in failures.order_by("stage")
+        if failure.parked_at is not None
     )
 
 
@@ -281,7 +281,7 @@ def workunit_facts(workunit_id: int) -> WorkunitFacts:
 
 
 def timeline_of(workunit: WorkunitFacts, *, result_id: int | None = None) -> tuple[Step, ...]:
-    """The moves of a workunit and all its results, or of one of them, oldest first."""
+    """Return the moves of a workunit and its results, or of one result, oldest first."""
     names: dict[int | None, str] = {result.id: result.name for result in workunit.results}
     return tuple(
         Step(
@@ -298,7 +298,7 @@ def _state(result: ResultFacts) -> int:
 
 
 def _waits_of(result: ResultFacts, *, now: datetime) -> tuple[str, ...]:
-    """Whom an unsent replacement may not go to, and until when."""
+    """Return sentences on who may not get an unsent result, and until when."""
     own = Result.objects.select_related("app").get(pk=result.id)
     kind = own.app.one_result_per
     if own.server_state != ServerState.UNSENT or kind == OneResultPer.NOTHING:

@@ -1,13 +1,13 @@
-"""Let batches go when the one they follow is over, or fail with it.
+"""Release batches when their predecessor is over, or fail them with it.
 
-Theory of operation.  The workunits of a batch that follows another are born inactive, with a count
-of one.  Once that one is over, the housekeeper lets them go chunk by chunk: the count becomes
-nought, or the moment of the failure is written down; the transitioner, woken, makes the move.  Each
-chunk is a transaction, which locks the predecessor and asks again how it ended, for somebody may
-have submitted more to it, and looks for those that still wait: a crash leaves a batch without
-`let_go_at`, and the next look goes on.  Chains fail from one to the next, since a batch that fails
-is over in its turn.  A submission locks both batches: whoever is born waiting is there before the
-predecessor can be over, or takes `let_go_at` back.
+Theory of operation.  The workunits of a batch that follows another are created inactive, with a
+dependency count of one.  When the predecessor is over, the housekeeper releases them chunk by
+chunk: it sets the count to zero, or records the time of the failure, and wakes the transitioner,
+which makes the move.  Each chunk is a transaction that locks the predecessor, reads again how it
+ended, since more work may have been submitted to it, and selects workunits that still wait: after a
+crash, `let_go_at` of the batch is still NULL and the next call continues.  Failures propagate along
+a chain, since a batch that fails is over itself.  A submission locks both batches: its waiting
+workunits are committed before the predecessor can be over, or it resets `let_go_at`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from scheduler.sql import execute, fetch, fetch_one
 from scheduler.work.submission import new_batches
 
 State = Batch.State
-#: How many batches one call looks at, and how many workunits one transaction touches.
-_AT_A_TIME = 100
+#: Number of batches that one call reads, and of workunits that one transaction changes.
+_MAX_BATCHES = 100
 _CHUNK = 5000
 
 
 def settle(*, now: datetime) -> int:
-    """Let all batches go, or fail, whose predecessors are over; how many workunits."""
+    """Release or fail batches whose predecessors are over; returns the number of workunits."""
     params = {
         "over": [State.COMPLETE.value, State.RETIRED.value],
         "aborted": State.ABORTED.value,
-        "limit": _AT_A_TIME,
+        "limit": _MAX_BATCHES,
     }
     return sum(_settle(row, now=now) for row in fetch("work/read_followers", params))
 
@@ -54,14 +54,14 @@ def _settle(follower: dict[str, Any], *, now: datetime) -> int:
             break
         after = max(row["id"] for row in rows)
     with transaction.atomic():
-        # A submission that adds to it holds its row; what that brought is seen afterwards.
+        # Waits for a submission that adds to the batch, so that its workunits are seen.
         Batch.objects.select_for_update(no_key=True).get(pk=follower["id"])
         execute("work/close_follower", {"batch_id": follower["id"], "now": now})
     return total
 
 
 def _has_failed(follower: dict[str, Any]) -> bool | None:
-    """Lock the predecessor; whether its failure is the follower's, None while it is not over."""
+    """Lock the predecessor; return whether the follower fails, None if the former is not over."""
     row = fetch_one("work/lock_predecessor", {"id": follower["after_id"]})
     if row is None:
         return None

@@ -18,7 +18,7 @@ ERRORS: Final = (Outcome.CLIENT_ERROR.value, Outcome.VALIDATE_ERROR.value)
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """What went wrong in a batch of late: nothing in it is counted over the whole batch."""
+    """Recent failures of a batch: its newest failed result and its parked science failures."""
 
     last_error: LastError | None
     parked: int
@@ -26,21 +26,21 @@ class Troubles:
 
     @property
     def sentences(self) -> list[str]:
-        """The same for people."""
-        said = [] if self.last_error is None else [f"last error: {self.last_error.sentence}"]
+        """The failures as text for people."""
+        lines = [] if self.last_error is None else [f"last error: {self.last_error.sentence}"]
         if self.parked:
             were = "workunit is" if self.parked == 1 else "workunits are"
-            said.append(
-                f"{self.parked} {were} parked: validator or assimilator failed too often, at last "
-                f"with {self.parked_error}; staff tries again with `manage.py parked retry`"
+            lines.append(
+                f"{self.parked} {were} parked: validator or assimilator failed too often, most "
+                f"recently with {self.parked_error}; staff retries with `manage.py parked retry`"
             )
-        return said
+        return lines
 
 
 def last_error(**where: Any) -> LastError | None:
     """Return the failed result that was reported last among those that `where` selects."""
     failed = Result.objects.filter(outcome__in=ERRORS, **where)
-    # A result that a volunteer aborted is no fault of the workunit's.
+    # A result that the volunteer aborted is not an error of the workunit.
     failed = failed.exclude(outcome=Outcome.CLIENT_ERROR, exit_status=EXIT_ABORTED_BY_USER)
     row = failed.select_related("host").order_by(F("received_at").desc(nulls_last=True)).first()
     if row is None:
@@ -50,7 +50,7 @@ def last_error(**where: Any) -> LastError | None:
 
 
 def troubles_of(batch: Batch) -> Troubles:
-    """Read what went wrong in a batch, in two statements."""
+    """Read the recent failures of a batch with two statements."""
     stages = [ScienceFailure.Stage.VALIDATE, ScienceFailure.Stage.ASSIMILATE]
     parked = list(
         ScienceFailure.objects.filter(

@@ -1,4 +1,4 @@
--- Some workunits that wait for another batch: they wait no more, or fail as it did.
+-- Releases a chunk of workunits that wait for another batch, or fails them as that batch failed.
 WITH waiting AS (
     SELECT id
     FROM workunit

@@ -1,4 +1,5 @@
--- Some of a batch's workunits whose answers were kept: from now on the law says when files go.
+-- Releases the kept outputs of a chunk of a batch's workunits: from now on the law decides when files
+-- are deleted.
 WITH kept AS (
     SELECT id
     FROM workunit

@@ -1,5 +1,5 @@
--- Locks open batches that had no unfinished workunit a moment ago; a submission holds others off.
--- Aborted ones too, until it is written down when they were over.
+-- Locks open batches without unfinished workunits; skips batches that a submission adds to.
+-- Includes aborted ones until their completed_at is set.
 SELECT batch.id
 FROM batch
 WHERE

@@ -1,4 +1,4 @@
--- Failed workunits of a batch that were not submitted again, some at a time, or those that are named.
+-- Locks a chunk of a batch's failed workunits that were not retried yet, all or those of these names.
 SELECT
     id,
     name,

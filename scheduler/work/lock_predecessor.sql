@@ -1,4 +1,5 @@
--- The batch that another follows, which cannot be completed before we commit, and how it ended.
+-- Locks the batch that another follows, so that it cannot be completed before this transaction ends,
+-- and reads how it ended.
 SELECT
     batch.id,
     batch.name,

@@ -1,5 +1,5 @@
 -- A submitter's share and logical clock, locked, and the project's speed.
--- The speed is the median of the newest hosts, times the planner's estimate of the number of hosts.
+-- The speed is the median of the newest hosts times the planner's estimate of the number of hosts.
 SELECT
     submitter.share,
     submitter.logical_start_at,

@@ -1,4 +1,4 @@
-"""Reads how far batches are, in scientists' words, and what they have cost."""
+"""Reads the progress of batches by workunit status, and their cost."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from scheduler.lifecycle import Outcome, ReleaseState, ServerState
 from scheduler.models import Batch, Result
 from scheduler.work.rules.statuses import AWAITED, Status
 
-#: The rate of a batch is that of so long a while.
+#: Period over which the rate of a batch is measured.
 RATE_WINDOW: Final = timedelta(minutes=5)
 
 
 def _of_results() -> Subquery:
-    """What its results say of a workunit; NULL: nothing.
+    """Return a workunit's status as far as its results decide it, else NULL.
 
-    A maximum, for what only asks whether some exist may be answered by reading those of the whole
-    project first.  *validating* comes after *in_progress* in the alphabet as it does in life.
+    It is a maximum, since the planner may answer EXISTS by reading the results of the whole project
+    first.  *validating* sorts after *in_progress*, which is also their order in time.
     """
-    success = Q(outcome=Outcome.SUCCESS.value, validate_state__in=[one.value for one in AWAITED])
+    awaited = [state.value for state in AWAITED]
+    success = Q(outcome=Outcome.SUCCESS.value, validate_state__in=awaited)
     word = Case(
         When(success, then=Value(Status.VALIDATING.value)),
         When(server_state=ServerState.IN_PROGRESS.value, then=Value(Status.IN_PROGRESS.value)),
@@ -45,7 +46,7 @@ def _of_results() -> Subquery:
 
 
 def status(now: datetime) -> Expression:
-    """Where a workunit is: what `work.rules.statuses.status_of` says, for as many as one likes."""
+    """Return the SQL expression of a workunit's status, as `work.rules.statuses.status_of`."""
     is_held = ~Q(release_state=ReleaseState.RELEASED.value)
     waiting = Case(
         When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
@@ -61,11 +62,10 @@ def status(now: datetime) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many workunits of a batch are where; purged ones are among the done and the failed.
+    """Number of workunits of a batch by status; purged ones are counted as done or failed.
 
-    A failed one that was submitted again is counted no more: its successor is.
-
-    `rate_per_second` is that of the last minutes; None of `seconds_left` is: nobody can say.
+    A failed workunit that was retried is not counted: its successor is.  `rate_per_second` is
+    measured over `RATE_WINDOW`.
     """
 
     total: int = 0
@@ -79,23 +79,23 @@ class Progress:
 
     @property
     def open(self) -> int:
-        """How many have neither an answer nor a reason why not."""
+        """Number of workunits that are neither done nor failed."""
         return self.total - self.done - self.failed
 
     @property
     def sentence(self) -> str:
-        """How many are where, as people read it."""
+        """The counts as text for people."""
         parts = [f"{getattr(self, s)} {s.replace('_', ' ')}" for s in Status if getattr(self, s)]
         return f"{100 * self.fraction_done:.0f} % of {self.total}: {', '.join(parts) or 'none yet'}"
 
     @property
     def fraction_done(self) -> float:
-        """Which part of them is over; 1 of a batch without any."""
+        """Fraction of the workunits that are done or failed; 1 for an empty batch."""
         return (self.done + self.failed) / self.total if self.total else 1.0
 
     @property
     def seconds_left(self) -> float | None:
-        """When the rest will be over if it goes on as in the last minutes; 0 if nothing is left."""
+        """Estimated seconds until all are finished; 0 if all are, None if the rate is unknown."""
         if not self.open:
             return 0.0
         return self.open / self.rate_per_second if self.rate_per_second else None
@@ -103,7 +103,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the results of a batch took, and were paid; those that the purger dropped as well."""
+    """Resources that the results of a batch used, and their credit; includes purged results."""
 
     results: int = 0
     cpu_seconds: float = 0.0
@@ -112,12 +112,12 @@ class Cost:
 
 
 def progress_of(batches: Iterable[Batch], *, now: datetime) -> dict[int, Progress]:
-    """How far each batch is, by id: one statement, 1 us a workunit."""
-    known = {batch.pk: batch for batch in batches}
-    params = {"batch_ids": list(known), "now": now, "lately": now - RATE_WINDOW}
+    """Return the progress of each batch by id, with one statement that takes 1 us per workunit."""
+    by_id = {batch.pk: batch for batch in batches}
+    params = {"batch_ids": list(by_id), "now": now, "lately": now - RATE_WINDOW}
     rows = sql.fetch("work/batch_progress", params)
     counted = {row.pop("batch_id"): row for row in rows}
-    return {batch_id: _progress(known[batch_id], row, now) for batch_id, row in counted.items()}
+    return {batch_id: _progress(by_id[batch_id], row, now) for batch_id, row in counted.items()}
 
 
 def _progress(batch: Batch, counts: dict[str, int], now: datetime) -> Progress:
@@ -135,7 +135,7 @@ def _progress(batch: Batch, counts: dict[str, int], now: datetime) -> Progress:
 
 
 def costs_of(batches: Iterable[Batch]) -> dict[int, Cost]:
-    """What each batch has cost so far, by id: one statement."""
+    """Return the cost of each batch so far by id, with one statement."""
     ids = [batch.pk for batch in batches]
     rows = sql.fetch("work/batch_costs", {"batch_ids": ids})
     return {row.pop("batch_id"): Cost(**row) for row in rows}

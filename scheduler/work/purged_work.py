@@ -1,4 +1,4 @@
-"""Reads the archive: stories of purged workunits, lists, whether it is sound."""
+"""Reads the archive of purged workunits: finds, lists and verifies entries."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from scheduler import storage
 
 
 class NotArchived(LookupError):
-    """The archive has no workunit or result of this name. Hint: `explain` knows living ones."""
+    """The archive has no workunit or result of this name. Hint: `explain` shows unpurged ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """One line of the archive: the day whose file it is in, and what it says."""
+    """One line of the archive: the day of its file, and its content."""
 
     day: str
     entry: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """The workunit's name."""
         return str(self.entry["workunit"]["name"])
 
     @property
     def canonical(self) -> str | None:
-        """The name of the result that is the answer, if there is one."""
+        """The name of the canonical result, if there is one."""
         wanted = self.entry["workunit"].get("canonical_result_id")
-        names = (one["name"] for one in self.entry["results"] if one["id"] == wanted)
+        names = (result["name"] for result in self.entry["results"] if result["id"] == wanted)
         return next(names, None)
 
     @property
     def verdict(self) -> str:
-        """What became of the workunit, in a few words."""
+        """The outcome of the workunit in a few words."""
         if canonical := self.canonical:
             return f"answered by {canonical}"
         return "failed: " + (", ".join(self.entry["workunit"].get("errors", ())) or "no reason")
@@ -44,7 +43,7 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What is in one day's file; `torn` counts the bytes behind its last whole part."""
+    """The state of one day's file; `torn` is the number of bytes after its last complete part."""
 
     day: str
     workunits: int
@@ -55,32 +54,32 @@ class Day:
 
 
 def find(name: str) -> Archived:
-    """The newest line of a workunit, or of the one that a result belongs to.
+    """Return the newest entry of a workunit, by its name or that of one of its results.
 
-    Days are read from the newest back; a line is parsed only if the name is in it.  Raises
+    Reads days from the newest back, and parses only lines that contain the name.  Raises
     `NotArchived`.
     """
     wanted = json.dumps(name, ensure_ascii=False).encode()
     for day, path in storage.archive_days().items():
         newest = None
         for line in storage.read_archive(path):
-            if wanted in line and _tells_of(entry := json.loads(line), name):
+            if wanted in line and _concerns(entry := json.loads(line), name):
                 newest = Archived(day, entry)
         if newest is not None:
             return newest
     msg = (
         f"The archive has no workunit or result named {name!r}. "
-        "Hint: `manage.py explain` knows those that are not purged yet."
+        "Hint: use `manage.py explain` for those that are not purged yet."
     )
     raise NotArchived(msg)
 
 
-def _tells_of(entry: dict[str, Any], name: str) -> bool:
+def _concerns(entry: dict[str, Any], name: str) -> bool:
     return name == entry["workunit"]["name"] or any(r["name"] == name for r in entry["results"])
 
 
 def listed(*, app: str | None = None, since: date | None = None) -> Iterator[Archived]:
-    """What was purged, the newest day first; what a crash archived twice is there once."""
+    """Yield purged workunits, newest day first, without the duplicates that a crash may leave."""
     for day, path in storage.archive_days().items():
         if since is not None and day < since.isoformat():
             return
@@ -93,7 +92,7 @@ def listed(*, app: str | None = None, since: date | None = None) -> Iterator[Arc
 
 
 def verified() -> Iterator[Day]:
-    """Read every day to its end, the newest first."""
+    """Read and check the file of every day, newest first."""
     for day, path in storage.archive_days().items():
         seen: set[int] = set()
         lines, faults = 0, []

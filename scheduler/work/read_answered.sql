@@ -1,5 +1,5 @@
--- A page of a batch's workunits that are over, with the outputs of their canonical results.
--- With `since`: those that were handed on later, or not yet.
+-- Reads a page of a batch's workunits that are over, with the outputs of their canonical results.
+-- With `since`: only those that were finished later, or not yet.
 SELECT
     workunit.id,
     workunit.name,

@@ -1,5 +1,5 @@
--- Batches, newest first, with how many of their workunits are where; purged ones are finished, and
--- a failed one that was submitted again is counted no more.
+-- Reads batches, newest first, with counts of their workunits by state; purged ones are finished,
+-- and failed ones that were retried are not counted.
 SELECT
     batch.id,
     batch.name,

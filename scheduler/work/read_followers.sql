@@ -1,4 +1,4 @@
--- Batches whose workunits wait for another batch that is over.
+-- Reads batches whose workunits wait for another batch that is over.
 SELECT
     follower.id,
     follower.after_id,

@@ -1,4 +1,4 @@
--- Running batches whose tail shall be hurried on and was not yet: how many workunits are left.
+-- Counts the open workunits of running batches whose tail is to be accelerated and was not yet.
 SELECT
     batch.id,
     batch.purged_done + batch.purged_failed + counted.total AS total,

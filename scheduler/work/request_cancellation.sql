@@ -1,4 +1,4 @@
--- Write down that workunits shall be cancelled, once, and wake the transitioner.
+-- Records once that workunits shall be cancelled, and makes them due for the transitioner.
 WITH named AS (
     SELECT
         id,

@@ -1,9 +1,9 @@
-"""Submit failed workunits of a batch once more.
+"""Submit failed workunits of a batch again.
 
-Theory of operation.  A workunit that failed stays failed: its story is told.  Another one, named
-after it with ``.2``, is born in the same batch with the same inputs, outputs and numbers, and the
-failed one remembers its number, so that it is not submitted a third time and counts no more among
-the failures of its batch.  The batch is opened again and locked, chunk by chunk.
+Theory of operation.  A failed workunit stays failed.  A new one, with ``.2`` appended to its name,
+is created in the same batch with the same inputs, outputs and numbers.  The failed workunit stores
+the id of the new one (`retried_as`), so that it is not retried twice and no longer counts as a
+failure of its batch.  The batch is locked and reopened chunk by chunk.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """How many failed workunits were submitted again, and why others were not.
+    """Number of failed workunits that were submitted again, and of others by reason.
 
-    `cancelled` were stopped by somebody, and are only submitted again by name; of those with
-    `inputs_gone` the files are deleted; `names_taken` have a workunit of the new name beside them.
+    `cancelled` ones are only retried by name; the input files of those with `inputs_gone` are
+    deleted; for `names_taken`, a workunit of the new name already exists.
     """
 
     count: int = 0
@@ -53,7 +53,6 @@ class Retried:
     names_taken: int = 0
 
     def __add__(self, other: Retried) -> Retried:
-        """Add up two lots."""
         return Retried(
             self.count + other.count,
             self.cancelled + other.cancelled,
@@ -63,30 +62,30 @@ class Retried:
 
 
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
-    """Submit the failed workunits of a batch again, or those that are named.
+    """Submit the failed workunits of a batch again, all or those in `names`.
 
     Raises `BatchNotReady` for a batch that was aborted or retired, `WorkunitsNotFound` if a name
-    is none of a failed workunit of it, `BatchRefused` if it follows a batch that failed, and
-    `quotas.QuotaExceeded`.  Each chunk is a transaction: repeating it goes on.
+    is not that of a failed workunit of the batch, `BatchRefused` if it follows a batch that failed,
+    and `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
     """
     if names is not None:
         _require_failed(batch_id, names)
     submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
-    after, done = 0, Retried()
+    after, total = 0, Retried()
     while True:
         with transaction.atomic():
-            # Before the batch, as a submission does.
+            # Locked before the batch, in the order of a submission.
             quotas.lock(submitter)
             some, last = _retry_some(batch_id, names, after, now)
-        done += some
+        total += some
         if last is None:
-            return done
+            return total
         after = last
 
 
 def _require_failed(batch_id: int, names: Collection[str]) -> None:
-    found = Batch.objects.get(pk=batch_id).workunits.filter(name__in=list(names))
-    failed = set(found.exclude(error_mask=0).values_list("name", flat=True))
+    named = Batch.objects.get(pk=batch_id).workunits.filter(name__in=list(names))
+    failed = set(named.exclude(error_mask=0).values_list("name", flat=True))
     if missing := sorted(set(names) - failed):
         raise WorkunitsNotFound([f"failed workunit {name}" for name in missing])
 
@@ -99,7 +98,7 @@ def _retry_some(
         state = str(batch.get_state_display()).lower()
         msg = (
             f"Batch {batch.name!r} is {state} and takes no more work. "
-            "Hint: submit what failed in a new batch."
+            "Hint: submit the failed workunits in a new batch."
         )
         raise BatchNotReady(msg)
     params = {
@@ -113,11 +112,11 @@ def _retry_some(
     stopped = [r for r in rows if names is None and r["error_mask"] & ErrorMask.CANCELLED]
     gone = [r for r in rows if r["inputs_gone"] and r not in stopped]
     wanted = [r for r in rows if r not in stopped and r not in gone]
-    born = _give_birth(batch, wanted, now) if wanted else 0
-    return Retried(born, len(stopped), len(gone), len(wanted) - born), last
+    created = _create(batch, wanted, now) if wanted else 0
+    return Retried(created, len(stopped), len(gone), len(wanted) - created), last
 
 
-def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
+def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
     quotas.require_workunits(batch.submitter, len(wanted))
     waits = batch.after_id is not None and new_batches.waits(
         batch.after_id, batch.submitter, after_any=batch.after_any
@@ -127,10 +126,10 @@ def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> in
     if settings.PROJECT.fair_share and not batch.submitter.has_right(
         Right.EXCEED_SUBMISSION_LIMITS
     ):
-        turns = shares.Turns(batch.submitter, now=now)
-        priorities = list(turns.take([row["operations"] for row in wanted]))
-        turns.keep()
-    born = fetch(
+        clock = shares.ShareClock(batch.submitter, now=now)
+        priorities = list(clock.assign([row["operations"] for row in wanted]))
+        clock.save()
+    created = fetch(
         "work/retry_workunits",
         {
             "ids": [row["id"] for row in wanted],
@@ -153,7 +152,7 @@ def _give_birth(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> in
         completed_at=None,
         let_go_at=None,
         tail_at=None,
-        workunits_submitted=F("workunits_submitted") + len(born),
+        workunits_submitted=F("workunits_submitted") + len(created),
     )
     wakeups.after_commit("transitioner")
-    return len(born)
+    return len(created)

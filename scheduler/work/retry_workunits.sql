@@ -1,4 +1,4 @@
--- Failed workunits once more, under new names, with their inputs and the births in the ledger.
+-- Submits failed workunits again under new names, with their inputs and first ledger entries.
 WITH again AS (
     SELECT *
     FROM unnest(
@@ -18,7 +18,7 @@ born AS (
     )
     SELECT
         again.new_id,
-        -- 200 characters are a name's most: names that are cut are told apart by their numbers.
+        -- A name has at most 200 characters: the id keeps names that are cut distinct.
         CASE
             WHEN length(w.name) <= 198 THEN w.name || '.2'
             ELSE left(w.name, 199 - length(again.new_id::text)) || '.' || again.new_id::text

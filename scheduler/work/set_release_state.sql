@@ -1,4 +1,4 @@
--- Hold workunits or let them go, as staff, and wake the transitioner.
+-- Holds or releases workunits by staff, and makes them due for the transitioner.
 WITH named AS (
     SELECT
         id,

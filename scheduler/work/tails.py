@@ -1,4 +1,4 @@
-"""Hurry on what is left of batches that are nearly done."""
+"""Accelerate the remaining workunits of batches that are nearly done."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from scheduler.work.rules.batch_tails import is_tail
 
 
 def accelerate(*, now: datetime) -> int:
-    """Accelerate each batch that asked for it and whose tail has come; how many workunits.
+    """Accelerate batches with `accelerate_tail` that reached their tail; returns workunits raised.
 
-    Its results go before all others, first to quick hosts where the app knows which are; those in
-    progress go on.
+    Their results are sent before all others, first to quick hosts if the app defines which hosts
+    are quick.  Results in progress continue.
     """
-    done = 0
+    raised = 0
     for row in fetch("work/read_tails", {"in_progress": Batch.State.IN_PROGRESS.value}):
         percent = settings.PROJECT.tail_percent
         if is_tail(total=row["total"], left=row["still_open"], percent=percent):
-            with suppress(batches.BatchNotReady):  # over meanwhile
-                done += batches.accelerate(row["id"], now=now).workunits
+            with suppress(batches.BatchNotReady):  # it has ended meanwhile
+                raised += batches.accelerate(row["id"], now=now).workunits
                 Batch.objects.filter(pk=row["id"]).update(tail_at=now)
-    return done
+    return raised

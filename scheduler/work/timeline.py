@@ -1,4 +1,4 @@
-"""Reads the moves of a workunit from the ledger, and says them in the law's words."""
+"""Reads the moves of a workunit from the ledger, and labels their codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.models import LedgerEntry
 
 
 class Words(NamedTuple):
-    """A move in words."""
+    """The labels of a move."""
 
     axis: str
     source: str
@@ -26,13 +26,13 @@ def moves_of(
     if result_id is not None:
         entries = entries.filter(result_id=result_id)
     rows = list(entries.order_by("workunit_id", "id")[:at_most])
-    # Numbers are handed out before a statement commits: time first, number among equals.
+    # Ids are assigned before the commit, so sort by time first and by id among equal times.
     rows.sort(key=lambda row: (row.at, row.pk))
     return rows
 
 
 def describe_move(entry: LedgerEntry) -> Words:
-    """Say a move; codes that the law lacks are shown bare."""
+    """Return the labels of a move; a code that is not in the law becomes ``code N``."""
     return Words(
         axis=_named(Axis, entry.axis),
         source=_state(entry.axis, entry.source),

@@ -1,4 +1,4 @@
-"""Reads what somebody's batches have taken, by day, app or batch."""
+"""Reads the resources that a submitter's batches used, by day, app or batch."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ WAYS: Final[tuple[By, ...]] = ("day", "app", "batch")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a day, an app or a batch took: of `day`, `app` and `batch` one is named.
+    """The usage of a day, an app or a batch: only one of `day`, `app` and `batch` is set.
 
-    Finished workunits count on the day when they were finished, results that were sent on that
-    when they were reported (sent, if they never were), credit with its result.
+    A workunit counts on the day when it was finished; a result and its credit on the day when it
+    was reported, or sent if it was never reported.
     """
 
     day: date | None
@@ -33,9 +33,9 @@ class Used:
 
 
 def usage_of(submitter: Account | None, *, since: date, until: date, by: By) -> list[Used]:
-    """What was used from the day `since` until before the day `until` (UTC); None: by everybody.
+    """Return the usage from the day `since` up to, not including, the day `until` (UTC).
 
-    Purged workunits are counted with the others.
+    `submitter` None means all submitters.  Purged workunits are included.
     """
     params = {
         "submitter_id": submitter and submitter.pk,

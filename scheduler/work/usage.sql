@@ -1,4 +1,4 @@
--- What a submitter's batches took between two days (UTC), by day, app or batch; all, without one.
+-- Sums the usage of a submitter's (or all) batches between two days (UTC), by day, app or batch.
 WITH mine AS (
     SELECT
         batch.id,

@@ -1,6 +1,6 @@
-"""Assimilators for tests that run in the worker; light, as it imports them anew.
+"""Assimilators in the worker process; light, because it imports them each time.
 
-Named by apps as ``python:tests.database.far_sinks.…``.
+Apps name them as ``python:tests.database.far_sinks.…``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from daemons.science.interfaces import Defer, TransientScienceError
 
 
 def leave_a_note(assimilation: Any) -> None:
-    """Write what was told into the folder that the app's options name."""
+    """Write the fields of the assimilation into the folder that the app's options name."""
     folder = Path(assimilation.options["folder"])
     told = [assimilation.key, assimilation.app, os.getpid(), list(assimilation.errors)]
     (folder / assimilation.workunit_name).write_text(json.dumps(told))
 
 
 def stumble(assimilation: Any) -> None:
-    """Take every workunit but those that are named after what befalls them."""
+    """Take a workunit, unless its name asks for an exception, a hang or a crash."""
     if "raise" in assimilation.workunit_name:
         raise RuntimeError(f"cannot take {assimilation.workunit_name}")
     if "hang" in assimilation.workunit_name:
@@ -34,10 +34,10 @@ def stumble(assimilation: Any) -> None:
 
 
 def not_yet(assimilation: Any) -> Defer:
-    """Ask for another hour."""
+    """Defer the assimilation by an hour."""
     return Defer(timedelta(hours=1), "the partner's answer is missing")
 
 
 def passing_trouble(assimilation: Any) -> None:
-    """Have a trouble that may heal."""
+    """Raise an error that may be temporary."""
     raise TransientScienceError("the archive is away")

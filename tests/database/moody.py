@@ -1,4 +1,4 @@
-"""A validator that does what the files tell it, for the tests of turns."""
+"""A validator whose behavior the files choose, for the tests of turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of passes share: running, reading the ledger, counting statements."""
+"""Helpers for tests of passes: run one, read the ledger, count statements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import NOON
 
 
 def a_pass(daemon: Any, *, now: Any = NOON, limit: int = 1000, **options: Any) -> Tally:
-    """One pass of a daemon's module, at noon unless said otherwise."""
+    """Run one pass of a daemon's module, by default at noon."""
     tally: Tally = daemon.run_pass(now=now, limit=limit, **options)
     return tally
 

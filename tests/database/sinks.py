@@ -7,24 +7,24 @@ from typing import Any
 from scheduler.models import Team
 from tests.conftest import NOON
 
-#: What was handed over to `remember`, and what happens before it returns.
+#: The assimilations given to `remember`, and the calls that it makes before it returns.
 handed_over: list[Any] = []
 before_returning: list[Any] = []
 
 
 def remember(assimilation: Any) -> None:
-    """Keep what was handed over."""
+    """Append the assimilation to `handed_over`, then call all of `before_returning`."""
     handed_over.append(assimilation)
     for act in before_returning:
         act()
 
 
-#: What `ask` returns, or raises.
+#: The values that `ask` returns in turn; exceptions are raised.
 answers: list[Any] = []
 
 
 def ask(assimilation: Any) -> Any:
-    """Do what the test wants."""
+    """Return or raise the next of `answers`; return None after the last."""
     answer = answers.pop(0) if answers else None
     if isinstance(answer, Exception):
         raise answer
@@ -32,13 +32,13 @@ def ask(assimilation: Any) -> Any:
 
 
 def fail(assimilation: Any) -> None:
-    """Take nothing."""
+    """Raise OSError for every workunit."""
     message = f"no room for {assimilation.workunit_name}"
     raise OSError(message)
 
 
 def write_a_row(assimilation: Any) -> None:
-    """Write to our own database, and stumble over workunits named so."""
+    """Write a row to our own database, then raise OSError if the name contains "stumble"."""
     Team.objects.create(name=assimilation.workunit_name, created_at=NOON)
     if "stumble" in assimilation.workunit_name:
         raise OSError("after the row was written")

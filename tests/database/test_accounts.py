@@ -28,7 +28,7 @@ BACKEND = "scheduler.people.accounts.MasterPasswordBackend"
 
 @pytest.fixture(autouse=True)
 def own_backend() -> Iterator[None]:
-    """Log-in by the password that clients know."""
+    """Log in with the password that clients use."""
     with override_settings(AUTHENTICATION_BACKENDS=[BACKEND]):
         yield
 

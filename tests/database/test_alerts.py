@@ -1,4 +1,4 @@
-"""What is read for the alerts, from the tables and from files."""
+"""The facts that alerts are judged by, read from tables and files."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_work_that_every_host_was_refused_is_told_with_the_number_of_hosts():
     assert found() == [
         (
             "refused_by_all",
-            "1 workunit was refused to each of the 2 hosts that asked in the last 30 days.",
+            "1 workunit was refused to each of the 2 hosts that requested work in the last 30 days.",
         )
     ]
 
@@ -155,7 +155,7 @@ def test_open_batches_are_reminded_of_before_they_are_given_up():
         Batch.objects.create(
             name=name, submitter=whose, state=state, created_at=LONG_AGO, expire_at=expires
         )
-    assert found() == [("batch_expires", "2 batches are given up within 3 d: sooner, soon.")]
+    assert found() == [("batch_expires", "2 batches expire within 3 d: sooner, soon.")]
 
 
 def test_a_full_disk_is_told(monkeypatch):

@@ -1,4 +1,4 @@
-"""Files that no row knows any more go; what anybody may still ask for stays."""
+"""Old files without a row are deleted; files that may still be requested stay."""
 
 from __future__ import annotations
 

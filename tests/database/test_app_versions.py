@@ -1,4 +1,4 @@
-"""Publishing versions of apps: signed, named for ever, never changed."""
+"""Publishing app versions: signed, with permanent names, never changed."""
 
 from __future__ import annotations
 

@@ -44,14 +44,14 @@ def test_an_app_is_created_with_its_kind_and_rules() -> None:
         run("create_app", "wave")
     with pytest.raises(CommandError, match="is not a name for an app"):
         run("create_app", "../wave")
-    with pytest.raises(CommandError, match="no JSON object"):
+    with pytest.raises(CommandError, match="not a JSON object"):
         run("create_app", "other", "--workunit-defaults", "[1]")
 
 
 def test_nonsense_of_an_app_is_refused_by_field() -> None:
     with pytest.raises(apps.BadApp, match=r"kind: .*'cobol'.*Hint: correct these"):
         apps.create(name="wave", kind="cobol", now=NOON)
-    with pytest.raises(apps.BadApp, match="nothing that an app is told"):
+    with pytest.raises(apps.BadApp, match="not a field that can be set"):
         apps.create(name="wave", now=NOON, colour="red")
     with pytest.raises(apps.BadApp, match="app_numbers_make_sense"):
         apps.create(name="wave", now=NOON, weight=-1.0)
@@ -84,7 +84,7 @@ def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> No
     assert [one["platform"] for one in again["versions"]] == [LINUX]
     with pytest.raises(CommandError, match=r"its kind is script, not command\. Hint"):
         run("publish_app", "wave", "1.00", "--create-app", "--kind", "command")
-    with pytest.raises(CommandError, match="Hint: --create-app"):
+    with pytest.raises(CommandError, match="Hint: add --create-app"):
         run("publish_app", "wave", "1.00", "--kind", "script")
 
 

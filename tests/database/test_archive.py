@@ -1,4 +1,4 @@
-"""The archive tells the story of what was purged; messages can be looked at."""
+"""The archive has the history of purged work; stored messages can be shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from daemons import file_deleter, purger
 from scheduler import storage
 from scheduler.messages import trickles
-from scheduler.messages.facts import TrickleSaid
+from scheduler.messages.facts import ReceivedTrickle
 from scheduler.models import CreditEntry, FileRequest, TrickleDown
 from scheduler.work import purged_work
 from tests import rows
@@ -111,13 +111,13 @@ def test_show_refuses_what_is_not_there():
 
 
 def test_list_and_verify_say_what_is_there():
-    assert "Nothing of this" in say("archive", "list")
+    assert "The archive has no such workunit" in say("archive", "list")
     workunit = purged()
     assert f"2026-01-01  {workunit.name}  {workunit.app.name}  answered by" in say(
         "archive", "list"
     )
     assert json.loads(say("archive", "list", "--limit", "0", json=True))["workunits"] == []
-    assert "is sound: 1 workunit in 1 day" in say("archive", "verify")
+    assert "is intact: 1 workunit in 1 day" in say("archive", "verify")
 
 
 def test_verify_finds_a_line_that_cannot_be_read_and_warns_of_a_torn_end():
@@ -125,7 +125,7 @@ def test_verify_finds_a_line_that_cannot_be_read_and_warns_of_a_torn_end():
     (path,) = storage.archive_days().values()
     with path.open("ab") as file:
         file.write(b"\x1f\x8b torn")
-    assert "ends with 7 bytes that are no whole part" in say("archive", "verify")
+    assert "ends with an incomplete part of 7 bytes" in say("archive", "verify")
     storage.append_archive(date(2026, 1, 1), [b'{"workunit": 1'])
     with pytest.raises(CommandError, match="2026-01-01 line 2"):
         say("archive", "verify")
@@ -140,15 +140,17 @@ def running():
 
 
 def test_trickles_are_listed_in_both_directions_and_sent(running):
-    assert say("trickle", "list") == "Nothing was said.\n"
-    said = TrickleSaid(result_name=running.name, said_at=NOON, variety="progress", text="<a>\n1")
+    assert say("trickle", "list") == "There are no messages.\n"
+    said = ReceivedTrickle(
+        result_name=running.name, said_at=NOON, variety="progress", text="<a>\n1"
+    )
     trickles.keep([said], host_id=running.host_id, now=NOON)
-    assert "is told with the next reply" in say("trickle", "send", running.name, "go on")
+    assert "gets the message with the next reply" in say("trickle", "send", running.name, "go on")
     assert TrickleDown.objects.get().text == "go on"
     listed = say("trickle", "list", running.name)
     assert f"up    {running.name}  waits  <a> 1" in listed
     assert f"down  {running.name}  waits  go on" in listed
-    assert say("trickle", "list", "other_0") == "Nothing was said.\n"
+    assert say("trickle", "list", "other_0") == "There are no messages.\n"
     assert len(json.loads(say("trickle", "list", json=True))["trickles"]) == 2
 
 
@@ -163,10 +165,10 @@ def test_hosts_are_asked_for_files_and_what_became_of_it_is_listed(tmp_path):
     host = rows.a_host()
     path = tmp_path / "map.dat"
     path.write_bytes(b"a map")
-    assert say("host_file", "list") == "No host was asked for a file.\n"
-    assert "is asked to fetch map_" in say("host_file", "put", str(host.pk), str(path))
-    assert "is asked to send out_1" in say("host_file", "get", str(host.pk), "out_1")
-    assert "is asked to delete old_1" in say("host_file", "delete", str(host.pk), "old_1")
+    assert say("host_file", "list") == "There are no file requests.\n"
+    assert "will fetch map_" in say("host_file", "put", str(host.pk), str(path))
+    assert "will send out_1" in say("host_file", "get", str(host.pk), "out_1")
+    assert "will delete old_1" in say("host_file", "delete", str(host.pk), "old_1")
     assert FileRequest.objects.count() == 3
     with storage.begin_upload("out_1", 0) as upload:
         upload.write(b"!")

@@ -112,7 +112,7 @@ def test_what_fails_is_put_off_and_others_go_on(caplog):
     assert (bad.assimilate_state, good.assimilate_state) == (1, 2)
     assert bad.assimilate_after == rows.hours(0) + timedelta(seconds=10)
     assert tally.done == {"assimilated": 1, "put off": 1}
-    (said,) = [one for one in caplog.records if one.message == "assimilation failed"]
+    (said,) = [one for one in caplog.records if one.message == "assimilation_failed"]
     assert (said.workunit, said.reason) == ("bad", "no room for bad")
     assert a_pass(assimilator).seen == 0
 
@@ -201,7 +201,7 @@ def test_deferring_to_the_past_waits_a_second(until):
     workunit = finished(rows.an_app(assimilator="ask"))
     a_pass(assimilator)
     workunit.refresh_from_db()
-    assert workunit.assimilate_after == rows.hours(0) + assimilator.SOONEST
+    assert workunit.assimilate_after == rows.hours(0) + assimilator.MIN_DEFERRAL
 
 
 @pytest.mark.parametrize("until", ["tomorrow", rows.hours(1).replace(tzinfo=None)])
@@ -274,7 +274,7 @@ def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
     assert workunit.assimilate_state == 1
     failure = ScienceFailure.objects.get()
     assert (failure.failures, failure.transients) == (0, 1)
-    assert "results not on disk" in caplog.messages
+    assert "result_sync_failed" in caplog.messages
 
 
 @pytest.mark.parametrize("act", ["sync_results", "keep_result"])
@@ -290,14 +290,14 @@ def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, c
         assert a_pass(assimilator).done == {"waiting for room on disk": 3}
         assert ScienceFailure.objects.count() == 0
         assert a_pass(assimilator).seen == 0
-        again = rows.hours(0) + assimilator.NO_ROOM + timedelta(seconds=1)
+        again = rows.hours(0) + assimilator.FULL_DISK_DELAY + timedelta(seconds=1)
         assert a_pass(assimilator, now=again).done == {"waiting for room on disk": 3}
-    again += assimilator.NO_ROOM + timedelta(seconds=1)
+    again += assimilator.FULL_DISK_DELAY + timedelta(seconds=1)
     assert a_pass(assimilator, now=again).done == {"assimilated": 3}
     # Once when it begins, and once when it is over.
     [full, room] = caplog.records
-    assert (full.getMessage(), full.workunits) == ("disk is full", 3)
-    assert (room.getMessage(), room.put_off) == ("disk has room", 6)
+    assert (full.getMessage(), full.workunits) == ("disk_full", 3)
+    assert (room.getMessage(), room.put_off) == ("disk_has_room", 6)
     for workunit in workunits:
         assert list(storage.upload_path("x").parents[2].glob(f"results/*/{workunit.name}/*"))
 
@@ -389,7 +389,7 @@ def test_a_lease_keeps_others_away_until_it_runs_out():
 
 
 def test_who_lost_his_lease_settles_nothing():
-    """While one works, his lease runs out and another takes over: the first is fenced off."""
+    """A lease expires during the call and another process takes over: the first is fenced off."""
     workunit = finished(remembering())
 
     def another_takes_over():
@@ -403,7 +403,7 @@ def test_who_lost_his_lease_settles_nothing():
     assert workunit.finished_at == rows.hours(1)
     assert workunit.lease_token == 2
     assert moves(workunit) == ["assimilation: READY→DONE"]
-    # At least once means twice here; the key says that it is the same workunit.
+    # At least once means twice here; the key identifies the workunit.
     assert len({told.key for told in sinks.handed_over}) == 1
     assert len(sinks.handed_over) == 2
 

@@ -47,29 +47,29 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("name", "given", "said"),
         [
-            ("copy_files", {"folder": "x"}, "copy_files knows no option 'folder'. Hint: it has no"),
+            ("copy_files", {"folder": "x"}, "copy_files has no option 'folder'. Hint: it has no"),
             ("dataset", {"formt": "csv"}, "no option 'formt'. Hint: did you mean 'format'?"),
-            ("dataset", {"format": "xml"}, "is 'xml'. Hint: it is one of jsonl, csv."),
+            ("dataset", {"format": "xml"}, "is 'xml'. Hint: it must be one of jsonl, csv."),
             ("dataset", {"format": "csv"}, "needs the option 'columns'"),
             ("dataset", {"columns": ["a"]}, "Only a CSV dataset has columns"),
-            ("dataset", {"name": "../x"}, "is no file name"),
+            ("dataset", {"name": "../x"}, "is not a file name"),
             ("dataset", {"part_size": 0}, "a number from 1 to"),
-            ("dataset", ["x"], "are no JSON object"),
+            ("dataset", ["x"], "are not a JSON object"),
             ("python:a.function", ["x"], "are not a JSON object"),
             ("table", {}, "needs either the option 'table' or 'model'"),
-            ("table", {"table": "a.b.c"}, "is no table"),
-            ("table", {"table": "account"}, "is a table of the server's own"),
-            ("table", {"table": "public.workunit"}, "is a table of the server's own"),
-            ("table", {"table": "ledger_entry_2026_01_01"}, "is a table of the server's own"),
-            ("table", {"table": "pg_catalog.pg_authid"}, "is a table of the server's own"),
-            ("table", {"model": "scheduler.Account"}, "is a table of the server's own"),
+            ("table", {"table": "a.b.c"}, "is not a table"),
+            ("table", {"table": "account"}, "is one of the server's own tables"),
+            ("table", {"table": "public.workunit"}, "is one of the server's own tables"),
+            ("table", {"table": "ledger_entry_2026_01_01"}, "is one of the server's own tables"),
+            ("table", {"table": "pg_catalog.pg_authid"}, "is one of the server's own tables"),
+            ("table", {"model": "scheduler.Account"}, "is one of the server's own tables"),
             ("table", {"model": "no.Such"}, "There is no model 'no.Such'"),
             ("webhook", {"secret": SECRET}, "needs the option 'url'"),
             ("webhook", {"url": "https://a.example"}, "needs the option 'secret'"),
             ("webhook", {"url": "file:///etc/passwd", "secret": SECRET}, "is not allowed"),
-            ("webhook", {"url": "https://a.example", "secret": "short"}, "shorter than 16"),
-            ("script:x", {"arguments": "-v"}, "it is a list of texts"),
-            ("script:x", {"environment": {"A": 1}}, "it is an object of texts"),
+            ("webhook", {"url": "https://a.example", "secret": "short"}, "less than 16"),
+            ("script:x", {"arguments": "-v"}, "it must be a list of texts"),
+            ("script:x", {"environment": {"A": 1}}, "it must be an object of texts"),
         ],
     )
     def test_what_is_not_understood_is_refused_with_what_is(self, name, given, said):
@@ -212,7 +212,7 @@ class TestScript:
 
 
 def is_running(pid):
-    """Whether a process runs; one that nobody has buried yet does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -220,7 +220,7 @@ def is_running(pid):
 
 
 class _Receiver(HTTPServer):
-    """Keeps what it got, and answers what it is told to."""
+    """A server that records requests and returns the answers it was given."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Answerer)
@@ -409,7 +409,7 @@ class TestTable:
     def test_what_is_no_json_is_a_failure(self):
         finished(an_app("table", **self.OPTIONS), data=b"42 sums")
         a_pass(assimilator)
-        assert "is no JSON" in error()
+        assert "is not JSON" in error()
 
 
 @pytest.fixture(scope="module", autouse=True)

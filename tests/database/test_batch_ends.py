@@ -36,7 +36,7 @@ def woken(workunit):
 
 
 def broken() -> list[str]:
-    """What the invariants about files find; rows of tests have no ledger."""
+    """Violations of the invariants about files; rows of tests have no ledger."""
     about = {"kept_outputs_exist", "needed_outputs_exist", "inputs_have_a_workunit"}
     found = [one for one in invariants.invariants() if one.name in about]
     return [str(what) for one in found for what in one.find(LATER)]
@@ -199,7 +199,7 @@ def test_a_batch_is_changed_but_not_into_nonsense():
         with pytest.raises(BadChange, match=words):
             batches.change(batch.pk, nonsense, by=batch.submitter, now=NOON)
     update(batch, state=State.RETIRED)
-    with pytest.raises(BatchNotReady, match="change its name or meta alone"):
+    with pytest.raises(BatchNotReady, match="change only its name or meta"):
         batches.change(batch.pk, {"accelerate": True}, by=batch.submitter, now=NOON)
 
 
@@ -330,7 +330,7 @@ def test_who_is_born_waiting_while_others_are_let_go_is_let_go_too():
     first, second, _ = a_chain()
     update(first, state=State.COMPLETE)
     assert followers.settle(now=NOON) == 1
-    # The first batch is opened again, the second one added to: it waits anew.
+    # The first batch is reopened and the second gets a workunit: it waits again.
     update(first, state=State.IN_PROGRESS)
     late = in_batch(second, release_state=1, pending_dependency_count=1)
     update(second, let_go_at=None)

@@ -1,4 +1,4 @@
-"""Batches: hurried on, given up when they expire, completed, put away."""
+"""Batches: accelerated, expired, completed, retired."""
 
 from __future__ import annotations
 
@@ -205,9 +205,9 @@ def test_the_command_does_what_it_says():
     batch = a_batch()
     a_result(in_batch(batch))
     assert run("accelerate", "b") == "Accelerated: 1 workunit, 1 unsent result of batch b."
-    assert "given up on" in run("expire", "b", "--in", "7d")
+    assert "expires on" in run("expire", "b", "--in", "7d")
     assert run("expire") == "Ended 0 expired batches."
-    assert "asked to cancel 1 workunit;" in run("abort", "b", "--reason", "wrong data")
+    assert "cancellation requested for 1 workunit;" in run("abort", "b", "--reason", "wrong data")
     assert Workunit.objects.get().cancel_reason == "wrong data"
     assert run("retire", "b") == "Retired batch b."
     update(Workunit.objects.get(), batch=None)
@@ -219,7 +219,7 @@ def test_names_that_nobody_or_several_people_gave_are_refused():
         run("show", "b")
     one = a_batch()
     a_batch()
-    with pytest.raises(CommandError, match="Several people have a batch 'b'"):
+    with pytest.raises(CommandError, match="Several accounts have a batch 'b'"):
         run("show", "b")
     assert queries.find("b", one.submitter) == one
     with pytest.raises(CommandError, match="No batch is named"):
@@ -233,7 +233,7 @@ def test_show_draws_a_bar_and_names_what_it_waits_for():
     in_batch(second)
     said = run("show", "second")
     assert "[###############---------------] 50 % of 2: 1 unsent, 1 failed" in said
-    assert "starts after batch first (which is in progress), if all of it is done" in said
+    assert "starts after batch first (which is in progress), if nothing of it failed" in said
     assert "its outputs are kept until it is retired" in said
     facts = json.loads(run("show", "second", "--json"))
     assert (facts["after"], facts["progress"]["failed"]) == ("first", 1)

@@ -49,7 +49,7 @@ def given(reply: messages.SchedulerReply) -> list[str]:
 
 
 def reported(client: ScriptedClient, *names: str, **fields: Any) -> messages.SchedulerRequest:
-    """A request that reports these results with their outputs, and asks for work."""
+    """A request that reports these results with their outputs, and requests work."""
     for name in names:
         put_upload(name, b"the answer")
     client.held = [name for name in client.held if name not in names]
@@ -148,14 +148,14 @@ def test_one_whose_judgement_fails_harms_nobody_else(monkeypatch: pytest.MonkeyP
     hosts = clients(4)
     names = [client.ask_for_work()[0] for client in hosts]
     requests = [reported(client, name) for client, name in zip(hosts, names, strict=True)]
-    original = translate.wishes
+    original = translate.work_requests
 
-    def wishes(request: messages.SchedulerRequest, taste: Any) -> Any:
+    def work_requests(request: messages.SchedulerRequest, taste: Any) -> Any:
         if request.hostid == hosts[2].hostid:
             raise ZeroDivisionError
         return original(request, taste)
 
-    monkeypatch.setattr(translate, "wishes", wishes)
+    monkeypatch.setattr(translate, "work_requests", work_requests)
     replies = together(requests)
     assert isinstance(replies[2], ZeroDivisionError)
     fine = [0, 1, 3]
@@ -196,7 +196,7 @@ def test_a_front_that_fails_for_one_answers_the_others(monkeypatch: pytest.Monke
 def test_a_batch_is_answered_as_the_same_calls_one_after_the_other(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search._host_marks, "_cursors", {})
+    monkeypatch.setattr(search._host_scan_cursors, "_cursors", {})
     requests = scenario(Random(seed))
     calls = [Call(request, "127.0.0.1") for request in requests]
     now = timezone.now()
@@ -214,7 +214,7 @@ def test_a_batch_is_answered_as_the_same_calls_one_after_the_other(
 
 
 def scenario(chance: Random) -> list[messages.SchedulerRequest]:
-    """Hosts of a few accounts that hold results, report some and ask for more."""
+    """Hosts of a few accounts that hold results, report some and request more."""
     apps = [
         an_app("plain", one_result_per=chance.choice(["account", "host", "nothing"])),
         an_app("other", weight=2.0, max_in_progress_per_cpu=chance.choice([None, 1])),

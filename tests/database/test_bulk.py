@@ -54,7 +54,7 @@ def stream(workunits, submitter=None, *, key=None, batch=None, digest="d", now=N
 
 
 def at_once(*calls):
-    """Call all of them at the same time; what they returned or raised."""
+    """Call all of them at the same time; return their values and exceptions."""
     said = [None] * len(calls)
     start = threading.Barrier(len(calls))
 
@@ -196,7 +196,7 @@ class TestAtTheSameTime:
         ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "name": f"w{n}"} for n in range(300)]
         said = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], ada))
-        assert sorted(type(one).__name__ for one in said) == ["DuplicateNames", "Told"]
+        assert sorted(type(one).__name__ for one in said) == ["DuplicateNames", "Outcome"]
         refused = next(one for one in said if isinstance(one, Exception))
         assert refused.count == 300
         assert Workunit.objects.count() == 300
@@ -209,7 +209,7 @@ class TestAtTheSameTime:
         work = [OUT] * 200
         calls = [lambda name=name: stream(work, bob, batch=NewBatch(name=name)) for name in "abc"]
         said = at_once(*calls)
-        assert sorted(type(one).__name__ for one in said) == ["QuotaExceeded"] * 2 + ["Told"]
+        assert sorted(type(one).__name__ for one in said) == ["Outcome"] + ["QuotaExceeded"] * 2
         assert Workunit.objects.count() == 200
 
     def test_one_key_said_twice_at_once_is_carried_out_once(self):
@@ -276,12 +276,12 @@ class TestHalfWay:
         assert not File.objects.filter(doomed_at=None).exists()
 
     def test_a_file_that_is_deleted_meanwhile_is_noticed(self):
-        def doomed():
+        def marked_rows():
             yield from lines_of(self.WORK[:600])
             File.objects.update(doomed_at=NOON)
 
-        with pytest.raises(bulk.files.FileInMotion, match="Hint: submit again"):
+        with pytest.raises(bulk.download_files.FileInMotion, match="Hint: submit again"):
             bulk.submit_lines(
-                bulk.Head(app="sieve", batch=None), doomed(), submitter=None, now=NOON
+                bulk.Head(app="sieve", batch=None), marked_rows(), submitter=None, now=NOON
             )
         assert not Workunit.objects.exists()

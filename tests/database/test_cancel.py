@@ -84,7 +84,7 @@ def test_a_batch_name_of_two_people_needs_the_person() -> None:
     ada, bob = an_account(), an_account("bob@example.org")
     some(GOOD, batch="b", submitter=ada)
     (bobs,) = some(GOOD, batch="b", submitter=bob)
-    with pytest.raises(cancel.AmbiguousBatch, match="Several people have a batch 'b'"):
+    with pytest.raises(cancel.AmbiguousBatch, match="Several accounts have a batch 'b'"):
         cancel.cancel(batch="b", now=LATER)
     assert cancel.cancel(batch="b", submitter=bob, now=LATER).changed == 1
     bobs.refresh_from_db()

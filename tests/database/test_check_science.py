@@ -44,7 +44,7 @@ def test_options_are_checked_too():
     rows.an_app("sums", assimilator="webhook", assimilator_options={"ulr": "https://x.example"})
     _, said = run("sums", "--json")
     (wrong,) = json.loads(said)["wrong"]
-    assert wrong["sentence"] == "webhook knows no option 'ulr'. Hint: did you mean 'url'?"
+    assert wrong["sentence"] == "webhook has no option 'ulr'. Hint: did you mean 'url'?"
 
 
 def test_only_the_apps_that_are_named_are_checked():

@@ -37,7 +37,7 @@ def test_what_was_due_before_the_clock_was_set_back_is_due_at_once(read, caplog)
     due.refresh_from_db()
     later.refresh_from_db()
     assert (due.transition_at, later.transition_at) == (rows.hours(0), rows.hours(3))
-    said = [record for record in caplog.records if record.getMessage() == "clock set back"]
+    said = [record for record in caplog.records if record.getMessage() == "clock_set_back"]
     assert [record.seconds for record in said] == [3601]
 
 

@@ -1,4 +1,4 @@
-"""What staff types: accounts, passwords, apps, work, and stopping work."""
+"""The commands of staff: accounts, passwords, apps, work, and stopping work."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ class TestPublishApp:
         header.type, header.size = kind, nbytes
         path = tmp_path / "app.tar.gz"
         path.write_bytes(gzip.compress(header.tobuf(tarfile.USTAR_FORMAT) + bytes(nbytes)))
-        with pytest.raises(packages.UnreadablePackage, match="more of its files than they can be"):
+        with pytest.raises(packages.UnreadablePackage, match="too long headers or too many files"):
             packages.open_package(path).__enter__()
 
     def test_an_archive_of_more_folders_than_files_is_refused(
@@ -234,12 +234,12 @@ class TestPublishApp:
     def test_a_zip_that_lists_more_than_its_files_can_be_called_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(archives, "_MOST_OF_ALL", 1000)
+        monkeypatch.setattr(archives, "_MAX_ZIP_DIRECTORY_BYTES", 1000)
         path = tmp_path / "app.zip"
         with zipfile.ZipFile(path, "w") as archive:
             for number in range(30):
                 archive.writestr(f"f{number}", "")
-        with pytest.raises(packages.UnreadablePackage, match="more of its files than they can be"):
+        with pytest.raises(packages.UnreadablePackage, match="too long headers or too many files"):
             packages.open_package(path).__enter__()
 
     @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
@@ -313,14 +313,16 @@ class TestCancelWork:
     def test_names_and_ids_are_cancelled_once(self, app: str) -> None:
         one, two = (run_json("submit_work", app) for _ in range(2))
         words = ("cancel_work", *one["names"], "--id", *two["workunit_ids"])
-        assert run(*words, "--reason", "wrong") == "Asked to cancel: 2 workunits."
-        assert run(*words) == "Asked to cancel: 0 workunits; of the others 2 were so already."
+        assert run(*words, "--reason", "wrong") == "Cancellation requested: 2 workunits."
+        assert (
+            run(*words) == "Cancellation requested: 0 workunits; of the others 2 were so already."
+        )
         assert set(Workunit.objects.values_list("cancel_reason", flat=True)) == {"wrong"}
 
     def test_holding_and_releasing(self, app: str) -> None:
         done = run_json("submit_work", app, "--hold")
         assert run_json("cancel_work", *done["names"], "--release")["changed"] == 1
-        assert run("cancel_work", *done["names"], "--hold") == "Held back: 1 workunit."
+        assert run("cancel_work", *done["names"], "--hold") == "Held: 1 workunit."
 
     def test_what_is_unknown_is_named(self) -> None:
         with pytest.raises(CommandError, match="Not found: nobody"):
@@ -350,7 +352,7 @@ class TestSubmittingMuch:
     def test_a_line_that_is_wrong_is_named(self, app: str, tmp_path: Path) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text('{"name": "one"}\n{"nane": "two"}\n')
-        with pytest.raises(CommandError, match=r"in number 2: 'nane' is no field.*'name'"):
+        with pytest.raises(CommandError, match=r"in number 2: 'nane' is not a field.*'name'"):
             run("submit_work", app, "--ndjson", lines)
         with pytest.raises(CommandError, match="cannot be read"):
             run("submit_work", app, "--ndjson", tmp_path / "none")
@@ -368,7 +370,7 @@ class TestSubmittingMuch:
         assert said.startswith(f"Submitted 1 workunit of sieve into batch then ({batch.pk}): ")
         assert (workunit.pending_dependency_count, workunit.outputs_kept) == (1, True)
         assert workunit.meta == {"k": 1}
-        with pytest.raises(CommandError, match="is no JSON object"):
+        with pytest.raises(CommandError, match="is not a JSON object"):
             run("submit_work", app, "--meta", "k=1")
 
     def test_files_of_a_person_are_held_only_while_they_are_submitted(
@@ -430,9 +432,13 @@ class TestLinesAndOptionsTogether:
         [
             ('{"app": "other"}\n{}\n', (), "'other', not 'sieve'"),
             ('{"app": "sieve", "batch": "a"}\n{}\n', ("--batch", "b"), "names a batch, and so do"),
-            ('{"app": "sieve", "batsh": "a"}\n{}\n', (), "'batsh' is not known"),
-            ('{"app": "sieve"}\n{}\n{"count": 2}\n', (), "1 workunits, and the last line says 2"),
-            ('{}\n{"count": 1}\n{}\n', (), "let the line with the count be the last one"),
+            ('{"app": "sieve", "batsh": "a"}\n{}\n', (), "'batsh' is not a known field"),
+            (
+                '{"app": "sieve"}\n{}\n{"count": 2}\n',
+                (),
+                "1 workunits were read, but the last line has the count 2",
+            ),
+            ('{}\n{"count": 1}\n{}\n', (), "send the line with the count last"),
         ],
     )
     def test_a_first_or_last_line_that_does_not_fit_is_refused(
@@ -454,7 +460,7 @@ class TestLinesAndOptionsTogether:
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a shell shows when a command line is wrong."""
+    """Standard error of a wrong command line, which exits with 2."""
     utility = ManagementUtility(["manage.py", *words])
     with pytest.raises(SystemExit) as ended:
         utility.execute()
@@ -467,7 +473,7 @@ def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     [
         (("submit_work",), "the following arguments are required: APP. Hint: "),
         (("submit_work", "a", "--deadlin", "3d", "--outpts", "x"), "Hint: did you mean --outputs?"),
-        (("submit_work", "a", "--deadline", "-5d"), "'-5d' is no duration. Hint: write 90s"),
+        (("submit_work", "a", "--deadline", "-5d"), "'-5d' is not a duration. Hint: write 90s"),
         (("submit_work", "a", "--priority", "high"), "invalid int value: 'high'. Hint: "),
         (("publish_app", "a"), "are required: VERSION. Hint: "),
         (("explain",), "the following arguments are required: NAME. Hint: "),

@@ -31,7 +31,7 @@ def big_tables(monkeypatch):
 
 
 def seen(now=NOON):
-    """What a process sees that has read nothing yet."""
+    """The current status as a process with an empty cache reads it."""
     status.forget_own()
     return status.current(now=now)
 

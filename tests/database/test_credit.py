@@ -261,7 +261,7 @@ def test_an_odd_running_time_teaches_nothing_but_is_paid(market):
     assert fresh(hosts[0]).total_credit > 0
 
 
-# What hosts earn beside credit
+# Trust and quotas of hosts
 
 
 def test_agreeing_with_nobody_proves_nothing():
@@ -307,7 +307,7 @@ def test_the_projects_quota_holds_where_the_app_has_none(settings):
     assert HostAppVersion.objects.get(host=host).max_results_per_day == 71
 
 
-# What it costs, and what goes wrong
+# Cost in statements, and failures
 
 
 @pytest.mark.parametrize("count", [1, 60])

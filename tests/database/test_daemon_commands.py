@@ -1,4 +1,4 @@
-"""The commands of the daemons: what they say, and how they refuse."""
+"""The commands of the daemons: their output and their refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def output_of(*words, **options):
 
 
 def told(capsys, *words):
-    """What a person who types a command is told, and the exit status."""
+    """Return the exit status and the output of a command line."""
     name, *options = words
     with pytest.raises(SystemExit) as ended:
         Command().run_from_argv(["manage.py", name, *options])
@@ -97,9 +97,9 @@ def test_a_program_is_answered_in_json():
     [
         (["--onse"], "unrecognized arguments: --onse. Hint: did you mean --once?"),
         (["--shard", "3/2"], "There is no shard 3 of 2. Hint: the first number goes from 1 to 2."),
-        (["--limit", "0"], "'0' is no number of rows. Hint: give a whole number from 1."),
-        (["--pause", "soon"], "'soon' is no pause. Hint: give seconds, more than 0"),
-        (["--limit"], "expected one argument. Hint: `manage.py transitioner --help` names"),
+        (["--limit", "0"], "'0' is not a number of rows. Hint: use a whole number from 1."),
+        (["--pause", "soon"], "'soon' is not a pause. Hint: use seconds, more than 0"),
+        (["--limit"], "expected one argument. Hint: `manage.py transitioner --help` lists"),
     ],
 )
 def test_a_wrong_option_is_met_with_what_to_do(options, said, capsys):
@@ -111,7 +111,7 @@ def test_a_wrong_option_is_met_with_what_to_do(options, said, capsys):
 def test_json_without_once_is_refused(capsys):
     code, text = told(capsys, "transitioner", "--json")
     assert code == 2
-    assert "Hint: give --once as well." in text
+    assert "Hint: add --once." in text
 
 
 def test_a_database_that_fails_ends_a_pass_by_hand_with_a_sentence(monkeypatch):
@@ -171,7 +171,7 @@ def test_celery_tells_of_a_trouble_once_and_of_its_end(monkeypatch, caplog):
 
     fake = Daemon("purger", run_pass, batch=1, pause=1.0, summary="Breaks.")
     monkeypatch.setitem(registry.BY_NAME, "purger", fake)
-    monkeypatch.setattr(tasks, "_troubled", set())
+    monkeypatch.setattr(tasks, "_failing", set())
     monkeypatch.setattr(tasks.connection, "close", lambda: None)
     said = [tasks.run_pass(daemon="purger") for _ in range(4)]
     assert said == [
@@ -181,7 +181,7 @@ def test_celery_tells_of_a_trouble_once_and_of_its_end(monkeypatch, caplog):
         "purger: failed: odd",
     ]
     told = [record.message for record in caplog.records]
-    assert told == ["database failed", "daemon recovered", "pass failed"]
+    assert told == ["database_failed", "daemon_recovered", "pass_failed"]
 
 
 def test_a_task_ends_after_a_while_for_others_to_have_their_turn(monkeypatch):
@@ -195,7 +195,7 @@ def test_a_task_ends_after_a_while_for_others_to_have_their_turn(monkeypatch):
 
     fake = Daemon("purger", run_pass, batch=5, pause=1.0, summary="Has always more.")
     monkeypatch.setitem(registry.BY_NAME, "purger", fake)
-    monkeypatch.setattr(tasks, "LONGEST", 0.05)
+    monkeypatch.setattr(tasks, "MAX_TASK_SECONDS", 0.05)
     assert (
         tasks.run_pass(daemon="purger")
         == f"purger: {5 * len(passes)} workunits: {5 * len(passes)} purged"

@@ -1,4 +1,4 @@
-"""A dataset has each workunit's records exactly once, whatever crashes."""
+"""A dataset has each workunit's records exactly once, despite crashes."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ def test_a_csv_has_the_columns_that_the_app_names(settings):
 @pytest.mark.parametrize(
     ("options", "data", "said"),
     [
-        ({}, b"42", "holds no JSON objects"),
-        ({}, b"sum=42", "is no JSON"),
+        ({}, b"42", "contains no JSON objects"),
+        ({}, b"sum=42", "is not JSON"),
         ({}, b'{"sum": NaN}', "NaN is not a JSON number"),
         ({}, b'{"_key": "x"}', "A record has a field '_key'"),
-        ({"output": "other"}, b"{}", "brought no output 'other'"),
+        ({"output": "other"}, b"{}", "has no output 'other'"),
         ({"format": "csv", "columns": ["x"]}, b"y\n1\n", "has the columns ['y']"),
-        ({"format": "csv", "columns": ["x"]}, b"x\n1,2\n", "has not one field per column"),
-        ({"format": "csv", "columns": ["x"]}, b'x\n"1\n2"\n', "holds a line break"),
+        ({"format": "csv", "columns": ["x"]}, b"x\n1,2\n", "does not have one field per column"),
+        ({"format": "csv", "columns": ["x"]}, b'x\n"1\n2"\n', "contains a line break"),
     ],
 )
 def test_what_cannot_be_added_is_a_failure_of_its_workunit_alone(options, data, said, settings):
@@ -209,7 +209,7 @@ def test_other_columns_than_the_part_has_are_a_failure_of_that_part(settings):
     a_pass(assimilator)
     bad.refresh_from_db()
     assert bad.assimilate_state == 1
-    assert "other columns than the dataset" in ScienceFailure.objects.get().error
+    assert "columns differ from the dataset's" in ScienceFailure.objects.get().error
 
 
 def test_a_batch_costs_one_file_and_two_statements(settings):

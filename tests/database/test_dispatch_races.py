@@ -1,4 +1,4 @@
-"""Claims that interleave: each sees the other, and nobody goes away for nothing."""
+"""Interleaved claims: each sees the other, and no host leaves without work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHERE name = %s
 
 @pytest.fixture
 def other() -> Iterator[psycopg.Connection]:
-    """Another connection to the test database: somebody else's transaction."""
+    """A second connection to the test database, for another transaction."""
     database = connection.settings_dict
     with psycopg.connect(
         dbname=database["NAME"],

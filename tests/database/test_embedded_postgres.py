@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: started once, found again, private, mended."""
+"""The embedded PostgreSQL: started once, found again, private, repaired."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def private(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def at_once(private):
-    """What four processes said that asked for the server at the same moment."""
+    """Output of four processes that start the server at once, and how many started it."""
     with ThreadPoolExecutor(4) as threads:
         said = list(threads.map(lambda _: manage(private / "var", "start"), range(4)))
     log = EmbeddedPostgres(private / "var").log.read_text()
@@ -213,7 +213,7 @@ def test_data_of_another_version_is_refused_in_a_sentence(tmp_path):
     server = EmbeddedPostgres(tmp_path)
     server.data.mkdir(mode=0o700)
     (server.data / "PG_VERSION").write_text("15\n")
-    with pytest.raises(EmbeddedPostgresError, match="was made by PostgreSQL 15"):
+    with pytest.raises(EmbeddedPostgresError, match="was created by PostgreSQL 15"):
         server.ensure_running()
 
 

@@ -1,4 +1,4 @@
-"""`explain` says where a workunit is and what it waits for, by the same rules."""
+"""`explain` shows the state of a workunit and what it waits for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_workunit_that_is_due_says_what_will_be_done():
 
 def test_a_forgotten_workunit_is_said_to_be_one():
     workunit = rows.a_workunit(transition_at=None)
-    assert explained(workunit).reasons[-1] == "but nobody has woken the transitioner: run fsck"
+    assert explained(workunit).reasons[-1] == "but the transitioner was not woken: run fsck"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_result_says_what_may_happen_next():
     assert any("OVER/NO_REPLY" in move and "timeout_checker" in move for move in found.may_happen)
 
 
-# Who asked, and why nobody was given it
+# Hosts that requested work, and why none got the result
 
 
 def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given_up():
@@ -130,9 +130,9 @@ def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given
     rows.refuse(workunit, one, first_at=NOON - timedelta(days=1))
     rows.refuse(workunit, other, sentence="needs a GPU", at=NOON - timedelta(minutes=5))
     expected = (
-        f"box #{one.pk} asked at 2026-01-01 12:00:00 UTC and was refused: too little memory",
-        f"laptop #{other.pk} asked at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
-        "is given up once 2 hosts were refused it: so far 2 of them, 1 confirmed",
+        f"box #{one.pk} requested work at 2026-01-01 12:00:00 UTC and was refused: too little memory",
+        f"laptop #{other.pk} requested work at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
+        "is given up once it was refused to 2 hosts: so far 2 (1 confirmed)",
     )
     assert explained(unsent).reasons == ("waits for a host that may have it", *expected)
     assert set(expected) <= set(explained(workunit).reasons)
@@ -146,8 +146,8 @@ def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not
     rows.a_host()
     rows.an_app_version(workunit.app)
     reasons = explained(unsent).reasons
-    assert sum("was refused" in line for line in reasons) == 2
-    assert reasons[-1] == "is given up once 2 hosts were refused it: so far 0 of them, 0 confirmed"
+    assert sum("and was refused" in line for line in reasons) == 2
+    assert reasons[-1] == "is given up once it was refused to 2 hosts: so far 0 (0 confirmed)"
 
 
 def test_of_many_hosts_the_last_are_named_and_the_others_counted():
@@ -158,7 +158,7 @@ def test_of_many_hosts_the_last_are_named_and_the_others_counted():
         rows.refuse(workunit, rows.a_host(account))
     reasons = explained(unsent).reasons
     assert sum("was refused:" in line for line in reasons) == 20
-    assert "3 other hosts asked and were refused" in reasons
+    assert "3 other hosts were refused" in reasons
 
 
 def test_a_sent_result_tells_nothing_of_refusals():
@@ -190,7 +190,7 @@ def test_what_is_to_be_given_up_says_so():
     workunit = rows.a_workunit(unsendable_at=NOON)
     rows.a_result(workunit)
     reasons = explained(workunit).reasons
-    assert "is to be given up since 2026-01-01 12:00:00 UTC: nobody may have it" in reasons
+    assert "is to be given up since 2026-01-01 12:00:00 UTC: no host may have it" in reasons
 
 
 def test_parked_science_is_told_with_its_last_words():
@@ -245,7 +245,7 @@ def test_it_says_when_the_ledger_is_off(settings):
     assert "The ledger is off" in page.getvalue()
 
 
-# How many errors are borne, and whose turn it is
+# Limits of errors, and accounts that still have a turn
 
 
 def failed_on(workunit, *hosts):

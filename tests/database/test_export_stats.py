@@ -179,7 +179,7 @@ def test_names_that_no_xml_can_carry_are_cleaned(folder):
     assert user["name"] == "bell"
 
 
-# Who is told of
+# Which rows are exported
 
 
 def test_only_those_with_credit_are_told_of(folder):

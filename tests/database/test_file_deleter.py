@@ -1,4 +1,4 @@
-"""The file deleter deletes what nobody needs, and nothing else."""
+"""The file deleter deletes files that are no longer needed, and nothing else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_deleted_is_tried_again_in_an_hour(caplog):
     a_pass(file_deleter)
     result.refresh_from_db()
     assert result.file_delete_state == 3
-    assert "could not delete outputs" in caplog.text
+    assert "output_deletion_failed" in caplog.text
     assert a_pass(file_deleter, now=rows.hours(0.9)).seen == 0
     output_path(result).rmdir()
     a_pass(file_deleter, now=rows.hours(1))
@@ -147,7 +147,7 @@ def test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour(c
     other.refresh_from_db()
     assert (workunit.file_delete_state, workunit.file_delete_after) == (3, rows.hours(1))
     assert (other.file_delete_state, other.file_delete_after) == (2, None)
-    assert "could not delete file" in caplog.text
+    assert "file_deletion_failed" in caplog.text
     assert a_pass(file_deleter, now=rows.hours(0.9)).seen == 0
     a_pass(file_deleter, now=rows.hours(1))
     workunit.refresh_from_db()
@@ -273,7 +273,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         workunit, _ = a_ready_workunit(app)
         a_ready_result(workunit, host=host)
     now = rows.hours(0) + timedelta(seconds=1)
-    # Two for outputs; nine for inputs, a transaction among them; one for other doomed files.
+    # Two for outputs; nine for inputs, a transaction among them; one for other marked files.
     assert statements_of(lambda: a_pass(file_deleter, now=now)) == 12
     assert not File.objects.exists()
     assert not Result.objects.exclude(file_delete_state=2).exists()

@@ -123,7 +123,9 @@ def test_another_host_is_not_asked(host):
 
 def test_a_host_is_asked_one_thing_at_a_time_of_a_file(host):
     file_requests.delete_file(host.pk, "map_1", now=NOON)
-    with pytest.raises(file_requests.FileRequestRefused, match="asked to delete map_1 already"):
+    with pytest.raises(
+        file_requests.FileRequestRefused, match="has a request to delete map_1 already"
+    ):
         file_requests.get_file(host.pk, "map_1", now=NOON)
 
 

@@ -1,4 +1,4 @@
-"""`fsck` is silent about what holds and shows the rows that break an invariant."""
+"""`fsck` prints the rows that break an invariant, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def unguarded():
-    """What the guard triggers and the law would not let happen."""
+    """Remove the guard triggers, so that a test can make moves that the law forbids."""
     guard.remove()
     yield
     guard.install()
@@ -272,7 +272,7 @@ def test_damage_is_found_by_reading_and_told_with_what_to_do(workunit):
 
 
 def read_violations():
-    """What `fsck --digests` finds, by invariant."""
+    """The violations that `fsck --digests` reports, by invariant."""
     page = StringIO()
     with suppress(SystemExit):
         call_command("fsck", "--digests", "--json", stdout=page)
@@ -358,11 +358,11 @@ def test_inputs_that_went_too_early_are_found(workunit, unguarded):
     assert len(broken()["inputs_kept_until_over"]) == len(names)
 
 
-# What ends a workunit, and what becomes of its outputs
+# The end of a workunit, and its outputs
 
 
 def without_constraint(name):
-    """Have the database take what a CHECK constraint of workunits refuses."""
+    """Drop a CHECK constraint of workunits, so that rows may break it."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
         cursor.execute(f"ALTER TABLE workunit DROP CONSTRAINT {name}")

@@ -30,7 +30,7 @@ def _known_to_be_empty():
 
 def asks_again(monkeypatch) -> None:
     """As if a second had gone by."""
-    monkeypatch.setattr(plans, "ASKED_EVERY", 0.0)
+    monkeypatch.setattr(plans, "CHECK_INTERVAL_SECONDS", 0.0)
 
 
 def test_plans_made_while_tables_were_empty_are_made_anew_once_they_have_grown(monkeypatch):

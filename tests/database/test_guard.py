@@ -88,7 +88,7 @@ def test_the_database_refuses_every_move_that_the_law_does_not_name(axis):
     for source, target in permutations(map(int, STATES[axis]), 2):
         before, after = columns(axis, source, row), columns(axis, target, row)
         set_unguarded(row, **before)
-        if not is_refused(lambda after=after: table.update(**after), "The law does not name"):
+        if not is_refused(lambda after=after: table.update(**after), "The law does not contain"):
             taken.add((source, target))
     assert taken == {(source, target) for source, target in edges(axis) if source != target}
 
@@ -111,7 +111,7 @@ def test_the_database_lets_rows_be_born_in_first_states_only(axis):
             host = rows.a_host()
             given |= {"host": host, "account": host.account}
             given |= {"sent_at": NOON, "report_deadline": NOON}
-        if not is_refused(lambda m=model, g=given: m.objects.create(**g), "be born in state"):
+        if not is_refused(lambda m=model, g=given: m.objects.create(**g), "to start in state"):
             born.add(state)
     assert born == {int(state) for state in INITIAL[axis]}
 
@@ -132,7 +132,7 @@ def test_the_ledger_takes_a_move_by_its_own_actor_only():
             "by": by,
         }
         write = lambda entry=entry: LedgerEntry.objects.create(**entry)  # noqa: E731
-        if not is_refused(write, "The law does not name"):
+        if not is_refused(write, "The law does not contain"):
             taken.add((move, by))
     assert taken == {(move, move.by) for move in MOVES}
 

@@ -1,4 +1,4 @@
-"""What staff does about one host: look, deny, allow, limit, merge."""
+"""The `host` command: show, deny, allow, limit, merge."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_limit_is_set_and_taken_away(host):
     assert Host.objects.get().max_in_progress == 3
     run("limit", host.pk, 0)
     assert Host.objects.get().max_in_progress is None
-    with pytest.raises(CommandError, match="-1 is no limit"):
+    with pytest.raises(CommandError, match="-1 is not a valid limit"):
         call_command("host", "limit", "--", str(host.pk), "-1")
 
 
@@ -64,7 +64,7 @@ def test_a_host_is_shown_with_its_records_and_its_last_decisions(host):
 
 def test_two_rows_of_one_computer_become_one(host):
     old = a_host(host.account)
-    assert "its client is told so" in run("merge", host.pk, old.pk)
+    assert "its client gets the new id" in run("merge", host.pk, old.pk)
     old.refresh_from_db()
     assert old.merged_into_id == host.pk
     assert [line["id"] for line in json.loads(run("list", "--json"))["hosts"]] == [host.pk]
@@ -79,7 +79,7 @@ def test_a_dry_run_does_nothing(host):
     ("words", "said"),
     [
         (("show", "999999"), "There is no host 999999"),
-        (("deny", "999999"), "It is not said why"),
+        (("deny", "999999"), "The reason is missing"),
         (("allow",), "No host is named"),
         (("limit", "1"), "takes two numbers"),
         (("merge", "999999", "1"), "There is no host 999999"),

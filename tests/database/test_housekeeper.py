@@ -72,7 +72,7 @@ def test_a_chore_that_fails_is_tried_again_soon_and_the_others_are_done(monkeypa
     sound = housekeeper.Chore("dust", DAY, "rooms dusted", lambda now, _: done.append(now) or 1)
     only(monkeypatch, broken, sound)
     assert a_pass(housekeeper).done == {"rooms dusted": 1}
-    [said] = [record for record in caplog.records if record.message == "chore failed"]
+    [said] = [record for record in caplog.records if record.message == "chore_failed"]
     assert said.chore == "sweep"
     only(monkeypatch, replace(broken, act=lambda _now, _limit: 1), sound)
     assert not a_pass(housekeeper, now=NOON + timedelta(minutes=4)).changed
@@ -182,7 +182,7 @@ def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
         host = rows.a_host()
         HostAppVersion.objects.create(host=host, app_version=version, et_n=10, et_avg=10 / speed)
         HostAppVersion.objects.create(host=host, app_version=better, et_n=10, et_avg=1 / speed)
-    # Too few results yet: nobody knows how fast these are.
+    # Too few results yet: the speed of these hosts is unknown.
     for _ in range(2):
         HostAppVersion.objects.create(host=rows.a_host(), app_version=version, et_n=4, et_avg=1e-12)
     assert a_pass(housekeeper).done == {"apps divided by size": 1}

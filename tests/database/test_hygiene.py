@@ -1,4 +1,4 @@
-"""What is swept out, and all that keeps a host or an account from it."""
+"""Which hosts and accounts are deleted, and all that prevents it."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_a_stream_claims_first_and_says_last_what_it_was():
     account = an_account()
     with transaction.atomic():
         claim = idempotency.begin(account=account, key="k", now=NOON)
-        assert claim.told is None
+        assert claim.earlier is None
         idempotency.finish(claim, request_hash="abc", status=201, answer={"count": 3})
     with transaction.atomic():
         again = idempotency.begin(account=account, key="k", now=NOON)
@@ -145,15 +145,15 @@ def test_a_repeat_waits_for_the_first_to_end(first_succeeds):
         go_on.set()
         if first_succeeds:
             assert one.result(20).answer == {"by": "first"}
-            assert two.result(20) == idempotency.Told(201, {"by": "first"}, replayed=True)
+            assert two.result(20) == idempotency.Outcome(201, {"by": "first"}, replayed=True)
         else:
             assert isinstance(one.exception(20), RuntimeError)
-            assert two.result(20) == idempotency.Told(201, {"by": "second"})
+            assert two.result(20) == idempotency.Outcome(201, {"by": "second"})
 
 
 @pytest.mark.django_db(transaction=True)
 def test_who_waits_too_long_is_told_to_come_again(monkeypatch):
-    monkeypatch.setattr(idempotency, "PATIENCE", timedelta(milliseconds=50))
+    monkeypatch.setattr(idempotency, "CLAIM_TIMEOUT", timedelta(milliseconds=50))
     account = an_account()
     claimed, go_on = Event(), Event()
 

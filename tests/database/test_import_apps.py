@@ -138,14 +138,14 @@ def test_each_refusal_is_reported_and_the_others_are_published(tree: Path) -> No
     put(tree / "README", "not a folder")
     report = facts(tree, "--create-app", refused=True)
     reasons = {one["name"]: one["reason"] for one in report["versions"] if one["reason"]}
-    assert "'x.y' is no version" in reasons[f"upper/x.y/{LINUX}"]
+    assert "'x.y' is not a version" in reasons[f"upper/x.y/{LINUX}"]
     assert "has 2 files and no version.xml" in reasons[f"upper/1.01/{LINUX}"]
-    assert "know no platform 'x86_65-linux'" in reasons["upper/1.02/x86_65-linux"]
+    assert "have no platform 'x86_65-linux'" in reasons["upper/1.02/x86_65-linux"]
     assert "'nowhere' is not defined" in reasons[f"upper/1.03/{LINUX}__nowhere"]
     assert len(reasons) == 4
     [odd] = [one for one in report["plan_classes"] if one["state"] == "refused"]
-    assert odd["reason"].startswith("There is no key need_ati_libs. Hint: ")
-    assert report["warnings"] == ["README is no folder of a version, and was left out."]
+    assert odd["reason"].startswith("Unknown key need_ati_libs. Hint: ")
+    assert report["warnings"] == ["README is not the folder of a version, and was skipped."]
     assert AppVersion.objects.count() == 3
 
 

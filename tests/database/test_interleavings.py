@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 class Meanwhile:
-    """Something done by another connection, in a thread of its own."""
+    """An act on another connection, in a separate thread."""
 
     def __init__(self, act):
         self.answer = None
@@ -32,7 +32,7 @@ class Meanwhile:
     def _run(self):
         try:
             self.answer = self._act()
-        except Exception as error:  # noqa: BLE001  raised again by whoever waits
+        except Exception as error:  # noqa: BLE001  raised again in wait()
             self._error = error
         finally:
             connection.close()
@@ -52,7 +52,7 @@ class Meanwhile:
 
 @contextmanager
 def stopped_in(monkeypatch, module, name):
-    """The first call of a function stands still until `go` is set; later ones pass."""
+    """The first call of a function waits until `go` is set; later ones do not."""
     arrived, go = threading.Event(), threading.Event()
     real = getattr(module, name)
 
@@ -70,7 +70,7 @@ def stopped_in(monkeypatch, module, name):
 
 
 def report(result_id, *, at):
-    """What a report does: locks the workunit, settles the result, wakes the transitioner."""
+    """Do as a report: lock the workunit, settle the result, wake the transitioner."""
     with transaction.atomic():
         result = Result.objects.get(pk=result_id)
         Workunit.objects.select_for_update(no_key=True).get(pk=result.workunit_id)

@@ -1,4 +1,4 @@
-"""The maintenance switch: what is shut, what volunteers read, and who waits."""
+"""The maintenance switch: what is closed, what volunteers read, and what waits."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_command_switches_and_says_how_it_is():
     assert run("off") == "Maintenance is off."
     assert run("off") == "Maintenance was off already."
     assert "has ended" in run("end")
-    with pytest.raises(CommandError, match="belong to `on`"):
+    with pytest.raises(CommandError, match="use them with `on`"):
         run("off", "--message", "x")
 
 
@@ -138,7 +138,7 @@ def test_a_daemon_pauses_with_one_line_and_goes_on_afterwards(caplog):
     with caplog.at_level(logging.INFO, "daemons.loop"):
         loop.run(daemon, Drive(clock=lambda: NOON, stop=stop, limit=1, pause=1.0))
     assert passes == [3]
-    assert [r.message for r in caplog.records] == ["daemon paused", "daemon resumed"]
+    assert [r.message for r in caplog.records] == ["daemon_paused", "daemon_resumed"]
 
 
 def test_a_daemon_that_waits_can_be_stopped():
@@ -159,7 +159,7 @@ def test_a_daemon_driven_by_messages_gives_a_sign_of_life_too():
 @pytest.mark.parametrize("shut", [True, False])
 def test_a_client_is_told_by_a_valid_reply_without_the_database(shut, client):
     maintenance.begin(message="New disks.", scheduler=shut, now=NOON)
-    # No mark of the database: an RPC that asked it would fail here.
+    # The test has no database marker: an RPC that queried the database would fail.
     if not shut:
         with pytest.raises(RuntimeError, match="Database access not allowed"):
             client.post("/cgi/scheduler", b"<scheduler_request></scheduler_request>", "text/xml")

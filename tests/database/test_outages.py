@@ -84,13 +84,15 @@ def test_a_web_process_beats_and_says_once_that_it_cannot(monkeypatch, caplog):
 
     monkeypatch.setattr(outages, "beat", fail)
     assert not heartbeat.beat_once()
-    assert not heartbeat.beat_once(say=False)
-    assert caplog.messages == ["no heartbeat"]
+    assert not heartbeat.beat_once(log_failure=False)
+    assert caplog.messages == ["heartbeat_failed"]
 
 
 def test_the_thread_beats_until_it_is_stopped(monkeypatch):
     beaten = threading.Semaphore(0)
-    monkeypatch.setattr(heartbeat, "beat_once", lambda *, say: beaten.release() or say)
+    monkeypatch.setattr(
+        heartbeat, "beat_once", lambda *, log_failure: beaten.release() or log_failure
+    )
     stop = heartbeat.start(every=0.001)
     assert all(beaten.acquire(timeout=10) for _ in range(3))
     stop.set()
@@ -199,10 +201,10 @@ def test_people_record_look_at_and_forget_outages():
         "deadlines are still to be moved (the router)"
     )
     assert json.loads(said("list", "--json"))["outages"][0]["id"] == number
-    assert said("remove", str(number), "--dry-run") == f"Would forget outage {number}."
+    assert said("remove", str(number), "--dry-run") == f"Would remove outage {number}."
     apply_all()
     assert said("remove", str(number)) == (
-        f"Forgot outage {number}; deadlines that it has moved stay moved."
+        f"Removed outage {number}; deadlines that it moved are not moved back."
     )
     assert spans() == []
 
@@ -211,11 +213,11 @@ def test_people_record_look_at_and_forget_outages():
     ("words", "sentence"),
     [
         (("add", "2026-01-01T10:00", "2026-01-01T08:00"), "before it began"),
-        (("add", "2026-01-01", "2999-01-01"), "which is to come"),
-        (("add", "yesterday", "2026-01-01"), "no moment"),
+        (("add", "2026-01-01", "2999-01-01"), "which is in the future"),
+        (("add", "yesterday", "2026-01-01"), "not a time"),
         (("add", "2026-01-01"), "outage add FROM TO"),
         (("remove", "7"), "no outage 7"),
-        (("remove", "x"), "no number"),
+        (("remove", "x"), "not an id"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_hint(words, sentence):

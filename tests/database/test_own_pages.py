@@ -1,4 +1,4 @@
-"""A page of one's own costs no more where others have much: pages, off EXPLAIN."""
+"""Listing an account's own rows reads no more pages if others have many rows."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_pages_of_ones_own_are_whole_in_order_and_nobody_elses(ada: Scientist) -
     batches_of(bob, primes, "theirs_1")
     for first in (1, 101, 201):
         fill("mine\\__", first, first + 9)
-        fill("theirs%", first, first + own_pages.NEAR * 8)
+        fill("theirs%", first, first + own_pages.SCANNED_PER_ROW * 8)
     for path, model, way in (("workunits", Workunit, ""), ("results", Result, "workunit__")):
         mine = model.objects.filter(**{f"{way}batch__submitter": ada.account})
         wanted = list(mine.order_by("-pk").values_list("pk", flat=True))

@@ -1,4 +1,4 @@
-"""What science failed on too often is shown, tried again, or given up."""
+"""Workunits on which science code failed too often: shown, retried, or given up."""
 
 from __future__ import annotations
 
@@ -162,14 +162,14 @@ class TestRetry:
         assert (workunit.assimilate_after, workunit.validate_after) == (None, rows.hours(9))
 
     def test_nothing_named_nothing_is_done(self):
-        with pytest.raises(CommandError, match="Nothing is named"):
+        with pytest.raises(CommandError, match="Nothing is selected"):
             run("retry")
 
 
 class TestDrop:
     def test_a_workunit_that_no_science_takes_counts_as_assimilated(self):
         workunit, number = parked_assimilation(name="wu_1")
-        said = "1 workunit counted as assimilated, though no science took it."
+        said = "1 workunit counted as assimilated without science code."
         assert run("drop", number, "--yes") == said
         workunit.refresh_from_db()
         assert workunit.assimilate_state == 2
@@ -206,7 +206,7 @@ class TestDrop:
         number = park(workunit.pk, workunit.app, Stage.VALIDATE)
         errors = io.StringIO()
         assert run("drop", number, "--yes", errors=errors) == "Nothing can be dropped."
-        assert f"{workunit.name} has its answer" in errors.getvalue()
+        assert f"{workunit.name} has a canonical result" in errors.getvalue()
         assert ScienceFailure.objects.count() == 1
 
     def test_a_trickle_counts_as_handled_and_a_generator_stays(self):
@@ -220,7 +220,7 @@ class TestDrop:
 
     def test_it_can_be_looked_at_first(self):
         workunit, number = parked_assimilation()
-        said = "1 workunit would be counted as assimilated, though no science took it."
+        said = "1 workunit would be counted as assimilated without science code."
         assert run("drop", number, "--dry-run") == said
         workunit.refresh_from_db()
         assert workunit.assimilate_state == 1

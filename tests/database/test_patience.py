@@ -1,4 +1,4 @@
-"""A database that says nothing keeps nobody waiting."""
+"""A database that does not answer keeps no thread waiting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from project.children import wait_until
 from scheduler.boinc import patience
-from scheduler.boinc.patience import Patience
+from scheduler.boinc.patience import DatabaseWatchdog
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -20,11 +20,11 @@ def silent():
 
 
 def ask(one, query, said):
-    """Ask in a thread, over a connection of its own; what comes of it is put into `said`."""
+    """Run a query in a thread with its own connection; append its row or error to `said`."""
 
     def run():
         try:
-            with one.waiting(), connection.cursor() as cursor:
+            with one.watching(), connection.cursor() as cursor:
                 cursor.execute(query)
                 said.append(cursor.fetchone())
         except (OperationalError, InterfaceError) as error:
@@ -39,42 +39,42 @@ def ask(one, query, said):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Who waits at all waits too long, and nobody looks but the test."""
-    monkeypatch.setattr(patience, "LONGEST", -1.0)
-    monkeypatch.setattr(patience, "EVERY", 600.0)
+    """Every wait is over its limit at once, and only the test calls `check`."""
+    monkeypatch.setattr(patience, "TIMEOUT_SECONDS", -1.0)
+    monkeypatch.setattr(patience, "CHECK_SECONDS", 600.0)
 
 
 def until_it_waits(one):
-    assert wait_until(lambda: bool(one._waiting), within=30)
+    assert wait_until(lambda: bool(one._watched), within=30)
 
 
 def test_who_waits_for_a_silent_database_is_told_and_who_comes_next_at_once(impatient):
-    one, said = Patience(silent), []
+    one, said = DatabaseWatchdog(silent), []
     thread = ask(one, "SELECT pg_sleep(60)", said)
     until_it_waits(one)
 
-    one.look()
+    one.check()
     thread.join(30)
 
     assert isinstance(said[0], OperationalError)
     assert str(one.cause_of(said[0])) == "The database does not answer."
-    with pytest.raises(OperationalError, match="does not answer"), one.waiting():
+    with pytest.raises(OperationalError, match="does not answer"), one.watching():
         pass
 
     # It answers again
-    one._trial = lambda: None
-    one.look()
+    one._probe = lambda: None
+    one.check()
     thread = ask(one, "SELECT 1", said)
     thread.join(30)
     assert said[1] == (1,)
 
 
 def test_who_waits_for_a_slow_database_goes_on_waiting(impatient):
-    one, said = Patience(), []
+    one, said = DatabaseWatchdog(), []
     thread = ask(one, "SELECT 1 FROM pg_sleep(1)", said)
     until_it_waits(one)
 
-    one.look()
+    one.check()
     thread.join(30)
 
     assert said == [(1,)]
@@ -82,9 +82,9 @@ def test_who_waits_for_a_slow_database_goes_on_waiting(impatient):
 
 def test_nobody_tries_a_database_that_answers_soon(monkeypatch):
     tried = []
-    one, said = Patience(lambda: tried.append(True)), []
+    one, said = DatabaseWatchdog(lambda: tried.append(True)), []
 
     ask(one, "SELECT 1", said).join(30)
-    one.look()
+    one.check()
 
     assert (said, tried) == ([(1,)], [])

@@ -80,18 +80,18 @@ class TestWrite:
     @pytest.mark.parametrize(
         ("text", "lines"),
         [
-            ("{\n  'a': 1}", ["spec.json:2: no JSON: Expecting property name enclosed in double"]),
+            ("{\n  'a': 1}", ["spec.json:2: not JSON: Expecting property name enclosed in double"]),
             ("[]", ["spec.json:1: a plan class is one JSON object."]),
             (
                 '{"max_threads": 1,\n "max_threads": 2}',
-                ["spec.json:2: max_threads is there twice.", "Hint: drop one."],
+                ["spec.json:2: max_threads is repeated.", "Hint: remove all but one."],
             ),
             (
                 '{\n  "max_thread": 4,\n  "docker": true,\n  "os_regex": "("\n}',
                 [
-                    "spec.json:2: There is no key max_thread. Hint: did you mean max_threads?",
+                    "spec.json:2: Unknown key max_thread. Hint: did you mean max_threads?",
                     "spec.json:3: docker is true, but mt does not contain 'docker'.",
-                    "spec.json:4: os_regex '(' is no regular expression",
+                    "spec.json:4: os_regex '(' is not a regular expression",
                 ],
             ),
         ],
@@ -124,7 +124,7 @@ class TestRemove:
         assert PlanClass.objects.exists()
 
     def test_an_unknown_one_is_refused_with_those_there_are(self) -> None:
-        with pytest.raises(UnknownPlanClass, match="writes the first"):
+        with pytest.raises(UnknownPlanClass, match="create the first"):
             plan_class_store.remove("mt")
         write("mt", "{}")
         with pytest.raises(UnknownPlanClass, match=r"no plan class mtt\. Hint: there are mt\."):
@@ -187,7 +187,7 @@ class TestTry:
         )
 
     def test_a_gpu_that_boasts_can_be_stored(self) -> None:
-        """A client may say anything, and JSON knows no infinity."""
+        """A client may send any number, and JSON has no infinity."""
         boast = Gpu(kind="nvidia", ram_bytes=float("inf"), peak_flops=1e300)
         host = a_host(capabilities={"gpus": [boast.as_json()]})
         (gpu,) = plan_class_store.machine_of(Host.objects.get(pk=host.pk)).gpus
@@ -208,7 +208,7 @@ class TestCommand:
 
     def test_set_refuses_a_bad_spec_with_its_file_and_line(self, file: Path) -> None:
         file.write_text('{\n"max_thread": 4}')
-        assert str(refused("set", "mt", file)).startswith(f"{file}:2: There is no key max_thread.")
+        assert str(refused("set", "mt", file)).startswith(f"{file}:2: Unknown key max_thread.")
         assert "cannot be read" in str(refused("set", "mt", file.with_name("none.json")))
 
     def test_list_and_show_have_the_specs_and_warn_of_those_not_written(self, file: Path) -> None:
@@ -221,7 +221,7 @@ class TestCommand:
             ("mt", 0),
         ]
         (warning,) = found["warnings"]
-        assert warning.startswith("cuda12 is named by 1 app version, but not written down")
+        assert warning.startswith("cuda12 is used by 1 app version, but not defined")
         assert json.loads(run("show", "mt")) == json.loads(file.read_text())
         assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
 

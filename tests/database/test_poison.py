@@ -1,4 +1,4 @@
-"""What science code fails on too often is parked; everything else goes on."""
+"""Subjects on which science code fails too often are parked; others go on."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_parking_is_said_once(caplog):
     app = rows.an_app("sums", max_science_failures=1)
     fail(app, 7)
     fail(app, 7)
-    said = [record for record in caplog.records if record.message == "science parked"]
+    said = [record for record in caplog.records if record.message == "science_parked"]
     assert [(one.stage, one.id, one.app) for one in said] == [("assimilate", 7, "sums")]
 
 
@@ -98,7 +98,7 @@ def test_an_error_is_kept_as_far_as_it_can_be():
     fail(app, 7, error="x" * 100_000 + "\0the end\udc80")
     error = ScienceFailure.objects.get().error
     assert error.endswith("\N{REPLACEMENT CHARACTER}the end?")
-    assert len(error) <= poison.LONGEST_ERROR + 10
+    assert len(error) <= poison.MAX_ERROR_LENGTH + 10
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the short way of statements says, and that it outlives a rollback."""
+"""The fast path of statements: its results, and its use after a rollback."""
 
 from __future__ import annotations
 

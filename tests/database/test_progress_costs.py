@@ -1,4 +1,4 @@
-"""To say how far batches are costs pages of their own rows alone."""
+"""Reading the progress of batches reads pages of their own rows alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SELECT id, app_id, 'r' || id, 0, now(), 4, 1, 1, now(), now(), 2 FROM made
 
 
 def filled(batch: Batch, count: int) -> Batch:
-    """A batch with so many workunits, each at a host."""
+    """A batch with this number of workunits, each in progress on a host."""
     with transaction.atomic(), connection.cursor() as cursor:
         # A bulk load, not moves: triggers and foreign keys would only cost time.
         cursor.execute("SET LOCAL session_replication_role = replica")

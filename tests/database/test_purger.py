@@ -170,7 +170,7 @@ def with_messages(workunit, result, number):
 
 
 def test_a_full_batch_is_dropped_in_short_transactions(monkeypatch):
-    monkeypatch.setattr(purger, "DROPPED_AT_ONCE", 2)
+    monkeypatch.setattr(purger, "DROP_BATCH_SIZE", 2)
     for _ in range(5):
         purgeable()
     assert a_pass(purger).done == {"purged": 5}

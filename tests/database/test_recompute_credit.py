@@ -20,11 +20,11 @@ from tests.database.test_interleavings import PATIENCE, Meanwhile, stopped_in
 
 pytestmark = pytest.mark.django_db
 
-AGREED = "Every sum of credit is what its entries add up to.\n"
+AGREED = "Every sum of credit equals the sum of its entries.\n"
 
 
 def said(*words):
-    """What the command prints, and the exit status."""
+    """Run the command; return its output and its exit status."""
     out = StringIO()
     try:
         call_command("recompute_credit", *words, stdout=out)
@@ -48,7 +48,7 @@ def a_grant(host, app, amount, *, team=None, at=NOON, result_id=0):
 
 @pytest.fixture
 def books():
-    """Entries of 5 and 3 for one host, with a team; no sum knows of them."""
+    """Entries of 5 and 3 for one host with a team, which no sum includes."""
     team = Team.objects.create(name="t", created_at=NOON)
     host, app = rows.a_host(rows.an_account(team=team)), rows.an_app("mill")
     a_grant(host, app, 5, team=team, at=NOON - timedelta(days=7))
@@ -180,7 +180,7 @@ def test_a_program_is_answered_in_json(books):
     ("words", "hint"),
     [
         (["--app", "no such"], "There is no app 'no such'. Hint: the admin lists them."),
-        (["--averages"], "Hint: give --apply as well."),
+        (["--averages"], "Hint: give both."),
     ],
 )
 def test_what_makes_no_sense_is_refused(words, hint):
@@ -190,7 +190,7 @@ def test_what_makes_no_sense_is_refused(words, hint):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_grant_meanwhile_is_in_the_corrected_sum_once(monkeypatch):
-    """Somebody pays a host that is being corrected: he waits, and adds to what was written."""
+    """A grant to a host that is being corrected waits, and adds to the corrected sum."""
     host, app = rows.a_host(), rows.an_app()
     a_grant(host, app, 5)
 

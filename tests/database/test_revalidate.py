@@ -1,4 +1,4 @@
-"""Workunits are validated anew, while the science has not taken them."""
+"""Workunits can be revalidated until they are assimilated."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TestLooking:
         assert run("sums").splitlines() == [
             "wu_1: canonical as before",
             f"    result {results[2].pk}: INVALID -> VALID",
-            "1 workunit compared anew: 1 would change. Nothing was changed. Hint: --apply does it.",
+            "1 workunit compared: 1 would change. Nothing was changed. Hint: --apply requests it.",
         ]
         workunit.refresh_from_db()
         assert (LedgerEntry.objects.count(), workunit.transition_at) == before
@@ -145,7 +145,7 @@ class TestChoosing:
         errors = io.StringIO()
         run("sums", errors=errors)
         assert errors.getvalue() == (
-            f"Warning: 1 workunit cannot be validated anew: {revalidate.REASONS[reason]}.\n"
+            f"Warning: 1 workunit cannot be revalidated: {revalidate.REASONS[reason]}.\n"
         )
 
     def test_the_failed_and_the_unjudged_are_refused(self):
@@ -187,7 +187,7 @@ class TestDoing:
         paid = CreditEntry.objects.filter(account__isnull=False).count()
         rows.update(app, validator="trivial")
         assert run_json("sums")["would_change"] == 1
-        assert run("sums", "--apply") == "Asked to validate anew: 1 workunit."
+        assert run("sums", "--apply") == "Revalidation requested: 1 workunit."
         workunit.refresh_from_db()
         now = workunit.transition_at
         a_pass(transitioner, now=now)
@@ -232,7 +232,7 @@ class TestDoing:
         assert workunit.revalidate_requested_at == workunit.transition_at == NOON
 
     def test_an_answer_that_is_taken_back_is_settled_by_nobody(self, monkeypatch):
-        """The assimilator is at it when staff asks: it settles nothing, and sees the next answer."""
+        """Staff asks while the assimilator works: it settles nothing, and gets the next answer."""
         workunit, _ = judged(rows.an_app("sums"))
         settle = assimilator._settle
 
@@ -252,7 +252,7 @@ class TestDoing:
             judged(app)
         errors = io.StringIO()
         said = run("sums", "--apply", "--at-most", 2, errors=errors)
-        assert said == "Asked to validate anew: 2 workunits."
+        assert said == "Revalidation requested: 2 workunits."
         assert "1 more workunit left out" in errors.getvalue()
         with pytest.raises(CommandError) as refused:
             run("sums", "--at-most", 0)

@@ -1,4 +1,4 @@
-"""Fair share on the tables: whose workunits go first, and who pays for it."""
+"""Fair share on the tables: the order of workunits, and the accounts charged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def whose(*groups) -> list[int]:
 
 @pytest.mark.django_db
 class TestWithFairShare:
-    """The project shares fairly."""
+    """The project uses fair share."""
 
     @pytest.fixture(autouse=True)
     def _on(self, fair, app):
@@ -94,8 +94,10 @@ class TestWithFairShare:
         }
 
     def test_the_wish_of_a_submitter_is_not_followed_and_he_is_told(self):
-        (warning,) = (w for w in give(an_account(), 1, priority=9).warnings if "shares fairly" in w)
-        assert "not his wish" in warning
+        (warning,) = (
+            w for w in give(an_account(), 1, priority=9).warnings if "uses fair share" in w
+        )
+        assert "the requested priorities are ignored" in warning
         assert Workunit.objects.get().priority == share_priorities.priority_at(NOON)
 
     @pytest.mark.parametrize("is_superuser", [False, True])
@@ -106,15 +108,15 @@ class TestWithFairShare:
         more = submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
         followed = [one == 9 for one in Workunit.objects.values_list("priority", flat=True)]
         assert followed == [is_superuser] * 2
-        assert any("shares fairly" in warning for warning in done.warnings) is not is_superuser
-        assert not any("shares fairly" in warning for warning in more.warnings)
+        assert any("uses fair share" in warning for warning in done.warnings) is not is_superuser
+        assert not any("uses fair share" in warning for warning in more.warnings)
 
     def test_a_submitter_hurries_on_no_batch_of_his_before_those_of_others(self):
         ada, staff = an_account(), an_account(is_superuser=True)
         wish = {"accelerate": True}
         submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
         batch = Batch.objects.get()
-        with pytest.raises(batches.BadChange, match=r"shares fairly.*Hint: leave accelerate out"):
+        with pytest.raises(batches.BadChange, match=r"uses fair share.*Hint: leave accelerate out"):
             batches.change(batch.pk, wish, by=ada, now=NOON)
         batches.change(batch.pk, {"accelerate_tail": True, "accelerate": False}, by=ada, now=NOON)
         batches.change(batch.pk, wish, by=staff, now=NOON)
@@ -123,7 +125,7 @@ class TestWithFairShare:
     def test_staff_may_put_work_ahead_of_all_shares(self):
         done = give(an_account(is_superuser=True), 1, priority=9)
         assert Workunit.objects.get().priority == 9
-        assert not any("shares fairly" in warning for warning in done.warnings)
+        assert not any("uses fair share" in warning for warning in done.warnings)
 
     def test_work_of_nobody_starts_now(self):
         submit(app="sieve", workunits=[WORK], now=NOON)

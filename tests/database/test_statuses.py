@@ -1,4 +1,4 @@
-"""Judgement and statements tell scientists the same of where a workunit is."""
+"""Python code and statements derive the same status of a workunit."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_deleted_file_is_gone_from_the_store(bucket):
 
 
 def test_many_are_deleted_by_few_requests(bucket, monkeypatch):
-    monkeypatch.setattr(remote, "MOST_DELETED", 4)
+    monkeypatch.setattr(remote, "MAX_DELETED_PER_REQUEST", 4)
     names = [f"in_{number}" for number in range(10)]
     storage.publish_all({name: storage.stage_bytes(name.encode()) for name in names})
     assert len(store.keys_in(bucket)) == 10
@@ -131,7 +131,7 @@ def test_while_the_store_is_away_deletion_is_put_off(bucket, settings, caplog):
     settings.STORAGE = replace(bucket, endpoint=AWAY)
     a_pass(file_deleter)
     assert {file.doomed_at for file in File.objects.all()} == {rows.hours(1)}
-    [said] = [one for one in caplog.records if one.message == "could not delete file"]
+    [said] = [one for one in caplog.records if one.message == "file_deletion_failed"]
     assert said.others == 2
     assert "does not answer" in said.reason
     settings.STORAGE = bucket
@@ -158,7 +158,7 @@ def test_one_file_that_cannot_be_put_takes_the_others_back(bucket, monkeypatch):
 def test_what_arrives_otherwise_than_it_was_sent_is_noticed_and_not_kept(bucket):
     away = storage.store()
     digest = storage.stage_bytes(b"as it was hashed").digest
-    with pytest.raises(storage.StoreDamaged, match=r"did not keep in_1 .* Hint"):
+    with pytest.raises(storage.StoreDamaged, match=r"did not store in_1 .* Hint"):
         away.put("in_1", digest, remote.in_memory(b"as it is read now"))
     assert store.keys_in(bucket) == []
 
@@ -187,7 +187,7 @@ class Mute:
 
 
 def test_a_large_file_is_sent_in_parts(bucket, monkeypatch, tmp_path):
-    monkeypatch.setattr(remote, "MANY_BYTES", 1 << 20)
+    monkeypatch.setattr(remote, "MULTIPART_MIN_BYTES", 1 << 20)
     data = bytes(range(256)) * (9 << 12)
     storage.publish_all({"in_1": storage.stage_bytes(data)})
     assert storage.download_digest("in_1") == storage.stage_bytes(data).digest
@@ -213,7 +213,7 @@ def test_what_a_crash_left_in_the_store_is_an_orphan_and_goes_after_a_day(bucket
 def test_the_antique_pass_is_tried_again_when_the_store_is_back(bucket, settings, caplog):
     settings.STORAGE = replace(bucket, endpoint=AWAY)
     a_pass(housekeeper)
-    assert [r.chore for r in caplog.records if r.message == "chore failed"] == ["antique files"]
+    assert [r.chore for r in caplog.records if r.message == "chore_failed"] == ["antique files"]
 
 
 @pytest.mark.parametrize(
@@ -258,16 +258,20 @@ def test_files_move_to_the_store_and_back_while_clients_find_them(bucket, settin
     settings.STORAGE = replace(bucket, writes=False)
     submitted(b"one", b"three")
     assert len(on_disk(settings)) == 2
-    assert move("--to", "s3", "--dry-run") == "Would move 2 files (8 bytes); 0 there.\n"
+    assert move("--to", "s3", "--dry-run") == "Would move 2 files (8 bytes); 0 already there.\n"
     assert len(on_disk(settings)) == 2
-    assert move("--to", "s3") == "Moved 2 files (8 bytes); 0 there.\n"
+    assert move("--to", "s3") == "Moved 2 files (8 bytes); 0 already there.\n"
     assert on_disk(settings) == []
-    assert move("--to", "s3") == "Moved 0 files (0 bytes); 2 there.\n"
+    assert move("--to", "s3") == "Moved 0 files (0 bytes); 2 already there.\n"
     assert "inputs_exist" not in broken()
 
-    assert move("--to", "disk", "--dry-run").startswith("Would move 2 files (8 bytes); 0 there.")
+    assert move("--to", "disk", "--dry-run").startswith(
+        "Would move 2 files (8 bytes); 0 already there."
+    )
     said = move("--to", "disk")
-    assert said.startswith("Moved 2 files (8 bytes); 0 there.\n2 superfluous files in the store")
+    assert said.startswith(
+        "Moved 2 files (8 bytes); 0 already there.\n2 superfluous files in the store"
+    )
     assert len(on_disk(settings)) == len(store.keys_in(bucket)) == 2
 
 

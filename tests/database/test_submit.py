@@ -130,7 +130,7 @@ class TestWhatIsWritten:
         ]
 
     def test_a_bare_count_of_dependencies_is_refused(self) -> None:
-        """No batch would ever let the workunit go."""
+        """No batch would ever release the workunit."""
         an_app()
         with pytest.raises(
             BadWorkunits, match=r"pending_dependency_count is 2\..*Hint: leave it out"
@@ -344,7 +344,7 @@ class TestBatches:
 
 @pytest.mark.django_db
 class TestWarnings:
-    """What is allowed and probably not meant."""
+    """Submissions that are allowed and probably a mistake."""
 
     def test_a_plain_submission_is_not_warned_of(self) -> None:
         an_app()
@@ -412,7 +412,7 @@ def in_thread(call: Callable[[], object]) -> threading.Thread:
 
 def wait_until_blocked(other: psycopg.Connection) -> None:
     """Return once some session waits for a lock; fail after ten seconds."""
-    # What a transaction sees of other sessions stays as it was at the first look.
+    # Within a transaction, pg_stat_activity stays as it was at the first read.
     other.autocommit = True
     for _ in range(1000):
         row = other.execute(
@@ -421,16 +421,16 @@ def wait_until_blocked(other: psycopg.Connection) -> None:
         ).fetchone()
         if row and row[0]:
             return
-    pytest.fail("Nobody waits for a lock.")
+    pytest.fail("No session waits for a lock.")
 
 
-DOOM = "UPDATE file SET doomed_at = now() WHERE id = %s AND doomed_at IS NULL"
+MARK = "UPDATE file SET doomed_at = now() WHERE id = %s AND doomed_at IS NULL"
 REFERENCES = "SELECT count(*) FROM workunit_file WHERE file_id = %s"
 
 
 @pytest.mark.django_db(transaction=True)
 class TestTheDeleterAtTheSameMoment:
-    """A file that one transaction dooms while another submits its content again."""
+    """A file that one transaction marks for deletion while another submits its content again."""
 
     def test_a_content_doomed_meanwhile_is_stored_anew(self) -> None:
         an_app()
@@ -439,7 +439,7 @@ class TestTheDeleterAtTheSameMoment:
         WorkunitFile.objects.all().delete()
         with another_connection() as deleter:
             deleter.execute("SELECT FROM file WHERE id = %s FOR NO KEY UPDATE", [old.pk])
-            deleter.execute(DOOM, [old.pk])
+            deleter.execute(MARK, [old.pk])
             again = replace(GOOD, input_files=(an_input(b"same"),))
             submitting = in_thread(lambda: submit_some(again))
             with another_connection() as watcher:
@@ -474,13 +474,13 @@ class TestTheDeleterAtTheSameMoment:
         with another_connection() as deleter, another_connection() as watcher:
             seen: list[int] = []
 
-            def look_before_dooming() -> None:
+            def look_before_marking() -> None:
                 deleter.execute("SELECT FROM file WHERE id = %s FOR NO KEY UPDATE", [old.pk])
                 row = deleter.execute(REFERENCES, [old.pk]).fetchone()
                 assert row is not None
                 seen.append(row[0])
 
-            looking = in_thread(look_before_dooming)
+            looking = in_thread(look_before_marking)
             wait_until_blocked(watcher)
             assert seen == []
             go_on.set()

@@ -1,4 +1,4 @@
-"""`manage.py token` and `manage.py submitter`: who may speak, and who may submit."""
+"""`manage.py token` and `manage.py submitter`: API tokens and submission rights."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def ada():
 def test_a_token_is_made_listed_and_revoked(ada):
     made = facts("token", "create", EMAIL, "--name", "laptop", "--expires-in", "90d")
     assert made["scopes"] == ["read", "submit"]
-    assert api_tokens.recognise(made["token"], now=timezone.now()).account == ada
+    assert api_tokens.recognize(made["token"], now=timezone.now()).account == ada
     assert "laptop" in say("token", "list", EMAIL)
     assert made["token"] not in say("token", "list", EMAIL)
     assert say("token", "revoke", EMAIL, str(made["id"])) == f"Token {made['id']} is revoked.\n"
-    assert api_tokens.recognise(made["token"], now=timezone.now()) is None
+    assert api_tokens.recognize(made["token"], now=timezone.now()) is None
     assert facts("token", "list", EMAIL)["tokens"] == []
 
 
 def test_a_token_has_the_scopes_that_are_asked_for(ada):
     assert facts("token", "create", EMAIL, "--scope", "read")["scopes"] == ["read"]
-    with pytest.raises(CommandError, match="no right of the scope 'administer'"):
+    with pytest.raises(CommandError, match="may not give the scope 'administer'"):
         say("token", "create", EMAIL, "--scope", "administer")
     with pytest.raises(CommandError, match="no scope 'write'"):
         say("token", "create", EMAIL, "--scope", "write")
@@ -56,15 +56,15 @@ def test_a_token_has_the_scopes_that_are_asked_for(ada):
     ("words", "said"),
     [
         (("token", "create", "bob@example.org"), "create_account"),
-        (("token", "revoke", EMAIL), "No token is named"),
-        (("token", "revoke", EMAIL, "99"), "has no token 99"),
+        (("token", "revoke", EMAIL), "The token's id is missing"),
+        (("token", "revoke", EMAIL, "99"), "has no valid token 99"),
         (("submitter", "show", "bob@example.org"), "create_account"),
-        (("submitter", "allow", EMAIL), "not said for what"),
+        (("submitter", "allow", EMAIL), "No app is named"),
         (("submitter", "allow", EMAIL, "--app", "prims"), "no app 'prims'"),
-        (("submitter", "allow", EMAIL, "--all-apps", "--manage"), "app by app"),
+        (("submitter", "allow", EMAIL, "--all-apps", "--manage"), "cannot be used with --all-apps"),
         (
             ("submitter", "allow", EMAIL, "--all-apps", "--max-kept-bytes", "-1"),
-            "no number from 0",
+            "not a number of 0",
         ),
     ],
 )
@@ -86,7 +86,7 @@ def test_who_is_allowed_may_submit_until_he_is_forbidden(ada):
     require_manage(ada, primes)
     with pytest.raises(NotAllowed):
         require_submit(ada, other)
-    assert "0 unfinished workunits of 1 000 at most" in say("submitter", "show", EMAIL)
+    assert "0 unfinished workunits of at most 1 000" in say("submitter", "show", EMAIL)
     assert "can no longer submit" in say("submitter", "forbid", EMAIL)
     assert "could not submit before" in say("submitter", "forbid", EMAIL)
     with pytest.raises(NotAllowed):

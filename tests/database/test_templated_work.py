@@ -99,8 +99,8 @@ def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) ->
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["0.txt", "--input-template", "in.xml"], r"wants 2 input files .*, 1 are given\. Hint"),
-        (["--input-template", "in.xml"], r"wants 2 input files .*, 0 are given\. Hint"),
+        (["0.txt", "--input-template", "in.xml"], r"needs 2 input files .*, 1 are given\. Hint"),
+        (["--input-template", "in.xml"], r"needs 2 input files .*, 0 are given\. Hint"),
         (["--input-template", "no/in.xml"], r"There is no file .*no/in.xml\. Hint: check the path"),
         (["--input-template", "nothing"], r"There is no template 'nothing'\. Hint: staff puts"),
         (["--input-template", "..x"], r"begins with a dot or contains"),
@@ -116,7 +116,7 @@ def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) ->
             ["0.txt", "1.txt", "--input-template", "in.xml", "--command-line=-x"],
             r"The command line is '-x', and '--from template' in the template\. Hint",
         ),
-        (["0.txt", "--input-template", "none.xml"], r"wants no input files, 1 are given\. Hint"),
+        (["0.txt", "--input-template", "none.xml"], r"needs no input files, 1 are given\. Hint"),
     ],
 )
 def test_a_template_that_does_not_fit_is_refused(app, paths, written, tmp_path, words, why) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from daemons import timeout_checker, transitioner
 from daemons.tally import WHOLE
-from daemons.timeout_checker import AGAIN_FOR
+from daemons.timeout_checker import RECOUNT_WINDOW
 from scheduler.lifecycle import Because
 from scheduler.models import App, Heartbeat, HostAppVersion, LedgerEntry, Outage, Refusal, Result
 from tests import rows
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def a_new_process(monkeypatch):
-    """What a process remembers of its passes, no test knows of another."""
+    """Reset the state that a process keeps between passes."""
     monkeypatch.setattr(timeout_checker, "_counted_at", {})
-    monkeypatch.setattr(timeout_checker, "_said_of", None)
+    monkeypatch.setattr(timeout_checker, "_logged_for", None)
 
 
 def an_overdue(workunit=None, **fields):
@@ -144,7 +144,7 @@ def test_while_the_web_processes_are_away_nothing_is_given_up(caplog):
     Heartbeat.objects.create(name="web", seen_at=rows.hours(-1))
     for _ in range(2):
         assert a_pass(timeout_checker).sentence() == "nothing to do"
-    assert caplog.messages.count("no results time out") == 1
+    assert caplog.messages.count("timeouts_suspended") == 1
     Heartbeat.objects.update(seen_at=rows.hours(0))
     assert a_pass(timeout_checker).sentence() == "1 result: 1 timed out"
 
@@ -165,7 +165,7 @@ def test_deadlines_move_by_an_outage_before_anything_is_given_up():
     assert (result.server_state, result.outcome) == (5, 4)
 
 
-# What nobody may have
+# Unsendable workunits
 
 
 def refuse(workunit, *hosts, at=None, first_at=None, **fields):
@@ -313,7 +313,7 @@ def test_a_pass_counts_what_was_refused_since_the_last_one_however_much_that_is(
 def test_what_was_locked_is_looked_at_again_in_the_next_pass():
     last = timeout_checker._counted_at
     a_pass(timeout_checker)
-    assert timeout_checker._uncounted_since(WHOLE, now=rows.hours(0.01)) == NOON - AGAIN_FOR
+    assert timeout_checker._uncounted_since(WHOLE, now=rows.hours(0.01)) == NOON - RECOUNT_WINDOW
     assert last[WHOLE] == NOON
 
 
@@ -331,11 +331,11 @@ def test_operators_hear_once_of_a_result_that_is_hard_to_send(caplog):
     workunit = an_unsent()
     refuse(workunit, hosts[0])
     a_pass(timeout_checker)
-    assert "result hard to send" not in caplog.text
+    assert "result_hard_to_send" not in caplog.text
     refuse(workunit, hosts[1])
     for _ in range(2):
         a_pass(timeout_checker)
-    said = [record for record in caplog.records if record.message == "result hard to send"]
+    said = [record for record in caplog.records if record.message == "result_hard_to_send"]
     assert [(record.workunit, record.refused_hosts, record.given_up_after) for record in said] == [
         (workunit.name, 2, 4)
     ]

@@ -1,4 +1,4 @@
-"""The transitioner writes down what the judgement says."""
+"""The transitioner writes the verdicts of the judgement."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_an_answer_is_taken_back_to_be_validated_anew(answered):
     assert (answered.assimilate_state, answered.revalidate_requested_at) == (0, None)
     assert [r.validate_state for r in answered.results.order_by("id")] == [0, 0, 0, 2]
     assert moves(answered) == ["workunit: CANONICAL→OPEN", "assimilation: READY→INIT"]
-    # Whoever had leased the answer comes back with another token.
+    # The new token fences off the assimilator that had leased the answer.
     assert (answered.lease_until, answered.lease_token) == (None, 4)
     a_pass(transitioner)
     answered.refresh_from_db()

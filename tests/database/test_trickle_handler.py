@@ -1,4 +1,4 @@
-"""What running results say reaches the handler of its variety, once."""
+"""Each trickle of a running result reaches the handler of its variety once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from daemons import trickle_handler
 from scheduler.messages import trickles
-from scheduler.messages.facts import TrickleSaid
+from scheduler.messages.facts import ReceivedTrickle
 from scheduler.models import ScienceFailure, TrickleDown, TrickleUp, UsageSample
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
@@ -26,7 +26,7 @@ def running(app=None):
 
 
 def say(result, text, *, variety="progress", minute=0):
-    said = TrickleSaid(
+    said = ReceivedTrickle(
         result_name=result.name,
         said_at=NOON - timedelta(hours=1) + timedelta(minutes=minute),
         variety=variety,
@@ -114,7 +114,7 @@ def test_an_unknown_variety_is_named_once_and_marked_as_handled(caplog):
         trickle = say(result, "x", variety="gossip", minute=minute)
         a_pass(trickle_handler)
         assert is_handled(trickle)
-    named = [r for r in caplog.records if r.message == "unknown trickle variety"]
+    named = [r for r in caplog.records if r.message == "unknown_trickle_variety"]
     assert [(line.app, line.variety) for line in named] == [(result.app.name, "gossip")]
 
 

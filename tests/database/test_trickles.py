@@ -1,4 +1,4 @@
-"""What running results say is kept once; what they shall hear is sent once."""
+"""Trickles up are stored once, and trickles down are sent once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.messages import trickles
-from scheduler.messages.facts import TrickleSaid
+from scheduler.messages.facts import ReceivedTrickle
 from scheduler.models import TrickleDown, TrickleUp
 from tests.conftest import NOON
 from tests.database.passes import statements_of
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def said(result, text="<fraction_done>0.5</fraction_done>", *, variety="progress", minute=0):
-    return TrickleSaid(
+    return ReceivedTrickle(
         result_name=getattr(result, "name", result),
         said_at=NOON + timedelta(minutes=minute),
         variety=variety,
@@ -59,7 +59,7 @@ def test_the_result_of_another_host_is_not_spoken_for(running, caplog):
     assert keep(running, said(other), said("nobody_0")) == 0
     assert not TrickleUp.objects.exists()
     (line,) = caplog.records
-    assert (line.message, line.unknown) == ("trickles dropped", 2)
+    assert (line.message, line.unknown) == ("trickles_dropped", 2)
 
 
 def test_a_result_that_is_over_may_have_the_last_word(running):
@@ -68,7 +68,7 @@ def test_a_result_that_is_over_may_have_the_last_word(running):
 
 
 def test_a_text_that_is_too_long_is_dropped_and_the_others_are_kept(running, caplog):
-    long = "x" * (trickles.MOST_BYTES + 1)
+    long = "x" * (trickles.MAX_BYTES + 1)
     assert keep(running, said(running, long), said(running, minute=1)) == 1
     assert caplog.records[0].too_long == 1
 
@@ -131,7 +131,7 @@ def test_taking_costs_one_statement(running):
         ("x" * 256, "Line 1 has more than 255 bytes"),
         ("ok\n" + "\N{GREEK SMALL LETTER PI}" * 128, "Line 2 has more than 255 bytes"),
         ("a\x07b", "control character"),
-        ("<a></trickle_down>", "holds </trickle_down>"),
+        ("<a></trickle_down>", "contains </trickle_down>"),
         ("line\n" * 20_000, "more than 65536 bytes"),
     ],
 )

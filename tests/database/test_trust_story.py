@@ -14,7 +14,7 @@ from demo import trust
 def played(transactional_db, settings):
     def play(scenario):
         settings.PROJECT = replace(settings.PROJECT, chance_key="the same lots every time")
-        story = trust.Play(replace(scenario, workunits=150))
+        story = trust.Simulation(replace(scenario, workunits=150))
         story.begin()
         for _finished in story.hours():
             pass
@@ -25,7 +25,7 @@ def played(transactional_db, settings):
 
 def test_two_different_liars_and_a_silent_host_change_no_answer(played, capsys):
     story = played(trust.APART)
-    standing = {one.name: one for one in story.standing()}
+    standing = {one.name: one for one in story.host_summaries()}
     assert story.wrong_answers() == []
     assert story.without_answer() == 0
     for name in ("mallory", "malice"):
@@ -42,8 +42,8 @@ def test_two_different_liars_and_a_silent_host_change_no_answer(played, capsys):
 
 def test_two_liars_who_agree_are_believed_only_where_they_meet(played):
     story = played(trust.TOGETHER)
-    believed = story.lies_believed()
-    standing = {one.name: one for one in story.standing()}
-    assert set(believed) <= {"agreed by both"}
+    believed = story.accepted_wrong_answers()
+    standing = {one.name: one for one in story.host_summaries()}
+    assert set(believed) <= {"both hosts agreed"}
     assert standing["mallory"].invalid + standing["malice"].invalid > 0
     assert standing["mallory"].quota <= 4

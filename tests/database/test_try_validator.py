@@ -24,7 +24,7 @@ def no_worker_is_left():
 
 @pytest.fixture
 def files(tmp_path):
-    """Files with these texts, in a folder of their own."""
+    """Files with these texts, in a separate folder."""
 
     def made(*texts, ending="txt"):
         paths = [tmp_path / f"{number}.{ending}" for number in range(1, len(texts) + 1)]
@@ -36,7 +36,7 @@ def files(tmp_path):
 
 
 def attempt(*words):
-    """What the command says, and its exit status."""
+    """Return the output of the command and its exit status."""
     out, status = io.StringIO(), 0
     try:
         call_command("try_validator", *words, stdout=out)
@@ -71,7 +71,7 @@ def test_without_agreement_the_exit_status_is_one(files):
     paths = files("1.0", "2.0")
     out, status = attempt(rows.an_app(validator="numeric").name, *paths)
     assert status == 1
-    assert "No quorum of 2 agrees: more results would be made" in out
+    assert "No quorum of 2 agrees: the daemons would make more results" in out
 
 
 def test_the_same_as_json(files):
@@ -138,7 +138,7 @@ def test_a_result_that_cannot_be_read_is_said_to_be_an_error(files):
         ("raise", "RuntimeError: this cannot be"),
         ("crash", "exit status 9"),
         ("hang", "did not answer within 0.5 s"),
-        ("later", "tried again later: the service is away"),
+        ("later", "try again later: the service is away"),
     ],
 )
 def test_a_validator_that_fails_is_shown_with_its_traceback(files, text, said):
@@ -153,13 +153,16 @@ def test_a_validator_that_fails_is_shown_with_its_traceback(files, text, said):
     ("words", "said"),
     [
         (["nothing", "1.txt", "2.txt"], r"There is no app 'nothing'. Hint: the apps are sums."),
-        (["sums", "1.txt", "9.txt"], "Hint: give one file per result"),
+        (["sums", "1.txt", "9.txt"], "Hint: name one file per result"),
         (["sums", "1.txt"], "at least two different results"),
         (["sums", "1.txt", "1.txt"], "at least two different results"),
-        (["sums", "1.txt", "."], "give one kind of them"),
-        (["sums", "1.txt", "2.txt", "3.txt", "--outputs", "2"], "3 files are not 2 for each"),
-        (["sums", "1.txt", "2.txt", "--options", "{"], "no JSON"),
-        (["sums", "1.txt", "2.txt", "--options", "[]"], "no JSON object"),
+        (["sums", "1.txt", "."], "name either files or folders"),
+        (
+            ["sums", "1.txt", "2.txt", "3.txt", "--outputs", "2"],
+            "3 files cannot be divided into 2 per",
+        ),
+        (["sums", "1.txt", "2.txt", "--options", "{"], "not JSON"),
+        (["sums", "1.txt", "2.txt", "--options", "[]"], "not a JSON object"),
         (["sums", "1.txt", "2.txt", "--options", '{"absolut": 1}'], "did you mean 'absolute'"),
         (["sums", "1.txt", "2.txt", "--validator", "numerik"], "did you mean 'numeric'"),
     ],

@@ -32,7 +32,7 @@ def send(account, content):
 
 
 class Meanwhile:
-    """What another thread does, and when it begins."""
+    """An act that another thread carries out, from the call of `go_on`."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -40,7 +40,7 @@ class Meanwhile:
         self._doing: Future[object] | None = None
 
     def go_on(self) -> None:
-        """Let it begin, and wait until it waits for a lock of ours, or is done."""
+        """Start it, and return once it waits for a lock of ours or is done."""
         self._doing = self._threads.submit(self._do)
         give_up_at = time.monotonic() + 30
         while not self._doing.done():

@@ -1,4 +1,4 @@
-"""A file goes when nobody refers to it any more, and not before."""
+"""A file is deleted once it has no references, and not before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.database.passes import a_pass
 pytestmark = pytest.mark.django_db
 
 LATER = NOON + timedelta(days=2)
-#: What judges whether anybody refers to a file, and by which tables each must look.
+#: Statements that decide whether a file has references, and the package of each.
 JUDGES = {
     "files/doom_unused_files": "scheduler",
     "files/read_unused_files": "scheduler",
@@ -30,7 +30,7 @@ JUDGES = {
 }
 
 
-#: What only gives a file a name: it keeps nothing, and goes with the file's row.
+#: Tables that only name a file: they keep none, and are deleted with the file's row.
 NAMES_ALONE = {"job_file"}
 
 
@@ -47,7 +47,7 @@ def referring():
 
 
 def a_file(content=b"in"):
-    """A file that nobody refers to."""
+    """A file without references."""
     staged = storage.stage_bytes(content)
     kept, _ = download_files.keep(
         {staged.digest.sha256: download_files.Wanted(staged, "in")}, now=NOON
@@ -59,7 +59,7 @@ def a_hold(file, *, until, account=None):
     return FileHold.objects.create(file=file, account=account or rows.an_account(), until=until)
 
 
-def is_doomed(file):
+def is_marked(file):
     file.refresh_from_db()
     return file.doomed_at is not None
 
@@ -92,7 +92,7 @@ def test_what_does_not_keep_a_file_goes_with_its_row(table):
 def test_a_name_alone_keeps_no_file():
     file = a_file()
     JobFile.objects.create(account=rows.an_account(), name="mine", file=file, created_at=NOON)
-    assert download_files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
     a_pass(file_deleter)
     assert not File.objects.exists()
     assert not JobFile.objects.exists()
@@ -121,11 +121,11 @@ def _by_a_hold(file):
 def test_what_refers_to_a_file_keeps_it_and_its_end_lets_it_go(refer):
     file = a_file()
     refer(file)
-    assert unused_files.doom_forgotten(NOON, 10) == 0
-    assert not is_doomed(file)
+    assert unused_files.mark_forgotten_for_deletion(NOON, 10) == 0
+    assert not is_marked(file)
     for model in (WorkunitFile, AppVersionFile, FileRequest, FileHold):
         model.objects.all().delete()
-    assert unused_files.doom_forgotten(NOON, 10) == 1
+    assert unused_files.mark_forgotten_for_deletion(NOON, 10) == 1
     a_pass(file_deleter)
     assert not File.objects.exists()
     assert not storage.download_path(file.name).exists()
@@ -137,15 +137,15 @@ def test_a_hold_that_is_past_keeps_nothing_and_goes():
     a_hold(kept, until=NOON)
     a_hold(kept, until=LATER)
     assert unused_files.drop_past_holds(NOON, 1) == 2
-    assert is_doomed(file)
-    assert not is_doomed(kept)
+    assert is_marked(file)
+    assert not is_marked(kept)
     assert [hold.until for hold in FileHold.objects.all()] == [LATER]
 
 
 def test_a_past_hold_does_not_keep_the_row_of_a_doomed_file():
     file = a_file()
     a_hold(file, until=NOON)
-    assert download_files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
     a_pass(file_deleter)
     assert not File.objects.exists()
     assert not FileHold.objects.exists()
@@ -154,9 +154,9 @@ def test_a_past_hold_does_not_keep_the_row_of_a_doomed_file():
 def test_a_walk_over_all_files_goes_on_where_it_was():
     many = [a_file(b"%d" % number) for number in range(5)]
     a_hold(many[2], until=LATER)
-    assert unused_files.doom_forgotten(NOON, 2) == 4
-    assert unused_files.doom_forgotten(NOON, 2) == 0
-    assert [is_doomed(file) for file in many] == [True, True, False, True, True]
+    assert unused_files.mark_forgotten_for_deletion(NOON, 2) == 4
+    assert unused_files.mark_forgotten_for_deletion(NOON, 2) == 0
+    assert [is_marked(file) for file in many] == [True, True, False, True, True]
 
 
 def test_the_housekeeper_lets_files_go():
@@ -164,9 +164,9 @@ def test_the_housekeeper_lets_files_go():
     a_hold(held, until=NOON)
     tally = a_pass(housekeeper)
     assert tally.counts["holds dropped"] == 1
-    assert tally.counts["unused files doomed"] == 1
-    assert is_doomed(held)
-    assert is_doomed(forgotten)
+    assert tally.counts["unused files marked for deletion"] == 1
+    assert is_marked(held)
+    assert is_marked(forgotten)
 
 
 def _submit(app, person, content):
@@ -196,14 +196,14 @@ def test_what_two_people_submit_alike_is_one_file_until_neither_needs_it(tmp_pat
 
     WorkunitFile.objects.all().delete()
     AppVersionFile.objects.all().delete()
-    assert download_files.doom_unused([file.pk], now=NOON) == 0
+    assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 0
     FileRequest.objects.all().delete()
-    assert download_files.doom_unused([file.pk], now=NOON) == 1
+    assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
 
 
 def test_content_that_comes_back_gets_a_new_name_and_row():
     first = a_file()
-    download_files.doom_unused([first.pk], now=NOON)
+    download_files.mark_unused_for_deletion([first.pk], now=NOON)
     second = a_file()
     assert (second.pk, second.name) != (first.pk, first.name)
     assert second.sha256 == first.sha256

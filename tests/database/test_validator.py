@@ -19,7 +19,7 @@ PAY = Decimal("6.944444")
 
 
 def asking(letters: str, /, *, app=None, words: str = "", **fields):
-    """A workunit whose results brought one letter each; a dot is one that brought nothing."""
+    """A workunit whose results have an output of one letter each; a dot is one without output."""
     workunit = rows.a_workunit(app, need_validate=True, transition_at=None, **fields)
     states = words.split() or ["success"] * len(letters)
     results = [
@@ -220,7 +220,7 @@ def test_an_unknown_validator_is_said_once_and_its_work_waits(caplog):
     a_pass(validator)
     workunit.refresh_from_db()
     other.refresh_from_db()
-    said = [record for record in caplog.records if record.message == "unknown validator"]
+    said = [record for record in caplog.records if record.message == "unknown_validator"]
     assert [(r.app, r.validator) for r in said] == [("odd", "bitwize")]
     assert workunit.need_validate
     assert other.canonical_result_id is not None

@@ -1,4 +1,4 @@
-"""While science compares, nobody waits and nothing is lost: real connections."""
+"""While a validator runs, no lock is held and nothing is lost: real connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 @pytest.fixture(autouse=True)
 def fresh_memory(monkeypatch):
     monkeypatch.setattr(turns, "_hangs", {})
-    monkeypatch.setattr(turns, "_resting", {})
+    monkeypatch.setattr(turns, "_suspended_until", {})
     yield
     worker.stop()
 

@@ -25,7 +25,7 @@ QUICK = timedelta(seconds=0.75)
 @pytest.fixture(autouse=True)
 def fresh_memory(monkeypatch):
     monkeypatch.setattr(turns, "_hangs", {})
-    monkeypatch.setattr(turns, "_resting", {})
+    monkeypatch.setattr(turns, "_suspended_until", {})
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +39,7 @@ def an_app(**fields):
 
 
 def asking(*texts, app, words="", **fields):
-    """A workunit whose results brought these texts; None is one that brought nothing."""
+    """A workunit whose results have these texts as outputs; None is one without output."""
     workunit = rows.a_workunit(app, need_validate=True, transition_at=None, **fields)
     states = words.split() or ["success"] * len(texts)
     results = [
@@ -176,7 +176,7 @@ def test_science_that_fails_puts_its_workunit_off_and_blames_no_result(text, sai
     assert workunit.lease_until is None
     assert workunit.validate_after == NOON + timedelta(seconds=10)
     assert said in ScienceFailure.objects.get(subject_id=workunit.pk).error
-    assert [r.workunit for r in caplog.records if r.message == "validation failed"] == [
+    assert [r.workunit for r in caplog.records if r.message == "validation_failed"] == [
         workunit.name
     ]
 
@@ -264,7 +264,7 @@ def test_what_fails_too_often_is_parked_and_left_alone(caplog):
     assert a_pass(validator, now=NOON + timedelta(seconds=10)).done == {"parked": 1}
     assert a_pass(validator, now=NOON + timedelta(days=1)).done == {}
     assert ScienceFailure.objects.get().parked_at == NOON + timedelta(seconds=10)
-    assert "science parked" in [record.message for record in caplog.records]
+    assert "science_parked" in [record.message for record in caplog.records]
     ScienceFailure.objects.all().delete()
     assert a_pass(validator, now=NOON + timedelta(days=1)).done == {"put off": 1}
     assert refreshed(workunit).need_validate
@@ -287,7 +287,7 @@ def test_what_may_heal_waits_longer_each_time_and_succeeds_in_the_end(caplog):
     assert states(results) == [GOOD, GOOD]
     assert refreshed(workunit).validate_after is None
     assert not ScienceFailure.objects.exists()
-    assert {r.message for r in caplog.records} >= {"validation put off"}
+    assert {r.message for r in caplog.records} >= {"validation_put_off"}
 
 
 def test_a_wait_is_never_longer_than_six_hours():
@@ -312,7 +312,7 @@ def test_a_validator_that_cannot_be_loaded_is_nobodys_fault(caplog):
     assert states(results) == [OPEN, OPEN]
     assert refreshed(workunit).validate_after == NOON + timedelta(minutes=1)
     assert not ScienceFailure.objects.exists()
-    said = [record for record in caplog.records if record.message == "validator unusable"]
+    said = [record for record in caplog.records if record.message == "validator_unusable"]
     assert "No module named 'no'" in said[0].reason
 
 
@@ -321,7 +321,7 @@ def test_options_that_a_validator_does_not_take_are_said_and_its_work_waits(capl
     workunit, _ = asking("1.0", "1.05", app=app)
     a_pass(validator)
     assert refreshed(workunit).need_validate
-    said = [record for record in caplog.records if record.message == "unknown validator"]
+    said = [record for record in caplog.records if record.message == "unknown_validator"]
     assert "did you mean 'absolute'?" in said[0].reason
 
 

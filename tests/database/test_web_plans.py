@@ -1,4 +1,4 @@
-"""What a web process plans once for ever reads no table whole that grows."""
+"""The cached plans of a web process read no growing table whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db import connection
 import scheduler
 from scheduler import sql
 
-#: What a project has a handful of.
+#: Tables of few rows in any project.
 SMALL = {
     "app",
     "app_version",
@@ -28,6 +28,11 @@ SMALL = {
 }
 #: Statements of commands and passes, which are planned each time for the tables as they are.
 NOT_OF_THE_WEB = {
+    "health/count_others": "counts whole tables, shared by all processes for some seconds",
+    "health/count_results": "counts whole tables, shared by all processes for some seconds",
+    "health/count_workunits": "counts whole tables, shared by all processes for some seconds",
+    "health/read_held_waits": "of one batch: tested by test_progress_costs.py",
+    "health/read_troubles": "of alerts: reads whole indexes of few rows",
     "results/choose_revalidation": "of a filter that may leave all",
     "work/submission/copy_births": "COPY has no plan",
     "work/submission/copy_inputs": "COPY has no plan",
@@ -36,8 +41,8 @@ NOT_OF_THE_WEB = {
     "work/request_cancellation": "of a filter that may leave all",
     "work/set_release_state": "of a filter that may leave all",
 }
-#: Indexes of so little that reading one whole is a look-up.
-FEW = {"read_broadcasts"}
+#: Indexes with so few entries that reading one whole is cheap.
+FEW = {"app_pkey", "read_broadcasts"}
 
 READERS = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
 
@@ -52,7 +57,7 @@ STATEMENTS = sorted(
 
 @contextmanager
 def kept(name: str) -> Iterator[Callable[[], dict[str, Any]]]:
-    """Prepare a statement as a web process does; what is yielded tells the plan that it keeps."""
+    """Prepare a statement as a web process does; yield a function that returns its plan."""
     numbers: dict[str, int] = {}
 
     def number(parameter: re.Match[str]) -> str:
@@ -90,7 +95,7 @@ def read_whole(node: dict[str, Any]) -> Iterator[str]:
 
 @pytest.fixture
 def _as_created(db):
-    """Tables of which nothing is known: neither other tests' rows nor that there are none."""
+    """Tables without rows and without statistics, as after their creation."""
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
 

@@ -87,7 +87,7 @@ def test_every_workunit_comes_to_its_end_and_nothing_is_left(seed, settings):
 
 
 def a_turn(client, chance):
-    """A client asks, and does with some of what it holds something good, bad or nothing."""
+    """A client requests work and reports some of its results: right, wrong or failed."""
     client.ask_for_work(seconds=30.0)
     for name in list(client.held):
         mood = chance.random()

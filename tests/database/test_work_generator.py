@@ -80,7 +80,7 @@ def test_a_generator_that_is_exhausted_says_so_once_and_is_asked_when_changed(ca
         a_pass(work_generator)
         a_pass(transitioner)
     assert names() == numbers(1, 3)
-    assert [r.app for r in caplog.records if r.message == "generator exhausted"] == [app.name]
+    assert [r.app for r in caplog.records if r.message == "generator_exhausted"] == [app.name]
     update(app, generator_options={"last": 5})
     a_pass(work_generator)
     assert names() == numbers(1, 5)
@@ -114,14 +114,14 @@ def test_another_generator_begins_anew():
         ("forgetful", "state is not JSON"),
         ("missing", "missing"),
         ("magic:wand", "There is no generator 'magic:wand'"),
-        ("copy:nothing", "Workunit 'nothing', which is to be copied, is not there"),
+        ("copy:nothing", "Workunit 'nothing', the template to copy, does not exist"),
     ],
 )
 def test_a_generator_that_fails_is_asked_later_and_then_parked(function, error, caplog):
     app = app_of(function, max_science_failures=2)
     assert a_pass(work_generator).counts["put off"] == 1
     assert error in ScienceFailure.objects.get(stage=4, subject_id=app.pk).error
-    assert [r.app for r in caplog.records if r.message == "generator failed"] == [app.name]
+    assert [r.app for r in caplog.records if r.message == "generator_failed"] == [app.name]
     assert a_pass(work_generator).seen == 0
     assert a_pass(work_generator, now=hours(1)).seen == 1
     assert a_pass(work_generator, now=hours(99)).seen == 0
@@ -230,4 +230,4 @@ def test_copies_end_with_the_option_most():
 def test_the_template_of_another_app_is_refused():
     app_of(f"copy:{a_workunit().name}")
     a_pass(work_generator)
-    assert "is another app's" in ScienceFailure.objects.get().error
+    assert "belongs to another app" in ScienceFailure.objects.get().error

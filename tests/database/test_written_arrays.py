@@ -1,4 +1,4 @@
-"""Lists as statements write them: PostgreSQL reads what was meant."""
+"""Lists as statements write them: PostgreSQL reads the same values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler import sql
 
 pytestmark = pytest.mark.django_db
 
-#: What PostgreSQL's text can hold.
+#: Strings that PostgreSQL's text can hold.
 TEXT = some.text(some.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 

@@ -17,7 +17,7 @@ PREFIX = "/api/v1"
 
 @cache
 def schema() -> dict[str, Any]:
-    """The schema, made anew from the code."""
+    """The schema, generated from the code."""
     made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
     return made
 
@@ -58,7 +58,7 @@ class Operation:
         return [one for one in self.says.get("parameters", ()) if one["in"] == where]
 
     def url(self, owned: Owned) -> str:
-        """Its address with somebody's things in it."""
+        """The path, with the ids of an account's rows."""
         found = self.path
         for one in self.parameters("path"):
             key = (self.place, one["name"])
@@ -71,7 +71,7 @@ class Operation:
         return found
 
     def queries(self, owned: Owned) -> dict[str, Any]:
-        """The parameters behind the question mark that name somebody's things."""
+        """The query parameters that name an account's rows."""
         found = {}
         for one in self.parameters("query"):
             if one.get("schema", {}).get("format") == "int64" or one["name"] in QUERIES:
@@ -100,7 +100,7 @@ class Operation:
         return {}, kind
 
     def call(self, program: Any, owned: Owned, *, query: str = "") -> Any:
-        """Call it about somebody's things."""
+        """Call the operation on an account's rows."""
         sent = self.body(owned)
         send = getattr(program, self.method)
         url = self.url(owned) + query

@@ -1,4 +1,4 @@
-"""Programs that speak to the API: clients of accounts, with their tokens."""
+"""API clients of accounts, with their tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def a_token(account: Account, *scopes: str, **fields: Any) -> str:
 def used_today(text: str) -> None:
     """Use a token once, so that no request of the test pays for recording its first use."""
     with audit.acting(address="127.0.0.1"):
-        api_tokens.recognise(text, now=timezone.now())
+        api_tokens.recognize(text, now=timezone.now())
 
 
 class Program(Client):
@@ -49,5 +49,5 @@ class Program(Client):
 
 
 def a_program(account: Account, *scopes: str) -> Program:
-    """A program that speaks for an account."""
+    """An API client with a token of an account."""
     return Program(a_token(account, *scopes))

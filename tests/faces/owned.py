@@ -1,8 +1,8 @@
-"""One of everything that is somebody's, for the tests that walk the schema.
+"""One of everything that an account can own, for the tests that walk the schema.
 
-An address names things by parameters; `PLACES` says which of them is meant below which first part
-of an address, and `BODIES` what an operation is sent where an empty body would not do.  Everything
-that is somebody's has his mark in it, so that it can be looked for in whatever is answered.
+Paths have parameters: `PLACES` maps the first part of a path to the row that a parameter names.
+`BODIES` has the bodies of operations that do not accept an empty one.  Everything owned contains
+its owner's mark, so that tests can look for the mark in replies.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from scheduler.people import submitters
 from tests.faces.apis import a_program, a_token
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, an_input
 
-#: What is everybody's to read; to write, staff's and the apps' managers'.
+#: Resources that everyone may read, and only staff and the apps' managers may write.
 SHARED = frozenset({"apps", "app-versions", "platforms", "queues", "statistics", "status"})
 
 
 @dataclass(frozen=True)
 class Owned:
-    """Somebody, and one of everything of his."""
+    """An account, and one row of everything that it owns."""
 
     mark: str
     account: Account
@@ -44,11 +44,11 @@ class Owned:
     token: Any
 
     def program(self, *scopes: str) -> Any:
-        """A program that speaks for him."""
+        """An API client with a token of this account."""
         return a_program(self.account, *scopes)
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """All his rows as they are now; a row that is gone is None."""
+        """All rows of the account, read again; None for a row that was deleted."""
         own = {
             name: value
             for name, value in vars(self).items()
@@ -98,7 +98,7 @@ def everything(mark: str, **fields: Any) -> Owned:
     )
 
 
-#: By the first part of an address and the parameter's name: what it names.
+#: (First part of a path, parameter) -> the row that the parameter names.
 PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("app-versions", "version_id"): lambda one: one.version.pk,
     ("apps", "name"): lambda one: one.app.name,
@@ -112,7 +112,7 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("workunits", "workunit_id"): lambda one: one.workunit.pk,
 }
 
-#: By the name of a parameter behind the question mark that names something of somebody's.
+#: Query parameter -> the row of an account that it names.
 QUERIES: Mapping[str, Callable[[Owned], Any]] = {
     "account": lambda one: one.account.pk,
     "batch": lambda one: one.batch.pk,
@@ -142,5 +142,5 @@ BODIES: Mapping[str, Callable[[Owned], Any]] = {
 
 
 def other_digest(owned: Owned) -> str:
-    """The digest of a content that nobody has sent."""
+    """The digest of a content that was not sent before."""
     return hashlib.sha256(b"not " + owned.mark.encode()).hexdigest()

@@ -57,7 +57,7 @@ def lost(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
 
 
 def cut(after: int) -> Answer:
-    """The connection breaks after so many bytes of the answer."""
+    """The connection breaks after this number of bytes of the answer."""
 
     def fault(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         return _with(answer, lambda content: content[:after], breaks=request)

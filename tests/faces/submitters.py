@@ -1,4 +1,4 @@
-"""A submitter of BOINC's own kind, what he has submitted, and requests as bytes."""
+"""A submitter who uses BOINC's interface, their batch, and requests as bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def an_app_with_templates(name: str = "remote_test") -> App:
 
 
 def a_submitter(name: str, key: str, **fields: Any) -> Account:
-    """A person who may submit for every app, with a submission key."""
+    """An account that may submit for every app, with a submission key."""
     account = an_account(name, **fields)
     Submitter.objects.create(account=account, all_apps=True, created_at=NOON)
     AccountKey.objects.create(

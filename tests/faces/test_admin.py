@@ -1,4 +1,4 @@
-"""The administration: every list and page, what it refuses, what its actions do."""
+"""The administration: every list and page, its refusals, and its actions."""
 
 from __future__ import annotations
 
@@ -352,7 +352,7 @@ def test_a_search_of_the_ledger_finds_the_moves_of_one_workunit(admin: Client, r
 def test_a_long_list_is_counted_to_a_bound_and_no_further(
     admin: Client, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "LIST_AT_MOST", 4)
+    monkeypatch.setattr(base, "MAX_LISTED_ROWS", 4)
     assert admin.get(list_of(Workunit)).context["cl"].result_count == 4
 
 
@@ -405,7 +405,7 @@ def test_states_are_not_changed_by_posting_them(admin: Client, rows: Any) -> Non
     assert (result.server_state, result.outcome, result.validate_state) == (4, 0, 0)
 
 
-#: What a browser sends of the part of a host's page that nobody may change.
+#: The form fields that a browser sends for the read-only part of a host's page.
 NO_RECORDS = {"app_versions-TOTAL_FORMS": "0", "app_versions-INITIAL_FORMS": "0"}
 
 
@@ -442,7 +442,7 @@ def test_an_app_with_unknown_science_is_refused_on_the_form(admin: Client) -> No
     for change, words in (
         ({"validator": "bitwize"}, "validator"),
         ({"assimilator": "nowhere"}, "There is no assimilator"),
-        ({"assimilator_options": '{"x": 1}'}, "knows no option"),
+        ({"assimilator_options": '{"x": 1}'}, "has no option"),
     ):
         fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"} | change
         answer = admin.post(reverse("admin:scheduler_app_add"), fields)
@@ -596,7 +596,7 @@ def test_cancelling_asks_first_and_says_what_it_would_touch(admin: Client, rows:
 
 def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) -> None:
     said = messages_of(act(admin, "accelerate", rows["batch"]))
-    assert said == ["all: 6 workunits and 0 unsent results have another priority."]
+    assert said == ["all: 6 workunits and 0 unsent results have a new priority."]
     assert Batch.objects.get().accelerate
     act(admin, "slow_down", rows["batch"])
     assert not Batch.objects.get().accelerate
@@ -605,14 +605,14 @@ def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) 
 
 def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> None:
     first, second = models.ScienceFailure.objects.order_by("pk")[:2]
-    assert messages_of(act(admin, "retry", first)) == ["1 are tried again."]
+    assert messages_of(act(admin, "retry", first)) == ["1 will be tried again."]
     assert not models.ScienceFailure.objects.filter(pk=first.pk).exists()
     assert len(messages_of(act(admin, "drop", second))) == 1
 
 
 def test_the_front_page_says_what_needs_somebody(admin: Client) -> None:
     page = admin.get(reverse("admin:index")).content.decode()
-    assert "What needs you now" in page
+    assert "Needs attention" in page
     assert "No daemon has ever run here." in page
 
 
@@ -639,7 +639,7 @@ def test_cancelling_asks_the_operation(
     answer = act(admin, "cancel", *chosen, confirmed="yes")
     assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
     assert "Chief" in asked[0]["reason"]
-    assert messages_of(answer) == ["2 asked to be cancelled, 1 were so already."]
+    assert messages_of(answer) == ["2 asked to be cancelled, 1 already were."]
 
 
 def test_a_cancelled_workunit_has_the_request_written_down(admin: Client, rows: Any) -> None:
@@ -778,7 +778,7 @@ def test_a_taken_address_is_refused_on_the_form(admin: Client) -> None:
     given["password2"] = given["password1"]
     answer = admin.post(reverse("admin:scheduler_account_add"), given)
     assert answer.status_code == 200
-    assert "has an account already" in answer.content.decode()
+    assert "There is already an account" in answer.content.decode()
 
 
 @pytest.mark.parametrize("name", ["<b>", "a\u202eb"])
@@ -834,7 +834,7 @@ def test_staff_revokes_tokens(admin: Client, rows: Any) -> None:
     token = models.ApiToken.objects.get(name="t0")
     asked = {"action": "revoke", "_selected_action": [token.pk]}
     answer = admin.post(list_of(models.ApiToken), asked, follow=True)
-    assert messages_of(answer) == ["1 tokens are revoked."]
+    assert messages_of(answer) == ["1 tokens were revoked."]
     assert not api_tokens.of_account(token.account).filter(pk=token.pk).exists()
 
 
@@ -850,7 +850,7 @@ def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows
     models.Submitter.objects.update(share=3, all_apps=True)
     asked = {"action": "forbid", "_selected_action": [submitter.pk]}
     said = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
-    assert said == ["1 people may not submit any more."]
+    assert said == ["1 people may no longer submit."]
     submitter.refresh_from_db()
     assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)
 

@@ -115,7 +115,7 @@ def test_an_app_without_an_own_version_is_named_in_boincs_words() -> None:
         "No tasks sent",
         "Your app_info.xml file doesn't have a usable version of Upper case.",
     ]
-    # It says nothing of the result: other computers may run it.
+    # The refusal is not about the result: other computers may run it.
     assert not Refusal.objects.exists()
 
 

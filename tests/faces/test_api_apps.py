@@ -1,4 +1,4 @@
-"""Apps over the API: who may create and change them, and what makes no sense."""
+"""Apps over the API: rights to create and change them, and invalid values."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_staff_creates_apps_and_managers_change_theirs(manager):
 def test_a_manager_pays_nobody(manager, wish):
     answer = manager.send("patch", "/apps/primes", wish)
     assert answer.status_code == 403
-    assert "administers" in answer.json()["detail"]
+    assert "administrators" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Batches over the API: how far they are, what they brought, and whose they are."""
+"""Batches over the API: progress, outputs and ownership."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_batches_are_found_by_name_state_app_and_meta(eve):
     [
         ("batches", {"sate": "complete"}, "There is no parameter 'sate'"),
         ("batches", {"state": "finished"}, "Select a valid choice"),
-        ("batches", {"meta": "[1]"}, "This is no JSON object"),
+        ("batches", {"meta": "[1]"}, "This is not a JSON object"),
         ("batches", {"limit": "5000"}, "a whole number from 1 to 1000"),
         ("workunits", {"status": "over"}, "Select a valid choice"),
         ("results", {"state": "OVER"}, "Select a valid choice"),
@@ -109,7 +109,7 @@ def test_a_parameter_that_makes_no_sense_is_refused(eve, path, query, said):
     assert said in answer.json()["errors"][0]["detail"]
 
 
-# Whose
+# Ownership
 
 
 def test_nobody_sees_what_is_anothers_but_who_administers(eve):
@@ -137,7 +137,7 @@ def test_nobody_sees_what_is_anothers_but_who_administers(eve):
     assert b"MANIFEST" in staff.content(paths[2])
 
 
-# What they brought
+# Outputs
 
 
 def manifest_of(data: bytes) -> list[dict]:
@@ -281,7 +281,7 @@ def test_ten_thousand_outputs_cost_a_statement_a_page_and_come_in_order(
 
 
 def _copies(workunit, number: int) -> None:
-    """As many workunits alike, whose outputs are one file."""
+    """Add this number of equal workunits, whose outputs are one file."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -397,12 +397,12 @@ def test_the_rate_is_that_of_the_last_minutes(eve):
     assert found.seconds_left == pytest.approx(600)
 
 
-# What is done to batches
+# Operations on batches
 
 
 @pytest.fixture
 def rights(eve):
-    """Let her submit for every app."""
+    """Allow eve to submit for every app."""
     submitters.allow(eve.account, apps=None, now=NOON)
 
 
@@ -451,7 +451,7 @@ def test_a_batch_may_follow_ones_own_batch_and_no_others(eve):
         (
             {"app": "here", "expires_in_seconds": 5, "expire_at": "2090-01-01T00:00:00Z"},
             422,
-            "Both",
+            "both",
         ),
     ],
 )
@@ -525,7 +525,7 @@ def test_a_retry_is_held_to_the_quota(eve):
     assert Workunit.objects.count() == 2
 
 
-# What was used
+# Usage
 
 
 def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
@@ -553,7 +553,7 @@ def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
     assert eve.get("usage").json()["by"] == "day"
 
 
-# What went wrong
+# Errors
 
 
 def test_a_batch_tells_its_last_error_and_what_is_parked(eve):

@@ -1,4 +1,4 @@
-"""Two scientists submit over the API: who is sent how much follows their shares."""
+"""Two scientists submit over the API: the results sent follow their shares."""
 
 from __future__ import annotations
 

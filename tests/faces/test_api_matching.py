@@ -1,4 +1,4 @@
-"""What was changed meanwhile is not changed unseen: `If-Match`."""
+"""`If-Match`: a change is refused if the resource changed in the meantime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scientists import a_batch
 
 __all__ = ["schema"]
 
-#: What is changed, by the name of the operation: the way there, and two changes.
+#: Name of the operation -> the path, and two changes.
 CHANGES = {
     "change_app": ("/apps/primes", {"beta": True}, {"beta": False}),
     "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),

@@ -1,4 +1,4 @@
-"""What happened and what to do are said apart: no problem says "Hint:"."""
+"""Problems have `detail` and `hint` in separate fields, without the word "Hint:"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from scheduler.api.http.problems import parted, problem
+from scheduler.api.http.problems import problem, split_hint
 from tests.faces.apis import ALL_SCOPES, a_program
 from tests.faces.owned import BODIES, PLACES, everything
 from tests.faces.test_api_schema import operations, schema
@@ -14,7 +14,7 @@ from tests.rows import an_account, an_app, an_app_version
 
 __all__ = ["schema"]
 
-#: What no body is: of another type, of no known field, of wrong types within, too much of it.
+#: Bodies that are never valid: another type, unknown or missing fields, values of wrong types.
 NONSENSE = ([], {"no_such_field": 1}, {}, {"name": 7, "app": [], "version": {}, "ids": "all"})
 
 
@@ -30,7 +30,7 @@ NONSENSE = ([], {"no_such_field": 1}, {}, {"name": 7, "app": [], "version": {}, 
 )
 def test_every_hint_is_parted_from_what_happened(said, detail, hint) -> None:
     wanted = {"detail": detail} | ({"hint": hint} if hint else {})
-    assert parted(said) == wanted
+    assert split_hint(said) == wanted
     body = problem(422, "full", said, errors=[{"pointer": "/a", "detail": said}])
     assert wanted.items() <= body.items()
     assert body["errors"] == [{"pointer": "/a"} | wanted]
@@ -43,14 +43,14 @@ def test_each_fault_of_an_app_has_its_own_hint(db) -> None:
     said = answer.json()
     assert (answer.status_code, said["code"]) == (422, "bad_app"), said
     it_is = "it is native, and has versions."
-    assert said["detail"] == f"The app cannot be as it is described: kind: {it_is}"
+    assert said["detail"] == f"The app is not valid: kind: {it_is}"
     assert said["hint"] == "create another app."
     assert said["errors"] == [{"pointer": "/kind", "detail": it_is, "hint": said["hint"]}]
     answer = chief.send("patch", "/apps/primes", {"validator": "none", "assimilator": "none"})
     said = answer.json()
     assert (answer.status_code, said["code"]) == (422, "bad_app"), said
     assert {one["pointer"] for one in said["errors"]} == {"/validator", "/assimilator"}
-    assert said["hint"] == "correct these."
+    assert said["hint"] == "correct these fields."
     assert "Hint:" not in answer.content.decode()
 
 

@@ -33,7 +33,7 @@ def send_with_key(account, *files, key: str = "k", **fields):
 
 
 def backends(state: str) -> int:
-    """How many other backends of this database are in this state, says PostgreSQL."""
+    """The number of other backends of this database in this state."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute(

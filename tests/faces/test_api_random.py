@@ -1,7 +1,7 @@
-"""Whatever is sent to the API, it answers as its schema says: schemathesis tries.
+"""The API answers random requests as its schema describes, by schemathesis.
 
-``API_CASES`` says how many cases are made for each operation, twice (5); ``make test-api`` makes
-many, and adds the corners of every field, and chains of calls.
+``API_CASES`` is the number of cases for each operation, made twice (5); ``make test-api`` makes
+many, and adds the boundary values of every field, and chains of calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.faces.apis import ALL_SCOPES, a_token
 from tests.faces.owned import PLACES, everything
 
 CASES = int(os.environ.get("API_CASES", "5"))
-#: What a request that has the schema's shape may be answered, beside success: it is understood.
+#: The statuses with which a request that is valid by the schema may be answered.
 UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "412", "416", "422", "429"]
 
 
@@ -29,7 +29,7 @@ def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
         "seed": 17,
         "workers": 1,
         "headers": {"Authorization": f"Bearer {token}"},
-        # What is no name has 255 characters: most of what it thinks of is thrown away.
+        # Names have at most 255 characters, so most generated strings are filtered out.
         "suppress-health-check": ["filter_too_much"],
         "parameters": parameters,
         "generation": {
@@ -49,7 +49,7 @@ def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
 
 
 def tried(server, configuration) -> tuple[Counter[str], list[str]]:
-    """How many cases each operation met, and what failed."""
+    """The number of cases of each operation, and the failures."""
     schema = schemathesis.openapi.from_url(f"{server}/api/v1/schema", config=configuration)
     counts: Counter[str] = Counter()
     faults: list[str] = []

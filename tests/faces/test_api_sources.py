@@ -36,7 +36,7 @@ def staff():
 
 
 class Site:
-    """A web server of somebody: `pages` by path, each what is done to the connection."""
+    """A foreign web server: `pages` maps a path to a function of the connection."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
@@ -130,7 +130,7 @@ def test_redirects_are_followed_as_far_as_makes_sense(staff, site, monkeypatch) 
     assert send(staff, source_url=site.send_on("/a", "/run.sh")).status_code == 201
     answer = send(staff, source_url=site.send_on("/loop", "/loop"), version="2")
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_source")
-    assert "sends on more than 5 times" in answer.json()["detail"]
+    assert "more than 5 redirects" in answer.json()["detail"]
     for target in ("file:///etc/passwd", "ftp://127.0.0.1/x", "rsync://127.0.0.1/m/x"):
         answer = send(staff, source_url=site.send_on("/out", target), version="2")
         assert "is not followed" in answer.json()["detail"]
@@ -138,7 +138,7 @@ def test_redirects_are_followed_as_far_as_makes_sense(staff, site, monkeypatch) 
 
 @pytest.fixture
 def slow_to_greet() -> Iterator[int]:
-    """The port of somebody whose TLS handshake comes byte by byte."""
+    """The port of a server that sends its TLS handshake byte by byte."""
 
     def greet(listener: socket.socket) -> None:
         with suppress(OSError):
@@ -211,7 +211,7 @@ def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch,
     really = socket.getaddrinfo
 
     def resolve(host, *more, **how):
-        # A name of somebody's on the Internet that stands for this machine.
+        # A foreign name on the Internet that resolves to this machine.
         return really("127.0.0.1" if host == "inside.example.org" else host, *more, **how)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
@@ -290,8 +290,8 @@ def test_a_program_is_fetched_from_an_rsync_server(
     (programs / "long.tar").write_bytes(b"x" * 1001)
     for name, words in (
         ("none.tar", "cannot be fetched: rsync: "),
-        ("folder", "is no file of 1000 bytes at most"),
-        ("long.tar", "is no file of 1000 bytes at most"),
+        ("folder", "is not a file of 1000 bytes at most"),
+        ("long.tar", "is not a file of 1000 bytes at most"),
     ):
         answer = send(staff, source_url=f"{rsync_server}/{name}", version="2")
         assert answer.status_code == 422, answer.content

@@ -1,4 +1,4 @@
-"""Nobody reads or changes what is another's, by any operation of the schema."""
+"""No operation of the schema reads or changes the rows of another account."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def undone() -> Iterator[None]:
 
 
 def faults_of(judge) -> list[str]:
-    """Judge every operation, each in a world of its own; say what is wrong with which."""
+    """Check every operation, each in a transaction that is rolled back; return the faults."""
     found = []
     for operation in operations():
         if operation.name in BY_PASSWORD:
@@ -108,7 +108,7 @@ def test_no_filter_leads_to_what_is_anothers(ada, bob):
 
 
 def test_who_owns_it_is_let_in(ada):
-    """Else the tests above would pass for reasons of their own."""
+    """Otherwise the tests above could pass for other reasons."""
     program = ada.program()
 
     def judge(operation: Operation) -> None:

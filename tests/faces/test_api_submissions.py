@@ -285,12 +285,12 @@ class TestWhatIsRefused:
         assert "faults in 1500 workunits" in answer.json()["detail"]
 
     def test_a_line_that_is_too_long_is_refused(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.endpoints.submissions.MOST_LINE", 100)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.MAX_LINE_BYTES", 100)
         answer = post([{"app": "sieve"}, {"command_line": "x" * 200}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (413, "line_too_long")
 
     def test_a_body_that_is_too_long_is_refused(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.endpoints.submissions.MOST_STREAM", 100)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.MAX_STREAM_BYTES", 100)
         packed = gzip.compress(b" " * 10_000)
         for body, headers in ((b" " * 200, {}), (packed, {"Content-Encoding": "gzip"})):
             answer = post(body, LINES, **headers)
@@ -310,9 +310,9 @@ class TestWhatIsRefused:
     def test_a_client_that_sends_nothing_keeps_nobody_from_submitting(
         self, ada, post, client, monkeypatch
     ):
-        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
         monkeypatch.setattr(
-            "scheduler.api.endpoints.submissions._turns", threading.BoundedSemaphore(1)
+            "scheduler.api.endpoints.submissions._slots", threading.BoundedSemaphore(1)
         )
         meanwhile = []
 
@@ -331,12 +331,14 @@ class TestWhatIsRefused:
             **{"wsgi.input": Stalled(body)},
         )
         assert (answer.status_code, set(meanwhile)) == (201, {201})
-        monkeypatch.setattr("scheduler.api.endpoints.submissions._open", threading.Semaphore(0))
+        monkeypatch.setattr(
+            "scheduler.api.endpoints.submissions._open_slots", threading.Semaphore(0)
+        )
         assert post([{"app": "sieve"}, OUT], LINES).json()["code"] == "busy"
 
     def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
-        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
-        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
         answer = post([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (503, "busy")
         assert int(answer["Retry-After"]) > 0
@@ -352,7 +354,7 @@ class TestRightsAndQuotas:
     def test_who_may_submit_nothing_is_refused_before_he_takes_a_turn(
         self, client, bob, monkeypatch
     ):
-        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
         answer = poster(client, token_of(bob))([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
@@ -485,8 +487,8 @@ class TestOneKeySaidTwice:
         first = post(body, LINES, **{"Idempotency-Key": "k"})
         assert len(parsed) > 3000
         parsed.clear()
-        monkeypatch.setattr("scheduler.api.endpoints.submissions._turns", threading.Semaphore(0))
-        monkeypatch.setattr("scheduler.api.endpoints.submissions.PATIENCE", 0.0)
+        monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
+        monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
         again = post(body, LINES, **{"Idempotency-Key": "k"})
         assert (again.status_code, again.json(), parsed) == (201, first.json(), [])
         other = post([*body, OUT], LINES, **{"Idempotency-Key": "k"})
@@ -550,7 +552,7 @@ class TestOneBatchAfterAnother:
         assert post({"app": "sieve", "batch": "b", "workunits": [OUT]}).status_code == 201
 
 
-# What no host may be able to do
+# Workunits that no host may be able to run
 
 
 def warnings_of(post, **fields):
@@ -575,21 +577,21 @@ def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
     a_host(account, rpc_at=now, m_nbytes=16e9, d_total=5e11)
     a_host(rpc_at=now, m_nbytes=1e15, denied=True)
     assert warnings_of(post, min_quorum=1, rsc_memory_bound=16e9, rsc_disk_bound=1e12) == []
-    seen = "of the 2 computers that asked in the last 30 days the largest has"
+    seen = "the largest of the 2 computers that contacted the server in the last 30 days has"
     assert warnings_of(post, **large) == [
-        "A quorum of 1000 needs as many accounts; computers of 1 asked in the last 30 days.",
+        "A quorum of 1000 needs as many accounts; computers of 1 contacted the server in the last 30 days.",
         f"rsc_memory_bound is 100000.0 GB; {seen} 16.0 GB.",
         f"rsc_disk_bound is 5000.0 GB; {seen} 1000.0 GB.",
     ]
     a_host(account, rpc_at=now, d_total=9e12, d_free=2e11)
     (said,) = warnings_of(post, rsc_disk_bound=2e12)
     assert said == (
-        "rsc_disk_bound is 2000.0 GB; of the 3 computers that asked in the last 30 days the "
-        "largest has 1000.0 GB."
+        "rsc_disk_bound is 2000.0 GB; the largest of the 3 computers that contacted the server in "
+        "the last 30 days has 1000.0 GB."
     )
     App.objects.update(one_result_per="host")
     (said,) = warnings_of(post, min_quorum=4)
-    assert said == "A quorum of 4 needs as many hosts; 3 asked in the last 30 days."
+    assert said == "A quorum of 4 needs as many hosts; 3 contacted the server in the last 30 days."
 
 
 @pytest.mark.django_db
@@ -611,7 +613,7 @@ def test_inputs_larger_than_any_hosts_free_disk_are_warned_of_with_numbers():
     a_host(rpc_at=timezone.now(), d_total=5e11, d_free=12e9)
     (said,) = warnings_of(post, input_files=inputs)
     assert said == (
-        "The inputs of a workunit are 13.0 GB; the only computer that asked in the last 30 days "
-        "has 12.0 GB."
+        "The inputs of a workunit are 13.0 GB; the only computer that contacted the server in "
+        "the last 30 days has 12.0 GB."
     )
     assert warnings_of(post, input_files=inputs[:1]) == []

@@ -1,4 +1,4 @@
-"""The API's door: the index, tokens, who one is, and how refusals are said."""
+"""API access: the index, tokens, the caller's account, and refusals."""
 
 from __future__ import annotations
 
@@ -204,14 +204,14 @@ def test_an_unknown_parameter_names_the_near_miss(ada):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"\xff", "not UTF-8"),
         (b'{"name": "\\u0000"}', "NUL"),
-        (b'{"name": "\\ud800"}', "NUL character or half"),
+        (b'{"name": "\\ud800"}', "NUL character or a lone surrogate"),
         (b'{"name": NaN}', "NaN"),
-        (b'{"name": 1e400}', "1e400 is more than a number can be"),
+        (b'{"name": 1e400}', "1e400 is too large for a number"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"9" * 10_000, "no JSON"),
+        (b"9" * 10_000, "not JSON"),
     ],
 )
 def test_a_body_that_cannot_be_kept_is_refused_with_its_reason(client, body, said):

@@ -60,7 +60,7 @@ def test_the_tail_goes_to_quick_hosts_first() -> None:
 
 
 def update_others(left: Result) -> None:
-    """Have the results of what is over be over, as the transitioner would."""
+    """End all results but `left`, as the transitioner would."""
     for result in Result.objects.exclude(pk=left.pk):
         update(result, server_state=5, outcome=5)
 
@@ -68,7 +68,7 @@ def update_others(left: Result) -> None:
 @pytest.mark.parametrize(
     ("done", "fields"),
     [(8, {}), (10, {}), (9, {"tail_at": timezone.now()}), (9, {"state": Batch.State.ABORTED})],
-    ids=["not yet", "over", "hurried on before", "given up"],
+    ids=["not yet", "over", "accelerated before", "given up"],
 )
 def test_nothing_but_a_tail_is_hurried_on(done: int, fields: dict[str, Any]) -> None:
     a_batch_of_ten(done=done, **fields)

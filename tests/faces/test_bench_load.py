@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from bench import crowd
-from bench.crowd import Play
+from bench.crowd import Load
 from bench.figures import BenchError
 from bench.stage import Stage
 from bench.volunteer import Volunteer
@@ -106,7 +106,7 @@ class HasNoWork(Server):
 
 
 class ComesAgain(Server):
-    """Has work only for those who ask again."""
+    """A server that has work from the third request on."""
 
     asked = 0
 
@@ -145,7 +145,7 @@ def play(tmp_path_factory, monkeypatch):
             try:
                 hosts = [Volunteer("0123456789abcdef0123456789abcdef", 7)]
                 usual = {"hosts": hosts, "results": 1, "total": 3, "uploads": True, "most": 10.0}
-                return crowd.play(Play(**usual | wishes), Stage(http.server_port))
+                return crowd.run_load(Load(**usual | wishes), Stage(http.server_port))
             finally:
                 http.shutdown()
 
@@ -171,12 +171,12 @@ def test_new_connections_and_reports_of_their_own_do_as_well(play):
 @pytest.mark.parametrize(
     ("server", "complaint"),
     [
-        (GivesTwice(), "wu_0 was given twice"),
+        (GivesTwice(), "wu_0 was sent twice"),
         (AcknowledgesNothing(), "1 results were reported, 0 acknowledged"),
         (AcknowledgesOthers(), "wu999_0 was acknowledged and not reported"),
         (RefusesUploads(), "An upload was answered with"),
-        (SaysNothing(), "There was no work, and no reason"),
-        (MakesAnotherHost(), "Host 7 was made host 8"),
+        (SaysNothing(), "No work was sent, without a reason"),
+        (MakesAnotherHost(), "Host 7 was replaced by host 8"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Server) else "",
 )
@@ -197,7 +197,7 @@ def test_a_host_that_is_told_to_come_again_asks_again(play):
 def test_a_server_that_is_not_there_fails_the_bench(play):
     hosts = [Volunteer("0123456789abcdef0123456789abcdef", 7)]
     with pytest.raises(BenchError, match=r"connection broke|could not be sent"):
-        crowd.play(Play(hosts=hosts, results=1, total=1), Stage(1))
+        crowd.run_load(Load(hosts=hosts, results=1, total=1), Stage(1))
 
 
 def test_without_a_compiler_the_bench_says_what_to_install(tmp_path, monkeypatch):

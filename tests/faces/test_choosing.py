@@ -251,7 +251,7 @@ def test_a_device_that_the_volunteer_switched_off_is_not_used() -> None:
     assert [result.plan_class for result in reply.results] == [""]
 
 
-# Whom work is for
+# Targeted work
 
 
 def aim(workunit: Workunit, kind: int, target: int, **columns: Any) -> None:
@@ -294,7 +294,7 @@ def test_a_sensor_runs_on_every_host_without_being_asked_for() -> None:
     assert client.ask(cpu_req_secs=1e6).results == ()
 
 
-# What volunteers want
+# Volunteers' preferences
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_a_retry_goes_to_anybody_once_it_has_waited_long_enough() -> None:
     assert len(attached().ask_for_work()) == 1
 
 
-# What is kept of refusals
+# Stored refusals
 
 
 def test_refusals_are_kept_by_host_and_counted_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scheduler.boinc import scheduler_rpc
 from scheduler.boinc.call_batches import Batches
 from scheduler.dispatch.candidates import BEFORE_ALL
-from scheduler.dispatch.scan_cursors import LowWater
+from scheduler.dispatch.scan_cursors import LowWaterMarks
 from tests.conftest import NOON
 from tests.scripted_client import a_client
 from tests.work import an_app, workunits
@@ -51,39 +51,41 @@ def test_a_crowd_is_more_than_one_batch() -> None:
 LANE = (1, 0, 0)
 
 
-def much_given() -> LowWater:
-    water = LowWater()
-    water.gave(LANE, LowWater.MUCH)
+def much_given() -> LowWaterMarks:
+    water = LowWaterMarks()
+    water.count_sent(LANE, LowWaterMarks.MIN_SENT)
     return water
 
 
 def test_a_look_begins_where_the_last_one_found_its_first_result() -> None:
     water = much_given()
     assert water.of(LANE, now=NOON) == BEFORE_ALL
-    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
     assert water.of(LANE, now=NOON) == (0, 41)
-    water.saw(LANE, after=(0, 41), first=(0, 77), seconds=0, now=NOON)
+    water.record_scan(LANE, after=(0, 41), first=(0, 77), seconds=0, now=NOON)
     assert water.of(LANE, now=NOON) == (0, 77)
 
 
 def test_a_look_goes_from_the_beginning_every_second_and_finds_what_came_before() -> None:
     water = much_given()
-    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
-    assert water.of(LANE, now=NOON + LowWater.EVERY) == BEFORE_ALL
-    water.saw(LANE, after=BEFORE_ALL, first=(7, 3), seconds=0, now=NOON + LowWater.EVERY)
-    assert water.of(LANE, now=NOON + LowWater.EVERY) == (7, 3)
+    water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    assert water.of(LANE, now=NOON + LowWaterMarks.FULL_SCAN_INTERVAL) == BEFORE_ALL
+    water.record_scan(
+        LANE, after=BEFORE_ALL, first=(7, 3), seconds=0, now=NOON + LowWaterMarks.FULL_SCAN_INTERVAL
+    )
+    assert water.of(LANE, now=NOON + LowWaterMarks.FULL_SCAN_INTERVAL) == (7, 3)
 
 
 def test_a_slow_look_from_the_beginning_is_made_the_more_rarely() -> None:
     water = much_given()
-    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0.5, now=NOON)
-    assert water.of(LANE, now=NOON + 9 * LowWater.EVERY) == (0, 41)
-    assert water.of(LANE, now=NOON + 10 * LowWater.EVERY) == BEFORE_ALL
+    water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0.5, now=NOON)
+    assert water.of(LANE, now=NOON + 9 * LowWaterMarks.FULL_SCAN_INTERVAL) == (0, 41)
+    assert water.of(LANE, now=NOON + 10 * LowWaterMarks.FULL_SCAN_INTERVAL) == BEFORE_ALL
 
 
 def test_a_lane_off_which_little_was_sent_has_no_mark() -> None:
-    water = LowWater()
-    water.saw(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
+    water = LowWaterMarks()
+    water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
     assert water.of(LANE, now=NOON) == BEFORE_ALL
 
 
@@ -94,5 +96,5 @@ def test_no_work_behind_a_mark_is_not_no_work(monkeypatch: pytest.MonkeyPatch) -
     workunits(app, 2)
     client = a_client()
     client.ask()
-    monkeypatch.setattr(search.low_water, "of", lambda lane, now: (0, 10**9))
+    monkeypatch.setattr(search.low_water_marks, "of", lambda lane, now: (0, 10**9))
     assert client.ask_for_work() == ["upper_0_0"]

@@ -1,4 +1,4 @@
-"""Downloads through the WSGI function: whole files, ranges, and what is not there."""
+"""Downloads through the WSGI function: whole files, ranges, and missing files."""
 
 from __future__ import annotations
 

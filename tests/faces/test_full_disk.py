@@ -29,7 +29,7 @@ def reserve_is_eaten(own_folders, monkeypatch) -> None:
     """Others may eat the reserve between our look and our write."""
     signing.ensure_keys()
     monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", -(2**62))
-    monkeypatch.setattr(face, "_said_full_at", -1e9)
+    monkeypatch.setattr(face, "_disk_full_logged_at", -1e9)
 
 
 @contextlib.contextmanager

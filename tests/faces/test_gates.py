@@ -1,4 +1,4 @@
-"""Who gets no work, and when a client calls again, as a client sees it."""
+"""When a client gets no work, and when it calls again, as the client sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is told when it reports and asks for work, through HTTP."""
+"""Replies to clients that report and request work, over HTTP."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_more_misfits_than_one_request_judges_is_not_called_no_work(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=1)
-    monkeypatch.setattr(search, "MOST_PAGES", 3)
+    monkeypatch.setattr(search, "MAX_PAGES", 3)
     workunits(an_app(), 30, rsc_memory_bound=1e15)
     reply = a_client().ask(cpu_req_secs=1)
     assert any("too recent" in text for text in texts(reply))
@@ -335,7 +335,7 @@ def test_times_that_cannot_be_true_are_mended() -> None:
 def test_an_rpc_costs_the_same_number_of_statements_for_1_and_for_50_results(
     asked: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a connection asks once a second is no part of any RPC.
+    # The check that a connection makes once a second is no part of an RPC.
     monkeypatch.setattr(plans, "renew", lambda: None)
     workunits(an_app(), 200)
     one, fifty = a_client(), a_client(email="bob@example.org")
@@ -487,9 +487,9 @@ def test_a_client_too_old_is_told_what_it_needs(settings: Any) -> None:
 
 
 def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_rpc, "_PATIENCE", 0.0)
-    monkeypatch.setattr(scheduler_rpc, "_LONG", 10)
-    with scheduler_rpc._one_long:
+    monkeypatch.setattr(scheduler_rpc, "_LONG_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler_rpc, "_LONG_BYTES", 10)
+    with scheduler_rpc._long_lock:
         reply = replies.decode_reply(scheduler_rpc.reply("11", b"x".__mul__, "127.0.0.1"))
     assert reply.messages[0].text == scheduler_rpc.BUSY
     reply = replies.decode_reply(scheduler_rpc.reply("11", b"x".__mul__, "127.0.0.1"))

@@ -1,4 +1,4 @@
-"""The scientist's program and the API: what is said, done and refused."""
+"""The scientist's program and the API: output, effects and refusals."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def wire(monkeypatch) -> Wire:
     made = Wire()
     monkeypatch.setattr(transport.httpx, "Client", functools.partial(httpx.Client, transport=made))
     monkeypatch.setitem(Project.__init__.__kwdefaults__, "patience", 0.2)
-    # What another thread sends would not see this test's rows.
-    monkeypatch.setattr(uploads, "_AT_ONCE", 1)
+    # A request of another thread would not see this test's rows.
+    monkeypatch.setattr(uploads, "_MAX_CONCURRENT", 1)
     monkeypatch.setattr(transport.random, "uniform", lambda *_: 0.01)
     return made
 
@@ -54,7 +54,7 @@ def eve() -> Scientist:
 
 @pytest.fixture
 def run(wire, eve, monkeypatch, tmp_path, capsys):
-    """Run a command as Eve; gives its exit code, what it said, and its complaints."""
+    """Run a command as Eve; return its exit code, output and error output."""
     monkeypatch.setenv("MANYHANDS_CONFIG", str(tmp_path / "config"))
     monkeypatch.setenv("MANYHANDS_URL", URL)
     monkeypatch.setenv("MANYHANDS_TOKEN", eve.token)
@@ -144,9 +144,9 @@ def test_publishing_names_the_scope_that_is_missing_and_how_to_get_it(
     [
         (["--email", "eve@example.org", "--password", "wrong"], 7, "e-mail address and password"),
         (["--email", "eve@example.org"], 2, "The password is missing"),
-        ([], 2, "Who are you?"),
+        ([], 2, "The e-mail address is missing."),
         (["--token", "mh_nothing"], 7, "The token is unknown"),
-        (["--token", "with space"], 2, "characters that no token has"),
+        (["--token", "with space"], 2, "has invalid characters"),
     ],
 )
 def test_a_login_that_is_refused_says_why_and_keeps_nothing(
@@ -175,7 +175,7 @@ def test_without_a_command_there_is_help_and_it_fits_a_terminal(run, monkeypatch
     monkeypatch.setenv("COLUMNS", "80")
     code, said, complaint = run()
     assert (code, said) == (2, "")
-    assert "submit workunits, all or none" in complaint
+    assert "submit workunits; all are created, or none" in complaint
     for words in ([], ["submit"], ["show"], ["app", "create"]):
         code, said, _ = run(*words, "--help")
         assert code == 0
@@ -273,11 +273,11 @@ def test_lines_of_json_are_workunits_and_may_name_files(run, fold, tmp_path):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "Line 2 is no JSON"),
-        ("7", "Line 2 is no JSON object"),
+        ("{", "Line 2 is not JSON"),
+        ("7", "Line 2 is not a JSON object"),
         ('{"input_files": [{"open_name": "in", "path": "none"}]}', "There is no file none"),
         ('{"input_files": [7]}', "Line 2: "),
-        ('{"deadline": "soon"}', "'soon' is no duration"),
+        ('{"deadline": "soon"}', "'soon' is not a duration"),
     ],
 )
 def test_a_line_that_is_no_workunit_is_named_and_nothing_is_submitted(
@@ -294,7 +294,7 @@ def test_a_name_that_the_api_does_not_have_is_told_with_the_one_that_is_meant(ru
     (tmp_path / "w.ndjson").write_text('{"deadline": "3d"}\n{"delay_bound": 7}\n')
     code, _, said = run("submit", "fold", "--ndjson", "w.ndjson")
     assert code == 4
-    assert "'delay_bound' is no field of a workunit." in said
+    assert "'delay_bound' is not a field of a workunit." in said
     assert "Hint: did you mean 'delay_bound_seconds'?" in said
 
 
@@ -365,17 +365,17 @@ def test_a_batch_waits_for_another_by_its_name(run, fold):
         ([], "There is nothing to submit."),
         (["none.txt"], "There is no file none.txt"),
         (["folder"], "give the files in it: folder/*"),
-        (["/dev/null"], "no plain file"),
-        (["--count", "0"], "no whole number from 1"),
-        (["--deadline", "soon", "--count", "1"], "no duration"),
+        (["/dev/null"], "not a regular file"),
+        (["--count", "0"], "not a whole number of at least 1"),
+        (["--deadline", "soon", "--count", "1"], "not a duration"),
         (["a.txt", "--input-text", "x"], "not both"),
-        (["a.txt", "--ndjson", "-"], "stands alone"),
-        (["--command-line", "{seed}"], "Nothing fills {seed}"),
+        (["a.txt", "--ndjson", "-"], "cannot be combined with files"),
+        (["--command-line", "{seed}"], "Unknown placeholder {seed}"),
         (["--param", "s=1..2", "--param", "s=3..4"], "given twice"),
         (["--from-file", "none"], "cannot be read"),
         (["--input", "none", "--count", "1"], "There is no file none"),
-        (["--meta", "x", "--count", "1"], "is no note"),
-        (["--field", "x", "--count", "1"], "is no field"),
+        (["--meta", "x", "--count", "1"], "is not a note"),
+        (["--field", "x", "--count", "1"], "is not a field"),
         (["--ndjson", "empty"], "no workunits to submit"),
     ],
 )
@@ -394,7 +394,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
 
 @pytest.fixture
 def nobody(monkeypatch):
-    """Root reads every file: be somebody else meanwhile, with no logins of his own."""
+    """Run as another user without stored logins, because root can read every file."""
     monkeypatch.setenv("MANYHANDS_CONFIG", "/nowhere")
     before = os.geteuid()
     if before == 0:
@@ -432,7 +432,7 @@ def test_a_submission_nobody_knows_of_can_be_repeated_by_its_key(run, fold, wire
     wire.faults.append(("workunits", lost))
     code, _, said = run("submit", "fold", "--count", "3")
     assert code == 3
-    assert "Whether it took the workunits is not known." in said
+    assert "The project may have created the workunits." in said
     key = said.split("--key ")[1].split(":")[0]
     assert Workunit.objects.count() == 3
     assert run("submit", "fold", "--count", "3", "--key", key)[0] == 0
@@ -544,10 +544,10 @@ def test_a_file_of_ones_own_is_never_overwritten(run, batch, tmp_path, flag, nam
     for _ in range(2):
         code, _, said = run("fetch", "b", "out", flag)
         assert code == 1
-        assert f"1 workunit could not be put in place, for something else is there: out/{name}" in (
+        assert f"1 workunit could not be placed because other files are in the way: out/{name}" in (
             " ".join(said.split())
         )
-        assert "Hint: move it away and fetch again" in said
+        assert "Hint: move them away and fetch again" in said
         assert mine.read_text() == "a year of work"
         assert {"w0", "w2"} <= set(the_manifest_of(tmp_path / "out")) <= {"broken", "w0", "w2"}
     mine.unlink()
@@ -560,7 +560,7 @@ def test_flat_files_that_would_be_one_are_told_apart(run, batch, tmp_path):
         done_in(batch, b"mine", name=name, outputs=[{"open_name": open_name}])
     code, _, said = run("fetch", "b", "out", "--flat", "--failed")
     assert code == 1
-    assert "2 workunits could not be put in place" in said
+    assert "2 workunits could not be placed" in said
     assert "out/MANIFEST.ndjson (of MANIFEST), out/broken.stderr.txt (of broken)" in said
     found = files_in(tmp_path / "out")
     assert found["broken.stderr.txt"] == b"mine"
@@ -590,7 +590,7 @@ def test_what_another_project_calls_the_same_is_not_taken_for_it(run, batch, tmp
         path.write_text("of the other project")
     code, _, said = run("fetch", "b", "out")
     assert code == 1
-    assert "3 workunits could not be put in place" in said
+    assert "3 workunits could not be placed" in said
     assert set(files_in(tmp_path / "out").values()) == {b"of the other project"}
 
 
@@ -618,7 +618,7 @@ def test_a_fetch_that_breaks_off_goes_on_where_it_was(run, eve, wire, tmp_path, 
         done_in(batch, content, name=name.partition("/")[0])
     # The first file and half of the second arrive.
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", cut(45_000))]
-    monkeypatch.setattr("scientist.fetching._TRIES", 1)
+    monkeypatch.setattr("scientist.fetching._MAX_TRIES", 1)
     code, _, said = run("fetch", "b", "out")
     assert code == 3
     assert "\nHint: " in said
@@ -637,10 +637,10 @@ def test_a_fetch_tries_again_by_itself(run, batch, wire, tmp_path):
 def test_a_file_that_changed_on_the_wire_is_not_kept(run, batch, wire, tmp_path, monkeypatch):
     spoil = changed(b"answer 1", b"ANSWER 1")
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", spoil)]
-    monkeypatch.setattr("scientist.fetching._TRIES", 1)
+    monkeypatch.setattr("scientist.fetching._MAX_TRIES", 1)
     code, _, said = run("fetch", "b", "out")
     assert code == 1
-    assert "1 workunit did not arrive as promised: w1." in said
+    assert "1 workunit arrived damaged: w1." in said
     assert files_in(tmp_path / "out") == {k: v for k, v in WHOLE.items() if k != "w1/out"}
     assert run("fetch", "b", "out")[0] == 0
     assert files_in(tmp_path / "out") == WHOLE
@@ -669,7 +669,7 @@ def test_a_link_in_the_archive_is_refused(run, batch, wire, tmp_path):
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", fault)]
     code, _, said = run("fetch", "b", "out")
     assert code == 1
-    assert "no plain file" in said
+    assert "not a regular file" in said
 
 
 def _mended(spoil):
@@ -682,7 +682,7 @@ def _mended(spoil):
 
 
 def _summed(content: bytes) -> bytes:
-    """Every header with its sum made anew."""
+    """The archive with the checksum of every header computed again."""
     blocks = bytearray(content)
     for start in range(0, len(blocks) - 512, 512):
         head = blocks[start : start + 512]
@@ -699,7 +699,7 @@ def test_a_folder_that_cannot_be_made_is_named(run, batch, tmp_path):
     assert "The folder out cannot be used" in said
 
 
-# Looking, mending, ending
+# Showing, retrying, ending
 
 
 def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
@@ -737,11 +737,11 @@ def test_a_number_is_the_id_of_a_batch_and_what_else_it_may_mean_is_told(run, ev
 
     code, said, told = run("show", "b")
     assert (code, f"batch {first.pk}" in said) == (0, True)
-    assert "this is the batch b; scientist show workunit b shows another." in told
+    assert "this is the batch b; scientist show workunit b shows the workunit of this name." in told
     code, _, told = run("show", 10**6)
     assert code == 5
     assert "You have no batch 1000000." in told
-    assert "Hint: say scientist show workunit 1000000, or show result 1000000;" in told
+    assert "Hint: try scientist show workunit 1000000, or show result 1000000;" in told
 
     by_name = a_batch("987654321", submitter=eve.account)
     code, said, told = run("show", "987654321", "--json")
@@ -779,7 +779,7 @@ def test_failed_workunits_are_submitted_again(run, batch):
     code, said, _ = run("retry", "b", "--failed")
     assert (code, said) == (
         0,
-        "submitted 0 workunits of b again · 1 were cancelled: name them to have them again\n",
+        "submitted 0 workunits of b again · 1 were cancelled: name them to retry them\n",
     )
     code, said, _ = run("retry", "b", "broken")
     assert (code, said) == (0, "submitted 1 workunit of b again\n")
@@ -801,7 +801,7 @@ def test_figures_are_shown(run, batch):
     code, said, _ = run("status")
     lines = [" ".join(line.split()) for line in said.splitlines()]
     assert code == 0
-    assert {"results over 3", "daemon heard of waiting", "app versions title"} <= set(lines)
+    assert {"results over 3", "daemon last seen waiting", "app versions title"} <= set(lines)
     assert [line for line in lines if line.startswith("transitioner never ")]
     assert run("stats", "--by", "batch")[0] == 0
     code, said, _ = run("stats", "--by", "app", "--since", "2025-12-01", "--until", "2026-01-31")
@@ -837,8 +837,8 @@ def test_a_folder_with_a_run_sh_is_published_as_an_app(run, tmp_path):
     [
         (["nope", "prog.sh"], 5, "There is no app 'nope'."),
         (["fold", "none"], 2, "There is no file none"),
-        (["fold", "prog.sh", "--image", "x"], 2, "comes from one place"),
-        (["fold", "prog.sh", "--version", "one"], 4, "is no version"),
+        (["fold", "prog.sh", "--image", "x"], 2, "has more than one source"),
+        (["fold", "prog.sh", "--version", "one"], 4, "is not a version"),
     ],
 )
 def test_what_cannot_be_published_is_refused(run, fold, tmp_path, words, code, complaint):
@@ -856,7 +856,7 @@ def test_errors_that_are_borne_are_set_by_an_option(run, fold):
     assert run("submit", "fold", "--command-line", "1", "--max-errors", "0")[0] == 0
     assert workunits()[0].max_error_results == 0
     code, _, said = run("submit", "fold", "--command-line", "1", "--max-errors", "-1")
-    assert (code, "'-1' is no whole number from 0. Hint: " in said) == (2, True)
+    assert (code, "'-1' is not a whole number of at least 0. Hint: " in said) == (2, True)
 
 
 def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
@@ -866,7 +866,7 @@ def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
     assert json.loads(run("app", "show", "lab", "--json")[1])["app"]["name"] == "lab"
 
 
-# Watching: what changed, what went wrong, and a project that is away
+# Watching: changes, errors, and a project that is unreachable
 
 
 @pytest.fixture
@@ -880,7 +880,7 @@ def watched(eve, monkeypatch):
         happenings.pop(0)()
 
     monkeypatch.setattr(
-        batches.Batch.looks, "__kwdefaults__", {"sleep": sleep, "asks_troubles": True}
+        batches.Batch.snapshots, "__kwdefaults__", {"sleep": sleep, "with_troubles": True}
     )
     return batch, workunits, happenings
 
@@ -970,18 +970,18 @@ def test_ctrl_c_while_the_project_works_names_the_batch_and_how_to_cancel_it(run
 
 
 def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, monkeypatch):
-    monkeypatch.setattr(submission, "MOST_WORKUNITS", 2)
+    monkeypatch.setattr(submission, "MAX_WORKUNITS", 2)
     wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
     code, _, complaint = run("submit", "fold", "--count", "5", "--batch", "long")
     batch = Batch.objects.get()
     assert code == 130
-    assert f"Interrupted: batch long ({batch.pk}) was withdrawn" in complaint
+    assert f"Interrupted: batch long ({batch.pk}) was aborted" in complaint
     assert batch.state == Batch.State.ABORTED
 
 
 def test_ctrl_c_never_cancels_what_was_in_the_batch_before(run, fold, wire, monkeypatch):
     assert run("submit", "fold", "--count", "2", "--batch", "long")[0] == 0
-    monkeypatch.setattr(submission, "MOST_WORKUNITS", 2)
+    monkeypatch.setattr(submission, "MAX_WORKUNITS", 2)
     wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
     code, _, complaint = run(
         "submit", "fold", "--count", "5", "--batch", "long", "--command-line", "again {index}"
@@ -993,7 +993,7 @@ def test_ctrl_c_never_cancels_what_was_in_the_batch_before(run, fold, wire, monk
     assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
 
 
-# Where an input came from, and what came of it, in one table
+# The table of inputs and outputs
 
 
 def test_the_name_of_an_input_is_kept_as_it_was(run, fold, tmp_path):
@@ -1082,16 +1082,16 @@ SHORT = "2 workunits wait for another account: a quorum of 2 needs as many"
 def test_a_page_says_that_an_account_is_missing(run, short):
     said = " ".join(run("show", "b")[1].split())
     assert SHORT in said
-    assert "nobody can say yet" not in said
+    assert "is not known yet" not in said
 
 
 def test_a_piped_watch_says_once_that_an_account_is_missing(run, short, monkeypatch):
     _, workunits = short
     happenings = [*[lambda: None] * 2, lambda: [done(one) for one in workunits]]
     monkeypatch.setattr(
-        batches.Batch.looks,
+        batches.Batch.snapshots,
         "__kwdefaults__",
-        {"sleep": lambda _: happenings.pop(0)(), "asks_troubles": True},
+        {"sleep": lambda _: happenings.pop(0)(), "with_troubles": True},
     )
     code, said, _ = run("watch", "b")
     assert code == 0
@@ -1101,9 +1101,9 @@ def test_a_piped_watch_says_once_that_an_account_is_missing(run, short, monkeypa
 def test_the_lines_of_a_watch_have_the_cause_and_the_number(run, short, monkeypatch):
     _, workunits = short
     monkeypatch.setattr(
-        batches.Batch.looks,
+        batches.Batch.snapshots,
         "__kwdefaults__",
-        {"sleep": lambda _: [done(one) for one in workunits], "asks_troubles": True},
+        {"sleep": lambda _: [done(one) for one in workunits], "with_troubles": True},
     )
     lines = [json.loads(line) for line in run("watch", "b", "--json")[1].splitlines()]
     waits = [one["waits"] for one in lines if one["kind"] == "waits"]

@@ -1,10 +1,10 @@
-"""What crawlers and browsers request by themselves."""
+"""The files that crawlers and browsers request by themselves."""
 
 from __future__ import annotations
 
 import pytest
 
-from scheduler.web.site_files import NOT_FOR_CRAWLERS
+from scheduler.web.site_files import DISALLOWED_PATHS
 
 
 def test_crawlers_are_kept_from_paths_for_programs(client):
@@ -13,7 +13,7 @@ def test_crawlers_are_kept_from_paths_for_programs(client):
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert answer.content.decode().splitlines() == [
         "User-agent: *",
-        *(f"Disallow: {path}" for path in NOT_FOR_CRAWLERS),
+        *(f"Disallow: {path}" for path in DISALLOWED_PATHS),
     ]
     assert "public" in answer["Cache-Control"]
 

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 
 from scheduler import storage
 from scheduler.boinc.downloads import download_app
-from scheduler.boinc_submission.handler import guarded
+from scheduler.boinc_submission.handler import safe_reply
 from scheduler.models import File, FileHold, Submitter
 from tests import store
 from tests.conftest import NOON
@@ -146,7 +146,7 @@ def test_without_keys_nothing_is_signed_and_clients_come_again(
 
 class Quiet(WSGIRequestHandler):
     def log_message(self, *words):
-        """Nobody reads it."""
+        """Drop the log line."""
 
 
 def test_our_own_volunteer_follows_and_goes_on_where_it_was(bucket):
@@ -196,7 +196,7 @@ def test_the_api_says_that_the_store_is_away_and_keeps_nothing(away, caller, cap
     assert "Hint" not in answer.json()["detail"]
     assert not File.objects.exists()
     assert not FileHold.objects.exists()
-    [said] = [one.error for one in caplog.records if one.message == "api request put off"]
+    [said] = [one.error for one in caplog.records if one.message == "api_request_deferred"]
     assert "does not answer" in said
 
 
@@ -205,7 +205,7 @@ def test_submitters_of_boincs_kind_are_told_to_try_again(caplog):
         msg = "The store does not answer."
         raise storage.StoreAway(msg)
 
-    said = guarded("submit_batch", answer).content
+    said = safe_reply("submit_batch", answer).content
     assert b"The project's store of files is away; try again." in said
     assert caplog.records[-1].message == "submission_refused"
 

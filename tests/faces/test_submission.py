@@ -1,4 +1,4 @@
-"""What BOINC's submitters bring about, and what nobody can by the same way."""
+"""BOINC's submission interface: what it does, and what it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler import storage
 from scheduler.boinc import compose
 from scheduler.boinc_submission import submission_reads as queries
 from scheduler.boinc_submission.reply_messages import state_words
-from scheduler.dispatch.facts import Given
+from scheduler.dispatch.facts import AssignedResult
 from scheduler.models import (
     Account,
     AccountKey,
@@ -341,7 +341,7 @@ def test_create_batch_made_again_says_the_same_and_moves_the_expiry() -> None:
     assert Batch.objects.filter(name="empty").count() == 1
 
 
-# Who may
+# Permissions
 
 
 def test_a_weak_key_is_refused(world: World) -> None:
@@ -649,14 +649,14 @@ def test_queries_cost_the_same_however_many_there_are(
             assert "<error_num>" not in post(asked(command, inside))
 
 
-# What reaches hosts
+# The replies to hosts
 
 
 def test_a_templates_flags_reach_the_client_as_boincs_would() -> None:
     outputs = [
         {"open_name": "o", "max_nbytes": 9, "gzip_when_done": True, "report_immediately": True}
     ]
-    given = Given(
+    given = AssignedResult(
         result_id=1,
         result_name="r_0",
         workunit_id=1,

@@ -136,7 +136,7 @@ def test_trap_12_a_result_that_the_client_keeps_losing_is_given_up() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask_for_work()
-    for _ in range(lost_results.MOST_RESENDS):
+    for _ in range(lost_results.MAX_RESENDS):
         client.held = []
         assert client.ask_for_work() == ["upper_0_0"]
     client.held = []
@@ -306,7 +306,7 @@ def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> 
 
 
 def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
-    """The status and the body of the scheduler's short way, called as a web server calls it."""
+    """The status and the body of the scheduler's fast path, called as a web server calls it."""
     said: list[str] = []
     answer = scheduler_rpc.scheduler_app(
         {

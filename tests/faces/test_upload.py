@@ -79,7 +79,7 @@ def request_for(name="out_0", data=DATA, *, max_nbytes=100_000, **changes) -> Up
 
 
 def send(name="out_0", data=DATA, *, body=None, **changes) -> UploadReply:
-    """Send a file; `body` is what really follows the header."""
+    """Send a file; `body` is the data after the header."""
     request = request_for(name, data, **changes)
     body = data[max(0, request.offset) :] if body is None else body
     return call(uploads.encode_request(request, body)).reply
@@ -90,7 +90,7 @@ def ask_size(name="out_0") -> UploadReply:
 
 
 def cut_off(name="out_0", data=DATA, *, after: int, offset=0) -> UploadReply:
-    """Send a file and lose the connection after so many of its bytes."""
+    """Send a file and lose the connection after this number of its bytes."""
     whole = uploads.encode_request(request_for(name, data, offset=offset), data[offset:])
     kept = len(whole) - len(data[offset:]) + after
     return call(whole[:kept], length=len(whole)).reply
@@ -102,7 +102,7 @@ def arrived(name="out_0") -> bytes | None:
 
 
 class Counting(io.BytesIO):
-    """A body that knows how much of it was read."""
+    """A body that counts the bytes read from it."""
 
     taken = 0
 
@@ -112,7 +112,7 @@ class Counting(io.BytesIO):
         return chunk
 
 
-# What real clients send
+# Uploads of real clients
 
 
 def captured_body(name: str) -> bytes:
@@ -153,7 +153,7 @@ def test_a_real_upload_that_was_altered_on_the_way_is_discarded(name) -> None:
     grant = signing.upload_grant(request.name, request.max_nbytes).strip().encode()
     reply = call(re.sub(rb"(<xml_signature>\n)[^<]*", rb"\g<1>" + grant, body, count=1)).reply
     assert reply.status == 1
-    assert f"announced was {request.md5}" in reply.message
+    assert f"not {request.md5} as announced" in reply.message
     assert ask_size(request.name) == UploadReply.size(0)
 
 
@@ -319,7 +319,7 @@ def test_a_body_may_come_in_pieces_of_any_size(piece, header_alone) -> None:
     assert arrived() == data
 
 
-# Refusals: for ever, or for now
+# Permanent and temporary refusals
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_a_disk_that_fills_up_on_the_way_keeps_what_it_has(monkeypatch) -> None:
 def test_a_wrong_md5_discards_what_arrived() -> None:
     reply = send(md5="0" * 32)
     assert reply.status == 1
-    assert "announced was 00000000000000000000000000000000" in reply.message
+    assert "not 00000000000000000000000000000000 as announced" in reply.message
     assert ask_size() == UploadReply.size(0)
     assert send(md5=None) == UploadReply.done()
 
@@ -510,7 +510,7 @@ def test_trap_30_a_copied_grant_uploads_that_one_file_and_no_other() -> None:
 
 
 class Pausing(io.BytesIO):
-    """A body that stops in the middle until it is told to go on."""
+    """A body that stops in the middle until the test releases it."""
 
     def __init__(self, body):
         super().__init__(body)

@@ -244,9 +244,9 @@ def test_maintenance_stands_on_the_page(client: Client) -> None:
 
 
 def test_alerts_are_for_staff_alone(client: Client) -> None:
-    assert "What needs you now" not in client.get("/").content.decode()
+    assert "Needs attention" not in client.get("/").content.decode()
     client.force_login(an_account("volunteer"))
-    assert "What needs you now" not in client.get("/").content.decode()
+    assert "Needs attention" not in client.get("/").content.decode()
     client.force_login(an_account("chief", is_superuser=True))
     assert "No daemon has ever run here." in client.get("/").content.decode()
 

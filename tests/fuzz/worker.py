@@ -120,7 +120,7 @@ def decoded(kind: str, body: bytes) -> tuple[str, str]:
         )
 
     decoders: dict[str, Callable[[bytes], object]] = {
-        "request decoder": lambda text: decode_request(text, most_results=200),
+        "request decoder": lambda text: decode_request(text, max_results=200),
         "upload decoder": lambda text: uploads.decode_request(text, ended=True),
         "submission decoder": requests.read_request,
         "template decoder": template,

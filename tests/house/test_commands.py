@@ -1,4 +1,4 @@
-"""Commands: each has help that fits a screen, and what the docs name exists."""
+"""Commands: help fits a screen, and commands that the docs name exist."""
 
 from __future__ import annotations
 

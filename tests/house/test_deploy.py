@@ -1,4 +1,4 @@
-"""The files of deploy/: what they run, ask and name exists in the product."""
+"""The files of deploy/: the commands, URLs and names in them exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = [
     name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|socket|target)", name)
 ]
 ENVIRONMENTS = [name for name in tracked() if re.fullmatch(r"deploy/.*\.env", name)]
-#: What is asked by others: the image of PostgreSQL, and the unit of Celery's workers.
+#: Variables that others read: the image of PostgreSQL, and the unit of Celery's workers.
 OF_THE_STORE = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 OF_OTHERS = OF_THE_STORE | {"POSTGRES_PASSWORD", "QUEUES", "CONCURRENCY"}
 

@@ -1,4 +1,4 @@
-"""Docs: what they name exists, and what exists is named."""
+"""Docs: every name in them exists, and everything that exists is named."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def commands_of(page):
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-# What exists is named
+# Everything that exists is named
 
 
 def test_the_code_map_has_every_module():
@@ -136,7 +136,7 @@ def test_the_life_of_a_workunit_has_the_steps_of_the_story():
     assert headings("docs/life-of-a-workunit.md")[1:] == steps
 
 
-# What is named exists
+# Every name exists
 
 
 def has_heading(page, part):
@@ -295,7 +295,7 @@ def test_a_page_has_one_title(page):
     assert len(re.findall(r"^# ", prose(page), re.MULTILINE)) == 1
 
 
-# What a console shows
+# Consoles
 
 
 @pytest.mark.parametrize("page", consoles.PAGES)

@@ -66,7 +66,7 @@ def rows(page):
 
 
 def keepers(page):
-    """What each row names as its keepers, in code spans."""
+    """The code and tests that each row names, in code spans."""
     return [(row, re.findall(r"`([^`]+)`", said)) for row, said in A_KEEPER.findall(page)]
 
 
@@ -76,7 +76,7 @@ def features():
     found = {}
     for row, (feature, meaning, need, its_state) in rows(read(FEATURES)):
         said = A_STATE.fullmatch(its_state)
-        assert said, f"{row}: {its_state!r} is none of {', '.join(STATES)}"
+        assert said, f"{row}: {its_state!r} is not one of {', '.join(STATES)}"
         found[row] = (feature, meaning, need, said[1], said[2] or "")
     return found
 

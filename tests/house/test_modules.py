@@ -1,4 +1,4 @@
-"""Modules: what their first line says and what they may be called."""
+"""Modules: their first lines and their names."""
 
 from __future__ import annotations
 

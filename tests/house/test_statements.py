@@ -1,4 +1,4 @@
-"""SQL manners: what every statement says first, and that each is used."""
+"""Statements: each begins with a comment of its purpose, and each is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wakes whom: the table names what exists, and forgets nobody."""
+"""The table of wake-ups names daemons that exist, and is complete."""
 
 from __future__ import annotations
 

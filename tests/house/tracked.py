@@ -1,4 +1,4 @@
-"""What the house consists of: the files that git tracks, or all without git."""
+"""The files of the project: those that git tracks, or all files without git."""
 
 from __future__ import annotations
 

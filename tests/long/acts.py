@@ -1,4 +1,4 @@
-"""What a process does in an interleaving, and where two or three meet."""
+"""Acts of processes in interleavings, and scenarios of two or three of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SCENARIOS = {}
 
 
 def play(var, world, what, words, take_turn):
-    """Do one act in a worker's process; the world as it is afterwards, seen from there."""
+    """Do one act in a worker's process; return the world as that process has changed it."""
     settings.VAR_DIR = var
-    # Whoever waits a moment for another's lock lets others go on meanwhile.
+    # An act that sleeps until a lock is free gives its turn to the others.
     dispatch.sleep = take_turn
     counted.forget()
     getattr(world, what)(*words[0], **words[1])
@@ -291,7 +291,7 @@ def purge_and_late_report(world, chance):
 
 @scenario
 def follow_and_end(world, chance):
-    """A batch ends, is mended or added to while others are submitted that follow it."""
+    """A batch ends, is retried or added to while batches that follow it are submitted."""
     holders = given(world, chance, apps=["plain"], quorum=1, batch=True)
     if fails := chance.random() < 0.4:
         world.staff("cancel", world.open_workunits()[0])
@@ -311,7 +311,7 @@ def follow_and_end(world, chance):
         act("change_batches", "complete", "settle"),
         act("change_batches", "settle"),
         act("change_batch", chance.choice(("abort", "retry")), first),
-        # What is added keeps it from being over, for whoever follows it afterwards.
+        # An added workunit keeps the batch open for the batches that follow it later.
         act("follow_anew", "plain", first, batch="second", **follow),
         passes(chance, "transitioner"),
     ]

@@ -1,4 +1,4 @@
-"""What must hold when all has come to its end, as a list of sentences."""
+"""Checks of the state after a walk; each returns its faults as sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.long.ground import APPS, is_app_file
 
 
 def broken(now):
-    """What fsck finds, and every sum of credit that is not what its entries add up to."""
+    """The violations that fsck finds, and sums of credit that differ from their entries."""
     found = [
         f"{one.name}: {violation.name} {violation.detail}"
         for one in invariants()
@@ -27,7 +27,7 @@ def broken(now):
 
 
 def unfinished():
-    """Whatever has not come to its end, although nothing is left that could end it."""
+    """Workunits that are not finished, although no daemon has anything left to do."""
     found = [
         f"workunit {name} is not assimilated: canonical {canonical}, errors {errors}"
         for name, canonical, errors in Workunit.objects.exclude(assimilate_state=2).values_list(
@@ -84,7 +84,7 @@ def sink_faults(submitted, deaths):
 
 
 def twice(submitted):
-    """Workunits that the science was handed more than once, though nobody died."""
+    """Workunits that a sink received more than once, although no process died."""
     rows = counted.rows()
     return [
         f"{name} was handed over twice"
@@ -110,7 +110,7 @@ def stray_files(excused, *, orphans):
 
 
 def left_over():
-    """What is still there once the purger is through; the archive must tell of all workunits."""
+    """Workunits and downloads that remain after the purger has finished."""
     found = [f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)]
     return found + [
         f"download {path.name} outlived its workunits"

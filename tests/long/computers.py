@@ -1,4 +1,4 @@
-"""Computers of volunteers: what a client does, without the client."""
+"""Computers of volunteers: the behavior of a client, without the client."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Computer:
         return f"{self.owner}'s {self.copy}"
 
     def speak(self, *, wants=0.0, reports=(), forgets=False, queued=0.0):
-        """What it says in an RPC: reports (name, end) pairs, asks for seconds of work.
+        """The RPC that reports (name, end) pairs and requests `wants` seconds of work.
 
-        `queued` is the work, in seconds, in front of what it asks for.
+        `queued` is the work, in seconds, that is queued before the requested work.
         """
         if forgets:
             self.host_id, self.rpc_seqno = 0, 0
@@ -98,7 +98,7 @@ class Computer:
         )
 
     def hear(self, world, reply):
-        """Do with a reply what a client does; the names of the results that it brought."""
+        """Process a reply as a client does; return the names of its results."""
         if reply.hostid is not None:
             self.host_id, self.rpc_seqno = reply.hostid, 0
         for name in reply.result_acks:

@@ -1,7 +1,7 @@
-"""What the long tests share: the seed, how much is tried, the summary at the end.
+"""Shared by the long tests: the seed, the number of tries, the summary at the end.
 
-A test asks for `proof`, tells it what was tried and is told the seed.  What it says travels with
-the test's report, so that it arrives from every process of pytest-xdist.
+The fixture `proof` returns the seed of a test and records its counts.  They are sent with the
+test's report, so that they arrive from every process of pytest-xdist.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from random import SystemRandom
 
 import pytest
 
-#: What `make test-long` promises to have tried, in this order; other nouns follow.
+#: The counts that the summary of `make test-long` shows first, in this order; others follow.
 NOUNS = ("walks", "steps", "interleavings", "kills", "violations")
-#: The seed of `make test`, where nothing is left to chance: a push is not refused by bad luck.
+#: The fixed seed of `make test`, so that no push fails by chance.
 SHORT_SEED = 4
 _COUNTS, _SEED, _NOTE = "long counts", "long seed", "long note"
 
 
 class Proof:
-    """What one test tried: counts by noun, its seed, and what else the summary shows."""
+    """Facts of one test for the summary: counts by noun, its seed, and notes."""
 
     def __init__(self, node):
         self._node = node
@@ -40,7 +40,7 @@ class Proof:
         return int(given) if given else otherwise
 
     def count(self, **numbers):
-        """Add what was tried, by noun: `proof.count(walks=1, steps=80)`; call it after each."""
+        """Add numbers of tries, by noun: `proof.count(walks=1, steps=80)`; call it after each."""
         for key, total in self._node.user_properties:
             if key == _COUNTS:
                 total.update(Counter(total) + Counter(numbers))
@@ -72,7 +72,7 @@ def ground(transactional_db, keys_of_this_session):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line a test, and the sum that *Done when* asks for."""
+    """Print one line for each test, and the totals."""
     told = [
         report
         for reports in terminalreporter.stats.values()

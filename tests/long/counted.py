@@ -1,4 +1,4 @@
-"""Where the answers of the long tests go: each sink counts, by key."""
+"""Sinks of the long tests; each counts the answers by key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 from django.db import connection
 
-#: How often each key was handed to `remember`, and what was said of it each time.
+#: Number of calls of `remember` by key, and the keys by workunit.
 handed_over = Counter()
 said = {}
 #: How many of the next answers are refused.
@@ -14,7 +14,7 @@ refusals = []
 
 
 class NoRoom(Exception):
-    """The sink refuses, as the science of a bad day."""
+    """The sink refuses, as failing science code does."""
 
 
 def create():
@@ -30,7 +30,7 @@ def forget():
 
 
 def told():
-    """What was handed over in this process, for another to `learn`."""
+    """The calls of this process, in the form that `learn` takes in another."""
     return {name: (set(keys), {k: handed_over[k] for k in keys}) for name, keys in said.items()}
 
 

@@ -1,4 +1,4 @@
-"""Processes that die between two statements, and the hook on which that hangs."""
+"""Processes that die between two statements, and the hook that kills them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from django.db import connection
 
 
 class ProcessDied(BaseException):
-    """What the test lets happen; no Exception, for nobody may catch it and go on."""
+    """The simulated death; not an Exception, so that no handler catches it."""
 
 
 class Fault:
-    """Has the n-th statement or commit from now on not happen, or be the last that happened."""
+    """Dies before, or directly after, the n-th statement or commit from now on."""
 
     def __init__(self, number, *, after):
         self._left = number
@@ -42,7 +42,7 @@ class Fault:
 
     @contextmanager
     def at_work(self):
-        """Let the process die in here, if it comes that far; what was open is rolled back."""
+        """Let the process die in this block, if it gets that far; open work is rolled back."""
         commit = connection._commit
         connection._commit = lambda: self._around(commit, "the commit", before=connection._rollback)
         try:

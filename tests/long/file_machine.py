@@ -1,4 +1,4 @@
-"""Random acts on files, on three connections; what holds after each step."""
+"""Random acts on files, on three connections; checks after each step."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
 PATIENCE = 30.0
 CHOICE = st.integers(0, 2)
-#: How many steps an act makes at once; most go to their end, for something to be there to meet.
+#: Number of steps that an act makes at once; most acts run to their end, so that rows exist.
 HOW_FAR = (0, 2, 4, 6, 9, 1000, 1000, 1000, 1000, 1000)
-#: Acts that bring files; while one stands still, no day may pass (`antiques.ORPHAN_AGE`).
+#: Acts that add files; while one is stopped, no day may pass (`antiques.ORPHAN_AGE`).
 BRINGING = {"submission", "lines", "hold", "publication", "request"}
-#: What may begin, and what it is told: of the machine and two small numbers; None if it cannot.
+#: Act -> its arguments, from the machine and two small numbers; None if it cannot begin.
 BEGINNINGS = {
     "submission": lambda m, one, other: m.inputs(one, other),
     "lines": lambda m, one, other: (
@@ -60,7 +60,7 @@ BEGINNINGS = {
     "past_holds": lambda m, one, _other: (1 if one == 0 else 100,),
     "forgotten": lambda m, one, _other: (1 if one == 0 else 100,),
 }
-#: All that may be done; what stands here more often is.
+#: All acts; those listed more often are chosen more often.
 THINGS = (
     *BEGINNINGS,
     *["submission", "lines", "finish", "deleter"] * 2,
@@ -91,7 +91,7 @@ class Crew:
             worker.stop()
 
     def replace(self, index):
-        """Kill a process where it stands; its transaction ends with its connection."""
+        """Kill a stopped process; its transaction ends with its connection."""
         old = self.workers[index]
         os.kill(old.pid, signal.SIGKILL)
         old._process.join(PATIENCE)
@@ -125,7 +125,7 @@ class Files(RuleBasedStateMachine):
         return self.var / "brought" / f"{number}.dat"
 
     def inputs(self, one, other):
-        """What a submission brings: contents, a path, or a name that is known since long."""
+        """The inputs of a submission: contents, a path, and the name of an existing file."""
         known = next(iter(self.names), None) if (one, other) == (0, 0) else None
         return (
             [one] if one == other else [one, other],
@@ -134,20 +134,20 @@ class Files(RuleBasedStateMachine):
         )
 
     def a_workunit(self, which):
-        """One that is not finished."""
+        """The id of a workunit that is not finished, in a tuple; None if there is no such."""
         if "finish" in self.doing:
             return None
         ids = list(Workunit.objects.filter(assimilate_state=0).values_list("id", flat=True))
         return (sorted(ids)[which % len(ids)],) if ids else None
 
-    # What may be done
+    # Acts
 
     def standing(self):
         return [i for i, one in enumerate(self.crew.workers) if one.is_waiting_for_leave]
 
     @rule(what=st.sampled_from(THINGS), one=CHOICE, other=CHOICE, far=st.sampled_from(HOW_FAR))
     def do(self, what, one, other, far):
-        """One rule for all: what may be done is chosen of everything, at each step."""
+        """The only rule: each step chooses among all acts."""
         if what in BEGINNINGS:
             self.begin(what, BEGINNINGS[what](self, one, other), far)
         elif what == "rest":
@@ -174,7 +174,7 @@ class Files(RuleBasedStateMachine):
         self.go_on_with(index, far)
 
     def race(self, numbers, steps):
-        """A submission finds a content while its last references go, and stands still just then."""
+        """A submission finds a content while its last references end, and stops at that point."""
         if steps % 2:
             self.begin("lines", (self.crew.accounts[0], numbers, []), steps)
         else:
@@ -191,7 +191,7 @@ class Files(RuleBasedStateMachine):
         self.check()
 
     def rest(self):
-        """All come to their end; then whatever is due is done, and nothing superfluous is left."""
+        """Run all acts to their end, then all that is due; check that nothing unneeded is left."""
         while standing := self.standing():
             self.step(standing[0])
         assert self.doing == [None] * 3, f"they wait for each other: {self.doing}"
@@ -213,7 +213,7 @@ class Files(RuleBasedStateMachine):
             self.step(index)
 
     def settle(self):
-        """Wait until everybody has stopped, or waits for a lock; take the answers."""
+        """Wait until every worker has stopped or waits for a lock; take the answers."""
         until = time.monotonic() + PATIENCE
         busy = [one for one, what in zip(self.crew.workers, self.doing, strict=True) if what]
         while on_their_way(busy):
@@ -241,10 +241,10 @@ class Files(RuleBasedStateMachine):
             File.objects.values_list("name", flat=True)
         )
 
-    # What must hold
+    # Checks
 
     def check(self):
-        """What is needed is there, as it was, and no name has come again."""
+        """Check that needed files exist unchanged and that no name was used twice."""
         needed = filing.referred_to(self.now)
         for id_, name, sha256, doomed_at in File.objects.order_by("pk").values_list(
             "pk", "name", "sha256", "doomed_at"
@@ -290,7 +290,7 @@ def _a_crew():
 
 
 def try_out(proof, **how):
-    """Make so many walks as `max_examples` says; the summary says what was tried."""
+    """Make `max_examples` walks, and record their counts for the summary."""
     with _a_crew() as crew:
         machine = type("Files", (Files,), {"crew": crew})
         hypothesis = settings(
@@ -303,10 +303,10 @@ def try_out(proof, **how):
 
 
 def on_their_way(workers):
-    """Who neither stands still nor waits for somebody's lock.
+    """The workers that are neither stopped nor waiting for a lock.
 
-    Who stands still is asked of all before anybody's lock is: a commit that ends in between has let
-    somebody go on who was found waiting, and its own worker then waits for nobody.
+    All workers are checked for a stop before any is checked for a lock: a commit in between can
+    release a worker that was found waiting, and the worker that committed waits for no lock.
     """
     going = [one for one in workers if not one.has_stopped(0)]
     return [one for one in going if not is_blocked(one)]

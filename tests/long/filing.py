@@ -1,7 +1,7 @@
-"""What may happen to files, as acts that stop at every step.
+"""Acts on files, each of which stops at every step.
 
-A step is a statement, a commit, or a touch of the disk: the publishing of a file, the deletion of
-one.  Files carry the machine's time, so that what a crash left behind grows old with it.
+A step is a statement, a commit, or a change on disk: publishing or deleting a file.  Files carry
+the time of the state machine, so that files left by a crash grow old with it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests import rows
 
 APP, PLATFORM = "filing", "x86_64-pc-linux-gnu"
-#: What an act may be told, and what may follow from two at once; whatever else is raised is a bug.
+#: Errors that an act may raise, alone or beside another; any other error is a bug.
 EXPECTED = ("UnknownFiles", "VersionExists", "FileRequestRefused", "FileInMotion", "BadLines")
 
 ACTS = {}
@@ -174,7 +174,7 @@ def past_holds(now, limit):
 
 @act
 def forgotten(now, limit):
-    unused_files.doom_forgotten(now, limit)
+    unused_files.mark_forgotten_for_deletion(now, limit)
 
 
 @act
@@ -182,7 +182,7 @@ def antique_pass(now):
     antiques.delete_antique_files(now)
 
 
-# What must hold, as the committed rows and the disk show it
+# The expected state, read from the committed rows and the disk
 
 
 @cache
@@ -198,7 +198,7 @@ def _references():
 
 
 def referred_to(now):
-    """The ids of files that anybody needs."""
+    """The ids of all files that are referred to."""
     with connection.cursor() as cursor:
         cursor.execute(_references(), {"now": now})
         return {id_ for (id_,) in cursor.fetchall()}

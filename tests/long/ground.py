@@ -1,4 +1,4 @@
-"""Where every walk begins: apps and accounts, laid anew in milliseconds."""
+"""The starting point of every walk: apps and accounts, restored in milliseconds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ APPS = {
 }
 #: Plan classes of many-threaded versions of `threads`: the CPUs that each uses and needs.
 THREADS = {"four": 4, "eight": 8}
-#: Those who wander, and those who end every walk: they come when all else is done.
+#: Accounts that act during a walk, and accounts that finish its work at the end.
 WANDERERS = ("ada", "bob", "cleo", "dan")
 ANGELS = ("eve", "fay", "gus", "hal")
 
@@ -87,7 +87,7 @@ class Ground:
         self._onlooker = None
 
     def lay(self):
-        """Publish the apps and make the accounts; remember all of it."""
+        """Publish the apps and create the accounts; store a copy of everything."""
         settings.VAR_DIR = self._template
         counted.create()
         # In this process: a callable of an app's runs in one of its own, and counts there.
@@ -121,10 +121,11 @@ class Ground:
         self._let_autovacuum("off")
 
     def clear(self, *, anew=False):
-        """Put every row and file back to what `lay` made.
+        """Restore every row and file that `lay` made.
 
-        If `anew`, where new rows will lie is the same each time, and so is their order among equals:
-        tables and connection are new, and an onlooker's transaction keeps dead rows where they are.
+        If the flag is set, new rows get the same positions each time, so that the order of equal
+        rows is the same: tables are truncated, the connection is new, and the open transaction of
+        a second connection keeps dead rows in place.
         """
         wiping = [f"DELETE FROM {table}" for table in self._tables]
         if anew:
@@ -145,7 +146,7 @@ class Ground:
         counted.forget()
 
     def vacuum(self):
-        """Do what autovacuum would, had it the time: dead rows of walks gone by."""
+        """Vacuum the dead rows of earlier walks, because autovacuum is off."""
         with connection.cursor() as cursor:
             cursor.execute("VACUUM (ANALYZE)")
 
@@ -163,7 +164,7 @@ class Ground:
             self._onlooker = None
 
     def _let_autovacuum(self, state):
-        """Nobody else may choose a moment at which rows move or plans change."""
+        """Switch autovacuum, which would move rows and change plans at random moments."""
         plain = [table for table in self._tables if table != "ledger_entry"]
         with connection.cursor() as cursor:
             cursor.execute(
@@ -196,7 +197,7 @@ def _tables(cursor):
 
 
 def _wipe():
-    """Remove what others left in a database that is used again; numbers begin with 1 once more."""
+    """Delete the rows of a database that is reused, and restart its sequences at 1."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("; ".join(f"DELETE FROM {table}" for table in _tables(cursor)))
         cursor.execute(
@@ -206,7 +207,7 @@ def _wipe():
 
 
 def _drop_ledger_days():
-    """Leave the ledger but its default partition, as if no purger had been there yet."""
+    """Drop all partitions of the ledger but the default one, as before the first purge."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT string_agg(inhrelid::regclass::text, ', ') FROM pg_inherits WHERE"
@@ -219,7 +220,7 @@ def _drop_ledger_days():
 
 
 def _refilling_statement(tables):
-    """Copy every table aside; the statement that fills them from there."""
+    """Copy every table to a schema; return the statement that fills them from it."""
     with connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS ground CASCADE; CREATE SCHEMA ground")
         filled = []

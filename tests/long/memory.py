@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-#: What issue by issue was promised: no process of ours ever takes more.
+#: The limit for every process of ours, in bytes.
 MOST = 150_000_000
 EVERY = 0.1
 
@@ -30,7 +30,7 @@ class Watch:
         self._thread.join()
 
     def check(self):
-        """Every process stayed below `MOST` bytes."""
+        """Check that every process stayed below `MOST` bytes."""
         assert self.peaks, "nothing was sampled"
         greedy = {role: peak for role, peak in self.peaks.items() if peak >= MOST}
         assert not greedy, f"more than {MOST >> 20} MB: {greedy}"

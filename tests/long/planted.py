@@ -32,7 +32,7 @@ def _hand_over_first(_original):
     from scheduler import storage
 
     def forgetful(assimilate, row, batch):
-        written = assimilator._asked(assimilate, row)
+        written = assimilator._call(assimilate, row)
         storage.sync_results(written)
         batch.counts["assimilated"] += assimilator._settle([row], now=batch.now)
 
@@ -101,7 +101,7 @@ BUGS = (
     ),
     Switch(
         "double assimilation: who dies after the science has written writes again",
-        Code("daemons.assimilator:_hand_over_and_settle", made=_hand_over_first),
+        Code("daemons.assimilator:_assimilate_in_transaction", made=_hand_over_first),
         (WALKS,),
     ),
     Switch(
@@ -144,7 +144,7 @@ BUGS = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What became of a planted bug; `by` is empty if nothing noticed it."""
+    """The result for a planted bug; `by` is empty if no test failed."""
 
     bug: str
     by: str = ""
@@ -172,7 +172,7 @@ def look_for(switch, *, longest=LONGEST):
             timeout=longest,
         )
     except subprocess.TimeoutExpired:
-        return Found(switch.rule, said=f"Nobody noticed in {longest:.0f} s.")
+        return Found(switch.rule, said=f"No test failed in {longest:.0f} s.")
     counts, lines = _COUNTS.search(done.stdout), _SAID.findall(done.stdout)
     if done.returncode != 1 or counts is None:
         return Found(switch.rule, said=done.stdout[-1500:] + done.stderr[-1500:])
@@ -187,7 +187,7 @@ def look_for(switch, *, longest=LONGEST):
 
 
 def main():
-    """Look for each; 0 if all were found."""
+    """Look for each bug; return 0 if all were found."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     missed = 0
     for switch in BUGS:

@@ -1,7 +1,7 @@
-"""What may happen next in a walk: one function a rule, drawn by its weight.
+"""The rules of walks: a function for each, drawn by its weight.
 
-A rule is given the world and a chance of its own (`random.Random`), and does one thing; if there is
-nothing to do it with, it does nothing.  To add one, write it here with `@rule(weight)`.
+A rule takes the world and its own `random.Random`, and does one thing, or nothing if the world has
+nothing that it applies to.  To add a rule, write it here with `@rule(weight)`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ RULES = {}
 SHARDS = ((0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 JUMPS = (1, 60, 600, 3600, 6 * 3600, 30 * 3600, 60 * 3600)
 SMALL_JUMPS_BACK = (1, 30, 600)
-#: Seconds of work in front of what a computer asks for; half of the time there is none.
+#: Seconds of work that a computer has queued when it requests more; half of the time 0.
 QUEUES = (0.0, 0.0, 0.0, 1.0, 3000.0, 20000.0)
-#: The daemons that matter most are more often chosen.
+#: The daemons that matter most are chosen more often.
 CHOSEN = (
     *registry.BY_NAME,
     *("transitioner",) * 4,

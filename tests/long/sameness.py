@@ -1,4 +1,4 @@
-"""Has a walk depend on its seed alone, whatever its process did or knew before."""
+"""Makes a walk depend on its seed alone, and not on earlier work of its process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from daemons.validator import turns
 from scheduler.dispatch import catalog, search
 from scheduler.storage import archive, notices
 
-#: Whatever draws lots has this key: a project's own is another on each machine.
+#: The key of random choices; a project's own key differs on each machine.
 CHANCE_KEY = "walk"
 #: So few days of the ledger are made ahead: each walk makes its own, and a table takes long.
 DAYS_AHEAD = 2
-#: Who reads the seconds that pass, beside the clock: each reading is a moment later than the last.
+#: Modules that read elapsed seconds: each reading is made `MOMENT` later than the last.
 _READERS = (
     (low_water, "monotonic"),
     (assimilator, "monotonic"),
@@ -33,7 +33,7 @@ MOMENT = 1 / 1024
 #: The same for ever: the columns of statements, keys as long as their files stay, and processes in
 #: which science runs that knows only what it is told.
 _HARMLESS = {
-    "scheduler.sql.prepared._known_columns",
+    "scheduler.sql.prepared._columns_by_statement",
     "scheduler.signing._loaded",
     "daemons.science.worker._own",
 }
@@ -41,25 +41,25 @@ _MEMORY = re.compile("_[a-z]")
 
 
 def forget():
-    """Forget what a process knows: it dies, or another walk begins in it."""
+    """Clear the caches of the process, as if it had died; also done before each walk."""
     for daemon in (assimilator, purger, transitioner, validators):
         daemon._queues.clear()
     assimilator._unsettled.clear()
     validators._warned.clear()
     turns._hangs.clear()
-    turns._resting.clear()
+    turns._suspended_until.clear()
     timeout_checker._counted_at.clear()
-    timeout_checker._said_of = None
-    trickle_handler._named_unknown.clear()
-    search._host_marks._cursors.clear()
-    search.low_water._waters.clear()
-    catalog._kept = None
+    timeout_checker._logged_for = None
+    trickle_handler._logged_unknown.clear()
+    search._host_scan_cursors._cursors.clear()
+    search.low_water_marks._marks.clear()
+    catalog._cached = None
     notices._notices.clear()
     archive._ends.clear()
 
 
 def memories():
-    """How much each module of the server remembers of its own accord, but for `_HARMLESS`."""
+    """The size of each module-level cache of the server, without `_HARMLESS`."""
     return {
         f"{module.__name__}.{name}": len(value)
         for module in list(sys.modules.values())
@@ -72,7 +72,7 @@ def memories():
 
 @contextmanager
 def kept():
-    """In here, a process knows nothing from before, and nothing hangs on how fast it is."""
+    """Within the block, caches are empty and nothing depends on the speed of the process."""
     forget()
     readings, project = count(), settings.PROJECT
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Assimilators that count what they are handed."""
+"""Assimilators that count their calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from django.db import connection
 
-#: The test makes it: no key is unique, so that what comes twice is counted twice.
+#: Created by the test, without a unique key, so that repeated calls are counted.
 TABLE = "CREATE TABLE sink (key text NOT NULL)"
 
 
@@ -18,7 +18,7 @@ def count(assimilation):
 
 
 def append(assimilation):
-    """At least once, always with the same key: a line in a file, which knows no transactions."""
+    """At least once, always with the same key: a line in a file, without transactions."""
     line = f"{assimilation.key}\n".encode()
     descriptor = os.open(
         Path(assimilation.options["folder"]) / "sink.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -1,4 +1,4 @@
-"""A project whose processes are killed one by one and started anew.
+"""A project whose processes are killed one by one and started again.
 
 The web server and each daemon are children of the test: `serve` stops everything when one of them
 ends, and `daemons` waits longer after each death, which is right for an operator and slow here.
@@ -30,13 +30,13 @@ PAUSE = "0.2"
 #: How soon every process is up, and for how long one may end whose child was killed; seconds.
 UP_WITHIN = 60.0
 EXCUSED_FOR = 20.0
-#: What runs in place of the daemons if Celery drives them; Redis and beat show no sign of being up.
+#: Processes that replace the daemons under Celery; Redis and beat do not show when they are up.
 CELERY_WORKERS = ("worker1", "worker2")
 CELERY = ("redis", *CELERY_WORKERS, "beat")
 CELERY_IS_UP_AFTER = 4.0
 #: How old the processes in which a worker makes its passes are, for it to be up; seconds.
 POOL_IS_UP_AFTER = 1.0
-#: Each app and what takes its answers.
+#: App -> its assimilator.
 APPS = {"counted": "count", "copied": "copy_files", "appended": "append"}
 UNFINISHED = """
 SELECT count(*) FROM workunit WHERE assimilate_state <> 2 OR file_delete_state <> 2 OR EXISTS (
@@ -95,7 +95,7 @@ class Stand(Project):
     # Its clock
 
     def now(self):
-        """What the project's clock shows, in seconds since 1970."""
+        """The time of the project's clock, in seconds since 1970."""
         return self._shown + self._rate * (time.time() - self._began)
 
     def step_clock(self, seconds):
@@ -157,7 +157,7 @@ class Stand(Project):
                 self.children.start(role, words, environment=self.environment, output=output)
 
     def revive(self):
-        """Start again whatever has ended: what a supervisor does all the time."""
+        """Start ended processes again, as a supervisor does."""
         for role in self.started_at:
             if role not in self.children.started:
                 self.start_role(role)
@@ -210,7 +210,7 @@ class Stand(Project):
         return [(role, process.pid) for role, process in list(self.children.started.items())]
 
     def started_processes(self):
-        """Every process that works for this project, by what stands in its environment."""
+        """Every process of this project, found by its environment."""
         ours = str(self.folder / "var")
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -238,7 +238,7 @@ class Stand(Project):
     # Its work
 
     def submit_all(self, numbers, *, quorum=2, deadline="60d"):
-        """Submit so many workunits to each app; remembers their names."""
+        """Submit this number of workunits to each app; store their names."""
         folder = self.folder / "inputs"
         folder.mkdir(exist_ok=True)
         for app, number in numbers.items():
@@ -250,7 +250,7 @@ class Stand(Project):
         self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
 
     def submit_many(self, app, number):
-        """Submit so many workunits of one result and without input, at once."""
+        """Submit this number of workunits with one result and without input, at once."""
         program = (
             "from django.utils import timezone; from scheduler.work.submission import submit as s;"
             f"one = s.NewWorkunit(outputs=(s.NewOutput(open_name='out'),), rsc_fpops_est=1e10);"

@@ -1,8 +1,8 @@
 """Processes on connections of their own, stopped before every statement.
 
-A `Worker` is a forked process that does acts it is told by a pipe, and asks for leave before each
-statement.  `interleave` gives leave to one at a time, by lot; one that waits for a lock of another's
-is passed over until it has it.
+A `Worker` is a forked process that receives acts through a pipe, and waits for leave before each
+statement.  `interleave` gives leave to one worker at a time, at random; a worker that waits for a
+lock is skipped until it has the lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection, connections
 
-#: How long a statement may take before somebody looks whether it waits for a lock; seconds.
+#: Seconds that a statement may take before it is checked for a lock wait.
 SOON = 0.004
 #: How long anything may take; seconds.
 PATIENCE = 60.0
@@ -29,12 +29,12 @@ _DIE_WITH_PARENT = 1
 
 
 class Stuck(AssertionError):
-    """Nobody goes on: a lock that is never given back."""
+    """No worker proceeds: a lock is never released."""
 
 
 @dataclass
 class Answer:
-    """What came of an act: what it returned, or the error in words."""
+    """The result of an act: its return value, or the text of its error."""
 
     value: object = None
     error: str = ""
@@ -71,7 +71,7 @@ class Worker:
             self._process.kill()
 
     def begin(self, *words):
-        """Tell it what to do; it stops before its first statement."""
+        """Send it an act; it stops before the first statement."""
         self.answer, self.is_waiting_for_leave = None, False
         self._pipe.send(words)
 
@@ -80,7 +80,7 @@ class Worker:
         self._pipe.send("go")
 
     def has_stopped(self, seconds):
-        """Whether it arrived at its next statement, or at its end, within so long."""
+        """Whether it arrived at its next statement, or at its end, within the time."""
         if self.answer is not None or self.is_waiting_for_leave:
             return True
         if not self._pipe.poll(seconds):
@@ -94,31 +94,31 @@ class Worker:
 
     def _receive(self):
         if not self._pipe.poll(PATIENCE):
-            raise Stuck("A worker says nothing.")
+            raise Stuck("A worker does not answer.")
         return self._pipe.recv()
 
 
 def interleave(workers, chance):
-    """Let them go on, one statement at a time, until all are through; the order, as letters."""
+    """Run all to their end, one statement at a time; return the order, as letters."""
     order = []
     until = time.monotonic() + PATIENCE
     while any(worker.answer is None for worker in workers):
         for worker in workers:
             while not worker.has_stopped(SOON) and not is_blocked(worker):
                 if time.monotonic() > until:
-                    raise Stuck(f"Nobody goes on after {''.join(order)}.")
+                    raise Stuck(f"No worker proceeds after {''.join(order)}.")
         ready = [i for i, worker in enumerate(workers) if worker.is_waiting_for_leave]
         if ready:
             chosen = chance.choice(ready)
             order.append("abcdef"[chosen])
             workers[chosen].go_on()
         elif time.monotonic() > until:
-            raise Stuck(f"Everybody waits for a lock after {''.join(order)}.")
+            raise Stuck(f"All workers wait for a lock after {''.join(order)}.")
     return "".join(order)
 
 
 def is_blocked(worker):
-    """Whether its statement waits for a lock that somebody else's transaction holds."""
+    """Whether its statement waits for a lock that another transaction holds."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [worker.backend])
         return cursor.fetchone()[0] > 0
@@ -129,7 +129,7 @@ def is_blocked(worker):
 
 def _live(pipe, play):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A test that is killed leaves nobody behind, waiting on a pipe that siblings hold open.
+    # A killed test leaves no worker behind that waits on a pipe which siblings hold open.
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     logging.disable(logging.CRITICAL)
     connection.connect()
@@ -153,7 +153,7 @@ def _live(pipe, play):
 def _act(play, words, pipe):
     try:
         return Answer(value=play(*words, lambda *_seconds: ask_leave(pipe)))
-    except Exception as error:  # noqa: BLE001  told to whoever asked for it
+    except Exception as error:  # noqa: BLE001  returned in the answer
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(f"{type(error).__name__}: {error}".split())
         return Answer(error=f"{said} ({where.filename}:{where.lineno})")

@@ -1,4 +1,4 @@
-"""Tells of a walk that broke a promise: rows, moves, and what happened last."""
+"""Describes a walk that broke a promise: rows, moves, and the last events."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from scheduler.models import LedgerEntry, Result, Workunit
 from scheduler.work.timeline import describe_move, moves_of
 from tests.long.ground import APPS
 
-#: So many of the last things that happened are told, and so many workunits.
+#: Maximum numbers of last events and of workunits that a description has.
 LAST, MOST = 40, 4
 _WORKUNIT = re.compile(rf"\b(?:{'|'.join(APPS)})_\d+")
-#: What no rule asks for.
+#: Columns that no rule reads.
 _DULL = re.compile(
     r"rsc_|flops|peak_|stderr|cpu_time|elapsed_time|outputs|keywords|meta|cancel_reason"
 )
 
 
 def tell(error, story):
-    """An error with all that is known of the workunits it names, and how it came to that."""
+    """The error, the rows and moves of the workunits that it names, and the last events."""
     said = f"{type(error).__name__}: {error}"
     names = list(dict.fromkeys(_WORKUNIT.findall(said)))[:MOST]
     try:
         known = [line for name in names for line in _known(name)]
     except DatabaseError as trouble:
-        known = [f"The database says no more: {trouble}"]
-    last = ["What happened last:", *(f"  {line}" for line in story[-LAST:])]
+        known = [f"The database cannot be read: {trouble}"]
+    last = ["Last events:", *(f"  {line}" for line in story[-LAST:])]
     return "\n".join([said, *known, *(last if story else ())])
 
 
 def trace(world):
-    """All that happened in a walk, as lines: what was done, then every move in the ledger."""
+    """The events of a walk, as lines: what was done, then every move in the ledger."""
     return world.story + sorted(_move(entry) for entry in LedgerEntry.objects.all())
 
 
@@ -48,7 +48,7 @@ def _known(name):
 
 
 def _listed(row):
-    """The columns that hold something, but for those that only describe."""
+    """The columns that are not empty, without those that only describe."""
     told = {name: value for name, value in row.items() if value not in (None, "", [], {})}
     return ", ".join(f"{name} {value}" for name, value in told.items() if not _DULL.search(name))
 

@@ -1,4 +1,4 @@
-"""What a claim costs does not grow with the backlog: pages, read off EXPLAIN."""
+"""The pages that a claim reads, by EXPLAIN, do not grow with the backlog."""
 
 from __future__ import annotations
 

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.long
 
 AWAY_FOR = 30.0
 WORKUNITS = {"counted": 80, "copied": 80}
-#: Seconds: an upload needs no database; an RPC is told soon that there is none, the first that
-#: waits for a silent one somewhat later.
+#: Seconds: an upload needs no database; an RPC fails soon if the database is down, the first one
+#: that waits for a silent database somewhat later.
 UPLOAD_WITHIN, TOLD_WITHIN, FIRST_TOLD_WITHIN = 5.0, 15.0, 28.0
-#: What may be said of one outage, and by whom each time.
+#: Events that one outage may log -> the processes that log each once.
 SAID_ONCE = {
-    "database failed": "each daemon",
-    "daemon recovered": "each daemon",
-    "no heartbeat": "each web process",
-    "database_away": "each web process",
-    "database back": "each web process",
+    "database_failed": "each daemon",
+    "daemon_recovered": "each daemon",
+    "heartbeat_failed": "each web process",
+    "database_unreachable": "each web process",
+    "database_recovered": "each web process",
 }
 
 
@@ -71,7 +71,7 @@ def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
 
 
 def away(stand, patient, how):
-    """Take the database away for a while; meanwhile uploads go on, and RPCs are told to wait."""
+    """Stop the database for a while; uploads continue, and RPCs are told to wait."""
     thaw = freeze(stand) if how == "frozen" else stop(stand)
     until = time.monotonic() + AWAY_FOR
     uploads = replies = 0
@@ -123,7 +123,7 @@ def freeze(stand):
 
 
 def report_all(volunteer):
-    """Report what was uploaded, as often as it takes."""
+    """Report the uploaded results, repeatedly until they are acknowledged."""
 
     volunteer.hang_up()
 
@@ -142,7 +142,7 @@ def report_all(volunteer):
 
 
 def events(lines):
-    """What was said of troubles: event and who said it, counted."""
+    """Counts of log events by (event, daemon or logger)."""
     said = Counter()
     for line in lines:
         if line.startswith("{"):
@@ -152,11 +152,11 @@ def events(lines):
 
 
 def check_the_log(said, how):
-    """One line says what happened, and one that it is over: not one every second."""
+    """Check that one line reports the outage and one its end, not one every second."""
     told_of = {event for event, _ in said}
-    assert "database_away" in told_of
+    assert "database_unreachable" in told_of
     if how == "stopped":
-        assert told_of >= {"database failed", "daemon recovered"}
+        assert told_of >= {"database_failed", "daemon_recovered"}
     workers = 2
     for (event, who), times in said.items():
         if event in SAID_ONCE:

@@ -1,4 +1,4 @@
-"""No file goes that anybody needs, and every other goes, in any order."""
+"""No needed file is deleted, and every other file is, in any order of acts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.lengthy, pytest.mark.django_db(transaction=True)]
 
 
 def test_no_file_goes_that_is_needed_and_every_other_does(transactional_db, proof):
-    """What fails is told as it was found; `test_many_files` also looks for a shorter way."""
+    """A failing walk is shown as it was found; `test_many_files` also shortens it."""
     number = proof.how_many("files", 10)
     try_out(
         proof,

@@ -16,7 +16,7 @@ from tests.long.volunteers import Swarm
 #: Workunits, by app, that are submitted before the disk is full, and while it is.
 BEFORE = {"counted": 8, "copied": 16}
 MEANWHILE = {"counted": 4, "copied": 8}
-#: Workunits whose answers could be copied, and wait for it.
+#: Workunits whose answers wait to be copied.
 READY = """
 SELECT count(*) FROM workunit
 WHERE assimilate_state = 1 AND app_id = (SELECT id FROM app WHERE name = 'copied')
@@ -35,8 +35,8 @@ def test_a_disk_that_is_full_again_and_again_loses_nothing(tmp_path, proof):
 
 
 def fill(folder, proof, *, times):
-    """Fill the disk so often, each time until uploads and copies were refused."""
-    # What fails is tried again in some minutes: a minute of the project is a second of ours.
+    """Fill the disk `times` times, each time until uploads and copies were refused."""
+    # Failures are retried after some minutes: a minute of the project is a second of ours.
     stand = Stand(folder / "project", rate=60.0)
     try:
         stand.set_up(*BEFORE)
@@ -49,8 +49,8 @@ def fill(folder, proof, *, times):
         check_the_end(stand)
         memory.check()
         assert stand.count("SELECT count(*) FROM science_failure") == 0
-        said = Counter(what for what in events(stand) if "put off" in what or "disk" in what)
-        assert said["disk is full"] == said["disk has room"] == times, said
+        said = Counter(what for what in events(stand) if "put_off" in what or "disk" in what)
+        assert said["disk_full"] == said["disk_has_room"] == times, said
         proof.count(violations=0)
         proof.note(f"full {times} times; said: {listed(said)}; told: {listed(swarm.said)}")
     finally:
@@ -60,7 +60,7 @@ def fill(folder, proof, *, times):
 def fill_once(stand, swarm):
     """Have assimilation and uploads meet a full disk, then make room."""
     assimilator = stand.children.started["assimilator"]
-    put_off = events(stand).count("disk is full")
+    put_off = events(stand).count("disk_full")
     # Neither depends on anybody's pace: while nothing is assimilated all answers come to wait for
     # it, and what is submitted to a full disk cannot have been uploaded before.
     assimilator.send_signal(signal.SIGSTOP)
@@ -70,9 +70,7 @@ def fill_once(stand, swarm):
         stand.full_disk_file.touch()
     finally:
         assimilator.send_signal(signal.SIGCONT)
-    stand.wait(
-        lambda: events(stand).count("disk is full") > put_off, within=60, what="copies put off"
-    )
+    stand.wait(lambda: events(stand).count("disk_full") > put_off, within=60, what="copies put off")
     refused = uploads_refused(swarm)
     stand.submit_all(MEANWHILE)
     stand.wait(lambda: uploads_refused(swarm) > refused + 2, within=60, what="uploads put off")

@@ -36,7 +36,7 @@ def stand(tmp_path_factory):
 
 
 def warm_up(stand):
-    """Have all web processes load what they load when they are first asked."""
+    """Make all web processes load the modules that they load at the first request."""
     client = Volunteer(key="", name="first", port=stand.port)
     client.attach()
     sizes = [0]

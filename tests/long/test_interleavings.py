@@ -20,7 +20,7 @@ from tests.long.world import World
 pytestmark = pytest.mark.django_db(transaction=True)
 
 VACUUM_EVERY = 200
-#: One of so many is followed until its rows are purged; the others until nothing is due.
+#: One of this number is followed until its rows are purged; the others until nothing is due.
 TO_THE_END_EVERY = 16
 
 

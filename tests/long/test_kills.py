@@ -98,7 +98,7 @@ def storm(folder, proof, *, kills, rate, workunits, chances=CHANCES):
 
 
 def calm(stand, swarm):
-    """Let everything come to its end."""
+    """Run until all work is finished."""
     swarm.quota = 1e9
 
     def is_finished():

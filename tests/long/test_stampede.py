@@ -14,7 +14,7 @@ from scheduler.boinc.wire import replies, requests
 from tests.long.stand import Stand
 from tests.long.volunteers import Volunteer
 
-#: How much sooner than it is told to a host comes again here.
+#: Factor by which a host returns sooner than it was told.
 HASTE = 20.0
 SERVED_WITHIN = 400.0
 CLONE = """
@@ -70,7 +70,7 @@ def stampede(folder, proof, *, hosts, lines):
 
 
 def check_delays(herd):
-    """Who is turned away comes again at another moment than the others."""
+    """Check that refused clients are told to return at different times."""
     if len(herd.delays) > 20:
         assert len(set(herd.delays)) > len(herd.delays) / 2
         assert min(herd.delays) >= 1
@@ -81,7 +81,7 @@ def spread(delays):
 
 
 class Herd:
-    """Hosts that each want one answer, over so many connections at once."""
+    """Hosts that each want one answer, over this number of connections at once."""
 
     def __init__(self, port, like, ids, seed):
         self.port, self.like = port, like

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def make_walks(ground, proof, number, part=0):
-    """Make so many walks, each of a seed of its own; the summary says what was tried."""
+    """Make `number` walks, each with its own seed; record counts for the summary."""
     first, tried = proof.seed() + part * number, Counter()
     began = time.monotonic()
     try:
@@ -33,7 +33,7 @@ def make_walks(ground, proof, number, part=0):
 
 @pytest.fixture(autouse=True)
 def quiet_logs():
-    """What walks make daemons say would fill pages."""
+    """Disable logs: daemons log many lines during walks."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

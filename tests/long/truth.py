@@ -1,4 +1,4 @@
-"""What must be true at the end, whatever happened on the way."""
+"""Checks of a project at the end of a long test."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ SPENT = "SELECT coalesce(sum(total_credit), 0) AS total FROM {}"
 
 
 def check_the_end(stand):
-    """Every workunit is finished, once; nothing is broken, missing or left; credit is the ledger's.
+    """Check that all is finished once, nothing is broken or left, and credit equals the ledger.
 
-    Returns how often the sink that knows no transactions was told something twice.
+    Returns how many answers the sink without transactions received more than once.
     """
     rows = stand.sql(
         "SELECT w.id, w.name, app.name AS app, w.error_mask, w.canonical_result_id"

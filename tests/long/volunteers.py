@@ -1,7 +1,7 @@
 """Volunteers by script over real HTTP, as stubborn as BOINC's clients are.
 
-What is not acknowledged is repeated: an upload until its status is 0, a report until the reply
-names it.  Whatever goes wrong on the way costs a short back-off and nothing else.
+They repeat until they get an acknowledgment: an upload until its status is 0, a report until the
+reply names it.  Every failure costs a short back-off and nothing else.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Swarm:
 
     @property
     def said(self):
-        """What the server told all of them, counted."""
+        """Counts of the server's replies to all of them."""
         return sum((member.said for member in self.members), Counter())
 
     @property

@@ -18,7 +18,7 @@ from tests.long.world import World
 STEPS = 60
 #: Files carry the time of the real clock; at this moment, all are antique.
 LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
-#: So long is looked for a shorter walk that fails; seconds.
+#: Seconds for which a shorter walk that fails is searched for.
 SHRINK_FOR = float(os.environ.get("LONG_SHRINK_SECONDS") or 60)
 
 
@@ -31,7 +31,7 @@ class Step:
 
 
 class Broken(AssertionError):
-    """A promise was broken; the message tells all that is known of it."""
+    """A promise was broken; the message has the rows, moves and last events."""
 
 
 class WalkFailed(AssertionError):
@@ -47,7 +47,7 @@ def steps_of(seed):
 
 
 def play(ground, steps, tried):
-    """Make a walk to its end, and return its world; raises `Broken` if a promise is."""
+    """Make a walk to its end, and return its world; raise `Broken` if a promise is broken."""
     with sameness.kept():
         return _play(World(ground, tried, anew=True), steps, tried)
 
@@ -75,7 +75,7 @@ def end(world):
     checks.hold(world.faults() + checks.unfinished())
     checks.hold(checks.sink_faults(world.submitted, deaths))
     checks.hold(checks.stray_files(world.strays, orphans=world.deaths["submit"] > 0))
-    # What came too late, or before its submission died, goes with the antique files.
+    # Late uploads, and files of submissions that died, are deleted with the antique files.
     antiques.delete_antique_files(LONG_AFTER)
     checks.hold(checks.stray_files(set(), orphans=False))
     while world.run("purger").counts["purged"]:
@@ -86,7 +86,7 @@ def end(world):
 
 
 def walk(ground, seed, tried):
-    """Make the walk of a seed; what fails is shrunk and told."""
+    """Make the walk of a seed; a failing one is shortened and described."""
     steps = steps_of(seed)
     try:
         play(ground, steps, tried)

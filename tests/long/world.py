@@ -35,11 +35,11 @@ WORKING = (
     "assimilator",
     "file_deleter",
 )
-#: After so many rounds of all daemons nothing may be left to do at once.
+#: The number of rounds of all daemons after which nothing may be left to do at once.
 MOST_ROUNDS = 40
 BATCH = "together"
-#: What differs from computer to computer: most are small and always on. The share of the time in
-#: which the last one computes is below the least that BOINC takes for true.
+#: The differences between computers: most are small and always on. The last one computes for a
+#: share of the time that is below the minimum that BOINC accepts.
 MACHINES = {
     (0, "ada"): {},
     (0, "bob"): {"ncpus": 8},
@@ -74,15 +74,15 @@ class World:
         self.submitted = {}
         self.deaths = Counter()
         self.given = set()
-        #: Uploads that came when nobody expected them any more.
+        #: Uploads that came when they were not expected any more.
         self.strays = set()
         self.fault = None
-        #: What happened, a line each, with the time of the walk.
+        #: The events, a line each, with the time of the walk.
         self.story = []
-        #: What the sinks of another process were handed (`learn_from`).
+        #: The answers that sinks of another process received (`learn_from`).
         self.answers = {}
 
-    # What may happen
+    # Events
 
     def go_back(self, seconds):
         """The clock is set back a little; what was decided ahead of it is no fault."""
@@ -90,7 +90,7 @@ class World:
         self.now -= timedelta(seconds=seconds)
 
     def faults(self):
-        """What is broken at the latest moment that any clock has shown.
+        """The faults at the latest moment that any clock has shown.
 
         Uploads that came once more after their deletion go with the antique files.
         """
@@ -120,7 +120,7 @@ class World:
         return answer
 
     def note(self, line):
-        """Remember what happened, for whoever asks how it came to what is broken."""
+        """Add an event to the story that is shown when a promise is broken."""
         self.story.append(f"{self.now:%d. %H:%M:%S} {line}")
 
     def submit(self, app, number, *, batch=False, **rules):
@@ -188,7 +188,7 @@ class World:
             self.note(f"{computer.name} is given {', '.join(given) or 'nothing'}")
 
     def _hold_deadlines(self, request, reply):
-        """See that the host can finish in time what it is sent, and count how it was asked for."""
+        """Check that the host can finish its results in time, and count the requests by kind."""
         if not reply.results:
             return
         names = [result.name for result in reply.results]
@@ -313,7 +313,7 @@ class World:
         )
 
     def wind_down(self):
-        """Let what is under way come to its end: honest computers, time, nobody's mercy."""
+        """Run all open work to its end, with honest computers and time alone."""
         self.fault = None
         counted.refusals.clear()
         cancel_helpless(self)
@@ -334,7 +334,7 @@ class World:
             self.now += DAY if is_lost else HOUR if turn < 4 else 7 * HOUR
 
     def _finish_honestly(self):
-        """Have all computers report what they hold, and ask while there is something to get."""
+        """Make all computers report their results, and request work while there is some."""
         is_left = _anything_to_send()
         for computer in (*self.computers, *self.angels):
             knows_us = computer.host_id or computer.owner in ANGELS
@@ -361,7 +361,7 @@ def _anything_to_send():
 
 
 def cancel_helpless(world):
-    """Work for a host that is no more, nobody can take: staff ends it."""
+    """Cancel work that is targeted to a host that no computer uses any more."""
     helpless = Workunit.objects.filter(assimilate_state=0, target_host__isnull=False).exclude(
         target_host__in=[computer.host_id for computer in world.computers]
     )

@@ -29,7 +29,7 @@ _FAILURES, _UNUSABLE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one rule: the test that noticed, or what was said instead."""
+    """The result for one rule: the test that failed, or the output if none did."""
 
     rule: str
     caught_by: str
@@ -100,7 +100,7 @@ def _options() -> argparse.Namespace:
 
 
 def _check(switches: list[Switch]) -> int:
-    """Switch each rule off in a process of its own, run nothing; 0 if all of them could be."""
+    """Switch each rule off in its own process, without tests; return 0 if all switches fit."""
     django.setup()
     unfit = 0
     for switch in switches:
@@ -128,7 +128,7 @@ def _exists(test: str) -> bool:
 
 
 def _baseline(tests: list[str]) -> str:
-    """What fails with every rule on; empty if nothing does."""
+    """The output of the tests if some fail with every rule on; else empty."""
     done = _pytest([*tests, "-n", "2"], {}, within=LONGEST_OF_ALL)
     return "" if done.returncode == 0 else done.stdout[-3000:]
 

@@ -14,7 +14,7 @@ OURS = ("scheduler", "daemons", "project", "demo")
 
 
 class SwitchDoesNotFit(Exception):
-    """What a switch names is not there any more. Hint: bring the table up to date."""
+    """The code or statement that a switch names is gone. Hint: update the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class Switch:
 
 
 def always(value: Any) -> Callable[..., Any]:
-    """A function that says the same whatever it is asked."""
+    """A function that returns the same value for all arguments."""
     return lambda *_args, **_kwargs: value
 
 
 def unchanged(first: Any, *_args: Any, **_kwargs: Any) -> Any:
-    """A function that returns what it is given."""
+    """A function that returns its argument."""
     return first

@@ -1,4 +1,4 @@
-"""What all pure tests share: there is no database whose plans could be renewed."""
+"""Fixtures of all pure tests: no plans are renewed, because there is no database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering calls: who leads, who waits, who is turned away; threads, no database."""
+"""Call batches: the leader, the queue and its limit; threads, no database."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from time import monotonic
 
 import pytest
 
-from scheduler.boinc.call_batches import GATHER, RECENT, Batches, TooManyWait
+from scheduler.boinc.call_batches import GATHER_SECONDS, RECENT_SECONDS, Batches, QueueFull
 
 
 class Answers:
-    """Answers calls with themselves; the first batch waits until it is let go."""
+    """Answers calls with themselves; the first batch waits until `go` is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -26,16 +26,16 @@ class Answers:
         return [ValueError(call) if call < 0 else call for call in calls]
 
 
-def asked_at_once(calls: Sequence[int], *, most: int = 32, most_waiting: int = 100):
-    """What each of several threads got; the first leads alone, the others wait meanwhile."""
+def asked_at_once(calls: Sequence[int], *, max_batch: int = 32, max_queued: int = 100):
+    """The answer of each thread; the first leads alone while the others wait."""
     answers = Answers()
-    batches = Batches(answers, most=most)
+    batches = Batches(answers, max_batch=max_batch)
     got: dict[int, object] = {}
 
     def ask(call: int) -> None:
         try:
-            got[call] = batches.answer(call, most_waiting=most_waiting)
-        except (ValueError, TooManyWait) as error:
+            got[call] = batches.answer(call, max_queued=max_queued)
+        except (ValueError, QueueFull) as error:
             got[call] = type(error)
 
     threads = [threading.Thread(target=ask, args=(call,)) for call in calls]
@@ -43,7 +43,7 @@ def asked_at_once(calls: Sequence[int], *, most: int = 32, most_waiting: int = 1
     assert answers.begun.wait(10)
     for number, thread in enumerate(threads[1:], start=1):
         thread.start()
-        while len(batches._waiting) < min(number, most_waiting) and thread.is_alive():
+        while len(batches._queue) < min(number, max_queued) and thread.is_alive():
             pass
     answers.go.set()
     for thread in threads:
@@ -52,8 +52,8 @@ def asked_at_once(calls: Sequence[int], *, most: int = 32, most_waiting: int = 1
 
 
 def test_one_who_comes_alone_is_answered_alone() -> None:
-    batches = Batches(lambda calls: [call + 1 for call in calls], most=32)
-    assert [batches.answer(1, most_waiting=1), batches.answer(2, most_waiting=1)] == [2, 3]
+    batches = Batches(lambda calls: [call + 1 for call in calls], max_batch=32)
+    assert [batches.answer(1, max_queued=1), batches.answer(2, max_queued=1)] == [2, 3]
 
 
 def test_those_who_come_meanwhile_are_answered_together_in_their_order() -> None:
@@ -63,7 +63,7 @@ def test_those_who_come_meanwhile_are_answered_together_in_their_order() -> None
 
 
 def test_a_batch_has_its_limit_and_the_rest_form_the_next() -> None:
-    got, batches = asked_at_once(range(8), most=3)
+    got, batches = asked_at_once(range(8), max_batch=3)
     assert batches == [[0], [1, 2, 3], [4, 5, 6], [7]]
     assert len(got) == 8
 
@@ -74,27 +74,27 @@ def test_what_goes_wrong_with_one_is_raised_for_that_one() -> None:
 
 
 def test_too_many_are_turned_away_at_once_and_the_others_answered() -> None:
-    got, _ = asked_at_once(range(6), most_waiting=2)
-    assert [call for call in got if got[call] is TooManyWait] == [3, 4, 5]
+    got, _ = asked_at_once(range(6), max_queued=2)
+    assert [call for call in got if got[call] is QueueFull] == [3, 4, 5]
     assert {got[call] for call in (0, 1, 2)} == {0, 1, 2}
 
 
-def test_a_batch_that_fails_whole_is_told_to_each_and_the_lead_passes_on() -> None:
+def test_a_batch_that_fails_whole_is_told_to_each_and_the_next_leader_answers() -> None:
     def fail(calls: Sequence[int]) -> list[int | Exception]:
         raise KeyError(calls[0])
 
-    batches = Batches(fail, most=32)
+    batches = Batches(fail, max_batch=32)
     for call in (1, 2):
         with pytest.raises(KeyError):
-            batches.answer(call, most_waiting=1)
+            batches.answer(call, max_queued=1)
 
 
 def test_a_leader_lets_others_join_only_just_after_several_came_together() -> None:
-    batches = Batches(list, most=32)
-    batches.answer(1, most_waiting=1)
+    batches = Batches(list, max_batch=32)
+    batches.answer(1, max_queued=1)
     assert batches._busy_until == 0
-    batches._busy_until = monotonic() + RECENT
+    batches._busy_until = monotonic() + RECENT_SECONDS
     began = monotonic()
-    batches.answer(2, most_waiting=1)
-    assert monotonic() - began >= GATHER
+    batches.answer(2, max_queued=1)
+    assert monotonic() - began >= GATHER_SECONDS
     assert batches._busy_until == 0

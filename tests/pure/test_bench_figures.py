@@ -1,4 +1,4 @@
-"""The bench's arithmetic: ratios, aims, and what changed since the last run."""
+"""The bench's arithmetic: ratios, aims, and changes since the last run."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_what_has_nothing_to_do_with_speed_has_no_ratio():
 
 
 def test_ours_to_the_peers():
-    assert compare.beside_peer(a_figure(3000)) == 10
-    assert compare.beside_peer(a_figure(3000, key="claim_growth")) is None
+    assert compare.peer_ratio(a_figure(3000)) == 10
+    assert compare.peer_ratio(a_figure(3000, key="claim_growth")) is None
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_without_a_run_before_there_is_no_change():
 
 
 def test_runs_are_kept_and_found_line_by_line(tmp_path):
-    compare.keep(a_run(a_figure(1), a_figure(7, key="purger")), tmp_path)
-    compare.keep(a_run(a_figure(2)), tmp_path, tmp_path / "also.json")
-    compare.keep(a_run(a_figure(9), size="large"), tmp_path)
+    compare.store(a_run(a_figure(1), a_figure(7, key="purger")), tmp_path)
+    compare.store(a_run(a_figure(2)), tmp_path, tmp_path / "also.json")
+    compare.store(a_run(a_figure(9), size="large"), tmp_path)
     found = compare.last(tmp_path, size="usual")
     assert found["validator"]["figures"][0]["value"] == 2
     assert found["purger"]["figures"][1]["value"] == 7

@@ -1,4 +1,4 @@
-"""Celery's side of the daemons: a queue each, and a timetable that floods nobody."""
+"""Daemons under Celery: a queue each, and a schedule that floods no queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kombu.exceptions import OperationalError
 
 from daemons.registry import BY_NAME
 from project import celery as wiring
-from project.celery import LONGEST_QUEUE, Timetable
+from project.celery import MAX_QUEUE_LENGTH, Timetable
 
 
 @pytest.fixture
@@ -47,15 +47,19 @@ def test_every_daemon_has_a_queue_and_a_turn(app):
 def test_a_message_is_taken_by_one_worker_at_a_time_and_keeps_nothing(app):
     task = app.tasks["daemons.run_pass"]
     assert app.conf.worker_prefetch_multiplier == 1
-    assert (task.ignore_result, task.acks_late, task.time_limit) == (True, False, wiring.HARD_LIMIT)
+    assert (task.ignore_result, task.acks_late, task.time_limit) == (
+        True,
+        False,
+        wiring.HARD_LIMIT_SECONDS,
+    )
     assert app.conf.broker_connection_max_retries is None
 
 
 def test_a_queue_that_nobody_empties_stays_short(timetable):
     entry = timetable.schedule["transitioner"]
-    for _ in range(3 * LONGEST_QUEUE):
+    for _ in range(3 * MAX_QUEUE_LENGTH):
         timetable.apply_entry(entry)
-    assert timetable._waiting("transitioner") == LONGEST_QUEUE
+    assert timetable._waiting("transitioner") == MAX_QUEUE_LENGTH
     assert timetable._waiting("validator") == 0
 
 
@@ -74,5 +78,8 @@ def test_beat_says_once_that_the_broker_is_away_and_once_that_it_is_back(
             timetable.apply_entry(entry)
     for _ in range(2):
         timetable.apply_entry(entry)
-    assert [record.message for record in caplog.records] == ["broker away", "broker back"]
+    assert [record.message for record in caplog.records] == [
+        "broker_unreachable",
+        "broker_recovered",
+    ]
     assert caplog.records[0].reason == "connection refused"

@@ -1,4 +1,4 @@
-"""Environment readers: what they take, and the sentence with which they refuse."""
+"""Environment readers: accepted values, and the error text for others."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ FINAL = {
         ResultState.VALIDATE_ERROR,
         ResultState.CLIENT_DETACHED,
     },
-    # VALID and INVALID are not among them: staff may have what was judged validated anew.
+    # VALID and INVALID are not among them: staff may have judged results validated again.
     Axis.VALIDATION: {
         ValidateState.NO_CHECK,
         ValidateState.TOO_LATE,
@@ -87,7 +87,7 @@ def test_each_transition_has_one_actor_with_three_exceptions():
             Actor.SCHEDULER,
             Actor.VALIDATOR,
         },
-        # What the assimilator never takes is given up by staff.
+        # Staff gives up workunits that the assimilator never takes.
         (Axis.ASSIMILATION, AssimilateState.READY, AssimilateState.DONE): {
             Actor.ASSIMILATOR,
             Actor.STAFF,
@@ -241,7 +241,7 @@ def test_births_are_no_edges():
 @pytest.mark.parametrize(
     ("moves", "fault"),
     [
-        ((MOVES[0], MOVES[0]), "stands twice"),
+        ((MOVES[0], MOVES[0]), "is listed twice"),
         (MOVES[1:4], "is never reached"),
         (
             (

@@ -1,4 +1,4 @@
-"""What the logging configuration makes of an event."""
+"""The output of the logging configuration for an event."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def written(form, **config):
     handler.setFormatter(formatter)
     logger = logging.Logger("daemons.validator")  # noqa: LOG001  of no tree, for this test only
     logger.addHandler(handler)
-    logger.warning("science parked", extra=FIELDS)
+    logger.warning("science_parked", extra=FIELDS)
     return stream.getvalue().removesuffix("\n").split("\n")
 
 
 def test_an_event_is_one_line_of_columns_with_its_fields():
     (line,) = written("text")
     _time, rest = line.split(" ", 1)
-    assert rest == r"WARNING daemons.validator      science parked app=two\x0alines failures=3"
+    assert rest == r"WARNING daemons.validator      science_parked app=two\x0alines failures=3"
 
 
 def test_an_event_is_one_object_of_json_with_its_fields():
@@ -40,7 +40,7 @@ def test_an_event_is_one_object_of_json_with_its_fields():
     assert entry == {
         "level": "warning",
         "logger": "daemons.validator",
-        "event": "science parked",
+        "event": "science_parked",
         **FIELDS,
     }
 

@@ -1,4 +1,4 @@
-"""The one loop: when it pauses, what it survives, how it stops."""
+"""The daemon loop: when it pauses, which errors it survives, how it stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import NOON
 
 
 class ScriptedStop(StopSign):
-    """A stop sign that keeps the pauses asked for, and is set after some passes."""
+    """A stop event that records the requested pauses, and is set after some passes."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ SHORT = Tally(seen=3, counts={"moved": 3})
 
 @pytest.fixture(autouse=True)
 def no_connection(monkeypatch):
-    """The loop closes a broken connection; there is none here."""
+    """The loop closes a broken connection; these tests have no connection."""
     monkeypatch.setattr(loop.connection, "close", lambda: None)
 
 
@@ -110,7 +110,7 @@ def test_a_broken_database_is_waited_for_ever_longer_and_said_once(caplog):
     away = OperationalError("connection refused\nIs the server running?")
     caplog.set_level(logging.INFO)
     assert pauses_of([away, away, away, IDLE]) == [1.0, 2.0, 4.0, 0.02]
-    assert [r.message for r in caplog.records] == ["database failed", "daemon recovered"]
+    assert [r.message for r in caplog.records] == ["database_failed", "daemon_recovered"]
     assert caplog.records[0].reason == "connection refused Is the server running?"
 
 
@@ -124,7 +124,7 @@ def test_only_a_pass_that_did_something_is_logged(caplog):
     pauses_of([IDLE, SHORT, IDLE])
     (record,) = caplog.records
     assert (record.message, record.daemon, record.seen, record.did) == (
-        "pass",
+        "pass_finished",
         "fake",
         3,
         {"moved": 3},

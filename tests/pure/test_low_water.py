@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemons import low_water
-from daemons.low_water import LowWater
+from daemons.low_water import LowWaterMark
 
 
 class Clock:
@@ -39,7 +39,7 @@ def looking(clock, *, seconds=0.1, found=True):
 
 
 def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
-    queue = LowWater(0)
+    queue = LowWaterMark(0)
     look, places = looking(clock)
     queue.read(look)
     queue.mark = 7
@@ -48,7 +48,7 @@ def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
 
 
 def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
-    queue = LowWater(0)
+    queue = LowWaterMark(0)
     look, places = looking(clock)
     queue.read(look)
     queue.mark = 7
@@ -60,7 +60,7 @@ def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
 
 
 def test_nothing_is_only_said_after_a_look_from_the_head(clock):
-    queue = LowWater(0)
+    queue = LowWaterMark(0)
     look, places = looking(clock, found=False)
     queue.read(look)
     queue.mark = 7

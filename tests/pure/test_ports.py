@@ -12,11 +12,11 @@ from project import ports
 def test_a_port_is_free_and_none_that_the_system_gives_to_callers(tmp_path, monkeypatch):
     callers = tmp_path / "range"
     callers.write_text("32768\t60999\n")
-    monkeypatch.setattr(ports, "CALLERS", callers)
+    monkeypatch.setattr(ports, "EPHEMERAL_RANGE_FILE", callers)
 
     found = ports.free_port()
 
-    assert found in ports.OURS
+    assert found in ports.CANDIDATES
     with socket.create_server(("127.0.0.1", found)):
         pass
 
@@ -26,7 +26,7 @@ def test_where_none_is_kept_from_callers_any_free_port_does(tmp_path, monkeypatc
     callers = tmp_path / "range"
     if said:
         callers.write_text(said)
-    monkeypatch.setattr(ports, "CALLERS", callers)
+    monkeypatch.setattr(ports, "EPHEMERAL_RANGE_FILE", callers)
 
     with socket.create_server(("127.0.0.1", ports.free_port())):
         pass
@@ -35,9 +35,9 @@ def test_where_none_is_kept_from_callers_any_free_port_does(tmp_path, monkeypatc
 def test_a_port_that_somebody_listens_on_is_not_named(tmp_path, monkeypatch):
     callers = tmp_path / "range"
     callers.write_text("32768\t60999\n")
-    monkeypatch.setattr(ports, "CALLERS", callers)
+    monkeypatch.setattr(ports, "EPHEMERAL_RANGE_FILE", callers)
     with socket.create_server(("127.0.0.1", ports.free_port())) as taken:
         number = taken.getsockname()[1]
-        monkeypatch.setattr(ports, "OURS", range(number, number + 1))
+        monkeypatch.setattr(ports, "CANDIDATES", range(number, number + 1))
 
         assert ports.free_port() != number

@@ -16,16 +16,16 @@ import pytest
 
 from daemons.loop import StopSign
 from daemons.management import processes
-from daemons.management.processes import Child, Family
+from daemons.management.processes import Child, ProcessGroup
 
 PATIENCE = 20.0
 
-#: What is tested is the family; its children need not be copies of this process, which has threads.
+#: These tests are about the group: its children need not be forks of this process, which has threads.
 SPAWN = multiprocessing.get_context("spawn")
 
 
 def steady(path):
-    """Write one's process id, and run until told to end."""
+    """Write the process id, and run until a signal ends it."""
     path.write_text(str(os.getpid()))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(60)
@@ -42,7 +42,7 @@ def ill(path):
 
 
 def until(condition, patience=PATIENCE):
-    """Wait until something is so; the test fails if it never is."""
+    """Wait until a condition holds; fail the test after a time."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if found := condition():
@@ -73,7 +73,7 @@ class Running:
     def __init__(self, children):
         self.said = []
         self.stop = StopSign()
-        self.family = Family(children, self.said.append)
+        self.family = ProcessGroup(children, self.said.append)
         self._thread = threading.Thread(target=self.family.run, args=(self.stop,), daemon=True)
 
     def __enter__(self):
@@ -102,7 +102,7 @@ def test_a_child_that_dies_is_started_again(tmp_path, monkeypatch):
         os.kill(first, signal.SIGKILL)
         second = until(lambda: (pid := pid_in(tmp_path / "one")) != first and pid)
         assert is_alive(second)
-    assert running.said == ["one ended with SIGKILL; it starts again in 0.05 s"]
+    assert running.said == ["one ended with SIGKILL; it is restarted in 0.05 s"]
 
 
 def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypatch):
@@ -112,16 +112,16 @@ def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypa
     with Running([child]) as running:
         until(lambda: len(running.said) == 3)
     assert running.said[:3] == [
-        f"one ended with exit status 3; it starts again in {pause} s" for pause in (0.05, 0.1, 0.2)
+        f"one ended with exit status 3; it is restarted in {pause} s" for pause in (0.05, 0.1, 0.2)
     ]
 
 
 def test_a_child_that_does_not_end_is_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "PATIENCE", 0.2)
+    monkeypatch.setattr(processes, "STOP_TIMEOUT_SECONDS", 0.2)
     with Running([a_child(tmp_path, "deaf", do=deaf)]) as running:
         pid = until(lambda: pid_in(tmp_path / "deaf"))
     assert not is_alive(pid)
-    assert running.said == ["deaf did not finish within 0.2 s and was killed"]
+    assert running.said == ["deaf did not finish within 0.2 s: killed"]
 
 
 #: A parent with one copy of itself, which says who it is; until it is killed, or told to stop.
@@ -129,7 +129,7 @@ PARENT = """
 import os, signal, sys, time
 from pathlib import Path
 from daemons.loop import StopSign, stopping_on_signals
-from daemons.management.processes import Child, Family, copy_of_us
+from daemons.management.processes import Child, ProcessGroup, forked_process
 
 def do():
     path = Path(sys.argv[1])
@@ -141,7 +141,7 @@ def do():
 import json
 stop = StopSign()
 with stopping_on_signals(stop, print):
-    Family([Child("a_daemon", lambda: copy_of_us("a_daemon", do))], print).run(stop)
+    ProcessGroup([Child("a_daemon", lambda: forked_process("a_daemon", do))], print).run(stop)
 """
 
 
@@ -180,7 +180,7 @@ def test_a_copy_hears_signals_itself_and_not_by_its_parents_handlers(tmp_path, p
     assert again != pid
     parent.terminate()
     said, _ = parent.communicate(timeout=PATIENCE)
-    assert "a_daemon ended with SIGTERM; it starts again in 1 s" in said
+    assert "a_daemon ended with SIGTERM; it is restarted in 1 s" in said
     assert not is_alive(again)
 
 

@@ -1,4 +1,4 @@
-"""Whom a request came from behind proxies: the last that a trusted one saw."""
+"""The client address behind proxies: the last one that a trusted proxy saw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `serve` puts into the environment of the processes that it starts."""
+"""The environment of the processes that `serve` starts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def nonsense(variable):
 
 @pytest.fixture
 def read(monkeypatch, tmp_path):
-    """Run the settings anew, with some variables set and all others unset."""
+    """Run the settings module again, with some variables set and all others unset."""
     umask = os.umask(0o777)
     os.umask(umask)
     for variable in VARIABLES:

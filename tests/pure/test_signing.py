@@ -38,7 +38,7 @@ def keys(settings, tmp_path) -> Path:
     return settings.KEYS_DIR
 
 
-# What others made
+# Signatures made elsewhere
 
 
 def test_the_signature_of_a_captured_app_file_is_good() -> None:

@@ -496,7 +496,7 @@ def test_many_results_are_synced_by_one_call_where_the_kernel_can(var, monkeypat
     monkeypatch.setattr(os, "fsync", files.append)
     monkeypatch.setattr(syncing, "_syncfs", lambda folder: systems.append(folder) or True)
     if kernel == "old":
-        monkeypatch.setattr(syncing, "_TELLS_ERRORS", (99, 0))
+        monkeypatch.setattr(syncing, "_SYNCFS_REPORTS_ERRORS", (99, 0))
     if kernel == "without syncfs":
         monkeypatch.setattr(syncing, "_libc", object())
     storage.sync_results(paths)

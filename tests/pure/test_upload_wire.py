@@ -1,4 +1,4 @@
-"""The upload exchange: what clients print is read, however cut, and printed alike."""
+"""The upload exchange: requests are read in any pieces, and encoded alike."""
 
 from __future__ import annotations
 

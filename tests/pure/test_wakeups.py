@@ -1,4 +1,4 @@
-"""Wake-ups: bells that are rung, lost, full, stale; who wakes whom."""
+"""Wake-ups: bells that are rung, lost, full, stale; which daemon wakes which."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conftest import NOON
 @pytest.fixture(autouse=True)
 def bells_are_looked_for_at_once(monkeypatch):
     """Bells are remembered for a second, and so are those of the test before."""
-    monkeypatch.setattr(wakeups, "REMEMBERED", 0.0)
+    monkeypatch.setattr(wakeups, "CACHE_SECONDS", 0.0)
     monkeypatch.setattr(loop.connection, "close", lambda: None)
 
 
@@ -87,7 +87,7 @@ def test_a_bell_of_a_killed_daemon_is_in_nobodys_way_and_is_taken_away_after_a_w
         ring(["validator"])
         assert bell.silence()
         assert stale.exists(), "on a shared folder, it may be another machine's"
-    long_ago = time.time() - 2 * wakeups.FORGOTTEN_AFTER
+    long_ago = time.time() - 2 * wakeups.STALE_SECONDS
     os.utime(stale, (long_ago, long_ago))
     with Bell("validator"):
         assert not stale.exists()
@@ -119,7 +119,7 @@ def test_without_a_folder_a_bell_is_deaf_and_says_so(settings, tmp_path, caplog)
         assert bell.is_deaf
         assert not bell.silence()
         ring(["validator"])
-    assert [record.message for record in caplog.records] == ["no wake-ups"]
+    assert [record.message for record in caplog.records] == ["bell_unavailable"]
 
 
 def test_a_bell_ends_the_pause_of_an_idle_daemon():

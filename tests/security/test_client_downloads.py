@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.security.test_client_names import Client, a_reply, download, upload
-from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.files import DownloadError, FileDownload, fetch
 from volunteer.transport import OK, Stream, UnreachableError
 from volunteer.wire.messages import FileInfo
 
@@ -42,7 +42,7 @@ def test_link_in_place_of_a_partial_file_is_not_followed(tmp_path, exists, is_cu
     )
     server = Server(folder / "in_1.part", private, is_cut=is_cut)
     with pytest.raises(DownloadError) as failed:
-        fetch(server, Wanted(info, folder / "in_1", None))
+        fetch(server, FileDownload(info, folder / "in_1", None))
     assert not failed.value.permanent
     assert private.exists() == exists
     if exists:

@@ -1,4 +1,4 @@
-"""What a program writes for the client cannot harm the volunteer."""
+"""Messages that a program writes for the client cannot harm the volunteer."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_required_confinement_that_does_not_work_is_a_usage_error(
     assert "Hint:" in ran.stderr
     assert not project.requests
     ran = volunteer(folder, "run", "--once", *FAST)
-    assert "programs see all your files" in ran.stderr
+    assert "programs can read all your files" in ran.stderr
     assert project.uploads == {"wu_0_r0": b"SOME TEXT\n"}
 
 

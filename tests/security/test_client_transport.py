@@ -18,8 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from volunteer.attach import Credentials, NoProjectError, introduce
-from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.attach import Credentials, NoProjectError, look_up_project
+from volunteer.files import DownloadError, FileDownload, fetch
 from volunteer.transport import Body, HttpTransport, UnreachableError
 from volunteer.wire.messages import FileInfo
 
@@ -174,7 +174,7 @@ def test_redirects_end(transport, way):
         reply(handler, 302, b"", Location=f"/{len(handler.path)}{handler.path}")
 
     with serving(again) as server:
-        with pytest.raises(UnreachableError, match="without end"):
+        with pytest.raises(UnreachableError, match="more than 10 redirects"):
             way(transport, server.url)
         assert len(server.seen) == 11
 
@@ -217,7 +217,7 @@ def test_password_hash_is_not_sent_to_another_host(transport):
 
     with serving(reply) as other, serving(answer) as server:
         with pytest.raises(NoProjectError, match="must not get") as caught:
-            introduce(transport, server.url, Credentials(email="a@b.c", password="secret"))
+            look_up_project(transport, server.url, Credentials(email="a@b.c", password="secret"))
         assert other.seen == []
         assert "passwd_hash" not in str(caught.value)
 
@@ -232,7 +232,7 @@ def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, cert
 
     with serving(reply) as plain, serving(answer, certificate) as server:
         with pytest.raises(NoProjectError, match="not encrypted"):
-            introduce(transport, server.url, Credentials(email="a@b.c", password="secret"))
+            look_up_project(transport, server.url, Credentials(email="a@b.c", password="secret"))
         assert plain.seen == []
 
 
@@ -241,7 +241,7 @@ def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, cert
 )
 def test_only_web_addresses_are_attached(transport, url):
     with pytest.raises(NoProjectError, match="is not the address of a project"):
-        introduce(transport, url, Credentials(key="k"))
+        look_up_project(transport, url, Credentials(key="k"))
 
 
 def endless(handler, **headers):
@@ -261,7 +261,7 @@ def endless(handler, **headers):
 def test_endless_answer_is_cut_off(transport, way):
     with (
         serving(endless) as server,
-        pytest.raises(UnreachableError, match="the answer has more than"),
+        pytest.raises(UnreachableError, match="the response has more than"),
     ):
         way(transport, server.url)
 
@@ -271,7 +271,7 @@ def test_packed_answer_is_limited_as_unpacked(transport, way):
     bomb = gzip.compress(bytes(300 << 20), 1)
     with (
         serving(lambda handler: reply(handler, 200, bomb, Content_Encoding="gzip")) as server,
-        pytest.raises(UnreachableError, match="the answer has more than"),
+        pytest.raises(UnreachableError, match="the response has more than"),
     ):
         way(transport, server.url)
 
@@ -297,7 +297,7 @@ def test_download_is_cut_off_at_its_declared_size(transport, tmp_path):
     with serving(endless) as server:
         info = FileInfo("f", urls=(server.url,), nbytes=1000)
         with pytest.raises(DownloadError, match="more than 1000 bytes") as caught:
-            fetch(transport, Wanted(info, tmp_path / "f", None))
+            fetch(transport, FileDownload(info, tmp_path / "f", None))
     assert caught.value.code.startswith("-200")
     assert list(tmp_path.iterdir()) == []
 
@@ -307,7 +307,7 @@ def test_packed_download_is_cut_off_at_its_declared_size(transport, tmp_path):
     with serving(lambda handler: reply(handler, 200, bomb, Content_Encoding="gzip")) as server:
         info = FileInfo("f", urls=(server.url,), nbytes=1000)
         with pytest.raises(DownloadError, match="more than 1000 bytes"):
-            fetch(transport, Wanted(info, tmp_path / "f", None))
+            fetch(transport, FileDownload(info, tmp_path / "f", None))
 
 
 def test_download_without_a_declared_size_ends(transport, tmp_path, monkeypatch):
@@ -315,14 +315,14 @@ def test_download_without_a_declared_size_ends(transport, tmp_path, monkeypatch)
     with serving(endless) as server:
         info = FileInfo("f", urls=(server.url,))
         with pytest.raises(DownloadError, match="more than"):
-            fetch(transport, Wanted(info, tmp_path / "f", None))
+            fetch(transport, FileDownload(info, tmp_path / "f", None))
 
 
 def test_download_that_does_not_fit_on_the_disk_is_not_begun(transport, tmp_path):
     with serving(endless) as server:
         info = FileInfo("f", urls=(server.url,), nbytes=10**18)
         with pytest.raises(DownloadError, match="do not fit on the disk"):
-            fetch(transport, Wanted(info, tmp_path / "f", None))
+            fetch(transport, FileDownload(info, tmp_path / "f", None))
         assert server.seen == []
 
 
@@ -332,7 +332,7 @@ def test_packed_file_is_limited_without_a_declared_size(transport, tmp_path, mon
     with serving(lambda handler: reply(handler, 200, bomb)) as server:
         info = FileInfo("f", gzipped_urls=(server.url,))
         with pytest.raises(DownloadError):
-            fetch(transport, Wanted(info, tmp_path / "f", None))
+            fetch(transport, FileDownload(info, tmp_path / "f", None))
     assert list(tmp_path.iterdir()) == []
 
 

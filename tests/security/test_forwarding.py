@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from project.proxies import believe, networks
+from project.proxies import apply_forwarded_headers, networks
 from tests.house.tracked import ROOT
 
 PROXY = networks(["10.0.0.7"])
@@ -22,13 +22,13 @@ def request(peer, **headers):
 @pytest.mark.parametrize(("peer", "trusted"), [("6.6.6.6", PROXY), ("10.0.0.7", ())])
 def test_an_untrusted_client_cannot_claim_https_or_another_address(peer, trusted):
     environ = request(peer, proto="https", **{"for": "192.0.2.1"})
-    believe(environ, trusted)
+    apply_forwarded_headers(environ, trusted)
     assert environ == {"REMOTE_ADDR": peer, "REQUEST_METHOD": "GET"}
 
 
 def test_headers_of_a_trusted_proxy_are_accepted():
     environ = request("10.0.0.7", proto="https", **{"for": "192.0.2.1"})
-    believe(environ, PROXY)
+    apply_forwarded_headers(environ, PROXY)
     assert environ["REMOTE_ADDR"] == "192.0.2.1"
     assert environ["HTTP_X_FORWARDED_PROTO"] == "https"
 

@@ -22,12 +22,12 @@ def send():
 
 @pytest.mark.django_db
 def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(handler, "_PATIENCE", 1.0)
-    with handler._one_long:  # another long request is being read
+    monkeypatch.setattr(handler, "_LONG_TIMEOUT_SECONDS", 1.0)
+    with handler._long_lock:  # another long request is being read
         waiting = [threading.Thread(target=send) for _ in range(handler.MAX_LONG_REQUESTS)]
         for thread in waiting:
             thread.start()
-        while handler._long_requests._value:
+        while handler._long_slots._value:
             time.sleep(0.01)
         began = time.monotonic()
         answer = send()
@@ -36,7 +36,7 @@ def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
             thread.join()
     assert b"The project is busy; try again." in answer
     assert took < 0.5
-    assert handler._long_requests._value == handler.MAX_LONG_REQUESTS
+    assert handler._long_slots._value == handler.MAX_LONG_REQUESTS
 
 
 class Dripping:
@@ -63,7 +63,7 @@ def post(body, content_type, length):
     "content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
 def test_request_that_comes_slowly_keeps_no_other_waiting(monkeypatch, content_type):
-    monkeypatch.setattr(handler, "_PATIENCE", 0.5)
+    monkeypatch.setattr(handler, "_LONG_TIMEOUT_SECONDS", 0.5)
     body = Dripping()
     slow = post(body, content_type, 2 << 20)
     thread = threading.Thread(target=handler.submit_rpc_handler, args=(slow,))

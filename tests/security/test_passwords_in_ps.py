@@ -101,4 +101,4 @@ def test_in_a_log_the_first_password_is_not_shown(settings, tmp_path):
 
 def test_later_no_password_is_mentioned():
     shown = serve.Command(stdout=io.StringIO())._shown(None)
-    assert "with the account made at the first start" in serve.welcome("http://x/", shown)
+    assert "with the account of the first start" in serve.welcome("http://x/", shown)

@@ -65,7 +65,7 @@ def test_tokens_end_with_the_token_that_created_them():
     assert api_tokens.revoke(account=ada, token_id=stolen.pk, now=now)
     live = set(api_tokens.of_account(ada).values_list("pk", flat=True))
     assert live == {own.pk}
-    assert api_tokens.recognise(text, now=now) is None
+    assert api_tokens.recognize(text, now=now) is None
     with pytest.raises(api_tokens.TokenRefused, match="was revoked"):
         api_tokens.create_by_token(grandchild, name="late", scopes=["read"], now=now)
 

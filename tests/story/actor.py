@@ -30,9 +30,9 @@ def resolve(name):
 
 
 def tell(cpu_time):
-    """Say what was computed and is safe, and end if told to, as BOINC's library does.
+    """Report the computed and checkpointed time, and exit on request, as BOINC's library does.
 
-    The sixth kilobyte that they share is for what we say, the first for what the client asks.
+    The sixth kilobyte of the shared memory has our messages, the first one the client's requests.
     """
     said = f"\x01<current_cpu_time>{cpu_time}</current_cpu_time>\n"
     said += f"<checkpoint_cpu_time>{cpu_time}</checkpoint_cpu_time>\n\x00"
@@ -44,7 +44,7 @@ def tell(cpu_time):
 
 
 def burn(seconds):
-    """Compute, noting down how long, so that another start goes on from there."""
+    """Compute, and store the time spent, so that a restart continues from there."""
     note = Path("burnt")
     before = float(note.read_text()) if note.exists() else 0.0
     began = time.process_time()

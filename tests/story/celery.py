@@ -1,4 +1,4 @@
-"""Celery in a story: a Redis of its own, workers and beat, to be killed at will."""
+"""Celery in a story: its own Redis, workers and beat, which tests can kill."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def redis_server() -> Path:
 
 
 class Redis:
-    """A Redis that keeps nothing on disk: what it had is lost when it is killed."""
+    """A Redis without persistence: its data is lost when it is killed."""
 
     def __init__(self, project: Project) -> None:
         self.port = free_port()
@@ -50,7 +50,7 @@ class Redis:
         self._project.children.kill("redis")
 
     def command(self, *words: str) -> str:
-        """Say one command, and return the answer as it came."""
+        """Send one command, and return the answer unparsed."""
         said = b"*%d\r\n" % len(words)
         said += b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
@@ -94,7 +94,7 @@ class CeleryStage:
         self._start("beat", "beat", "--pidfile", "")
 
     def restart(self, name: str, *queues: str) -> None:
-        """Start again what was killed by `project.children.kill(name)`."""
+        """Start a process again that `project.children.kill(name)` killed."""
         if name == "redis":
             self.redis.start()
         elif name == "beat":
@@ -103,7 +103,7 @@ class CeleryStage:
             self.start_worker(name, *queues)
 
     def log(self, name: str) -> str:
-        """What a process has said."""
+        """The log of a process."""
         path = self.project.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else "(no log)"
 

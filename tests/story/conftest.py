@@ -1,4 +1,4 @@
-"""Projects and volunteers for stories, stopped at their end whatever happens."""
+"""Projects and volunteers for stories, always stopped at their end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def stage():
 
 @pytest.fixture
 def make_project(stage, tmp_path):
-    """Build a project with settings of its own; not started yet."""
+    """Build a project with its own settings; not started yet."""
 
     def make(**settings: str) -> Project:
         made = Project(tmp_path / "project", **settings)

@@ -1,4 +1,4 @@
-"""What each page of the docs takes for granted before its consoles are typed."""
+"""The setup that each page of the docs needs before its consoles are typed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.story.volunteers import PASSWORD
 
 @dataclass(frozen=True)
 class Page:
-    """What a page takes for granted; the rest is on the page."""
+    """The setup of a page that the page itself does not show."""
 
     #: Lines typed before; `manage` is manage.py, and $BLOCKS/KIND-N the page's Nth block of a kind.
     before: str = ""
     #: Names of apps that get the page's name, because other pages make apps of the same name.
     own: tuple[str, ...] = ()
-    #: What is typed in place of a word of the page.
+    #: Word on the page -> the text typed in its place.
     replaced: Mapping[str, str] = field(default_factory=dict)
     #: How many of our clients compute meanwhile.
     volunteers: int = 0

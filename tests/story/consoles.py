@@ -29,7 +29,7 @@ BLOCK = re.compile(
 MARK = re.compile(r"not typed: (?P<reason>\S.{9,})|typed by (?P<test>tests/\S+\.py)")
 COMMAND_SECONDS = 240.0
 
-# What a page shows is an example: these parts of it differ from run to run.
+# The output on a page is an example: these parts of it differ from run to run.
 LOOSE = re.compile(
     r"(?P<head>\A\.\.\.\n)"
     r"|(?P<lines>(?:^|\n)\.\.\.(?=\n|$))"
@@ -58,11 +58,11 @@ GIVEN = (
     re.compile(r"account key: (\w+)"),
     re.compile(r"\b(\w+-\d{8}T\d{6}-[0-9a-f]{4})"),
 )
-#: Answers that programs read: only `...` stands for something else.
+#: Commands whose output must match exactly, except for `...`.
 EXACT = re.compile(r"^cat |\bcurl ")
-#: What comes into being some seconds after what was typed before.
+#: Commands whose files appear some seconds after the commands before.
 LATER = re.compile(r"^cat var/results/")
-#: A client's events come in an order that differs, and among others.
+#: Commands that print a client's events, whose order differs, and other events among them.
 EVENTS = re.compile(r"\brun\b(?: --[\w-]+(?: \d+)?)*$")
 #: Prints nothing as long as nothing happens.
 STILL_RUNS = ""
@@ -166,11 +166,11 @@ class Shell:
 
     folder: Path
     environment: Mapping[str, str]
-    #: What stands on the page -> what is typed in its place, wherever it stands.
+    #: Text on the page -> the text typed in its place, everywhere.
     replaced: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        #: The same for whole words that the project gave.
+        #: The same for whole words that the project returned.
         self.given: dict[str, str] = {}
         (self.folder / ".answers").write_text("yes\n" * 20)
         self.path = self.folder / ".typed"
@@ -223,7 +223,7 @@ class Shell:
         assert code == 0, f"$ {text}\n{output}"
 
     def run(self, text: str) -> tuple[int, str]:
-        """Type what ends by itself; returns its exit code and its output."""
+        """Type a command that ends by itself; return its exit code and its output."""
         start = self._size()
         self._send(f"{{ {text}\n}} < .answers\nprintf '\\n\\036%s\\n' $?\n")
         assert wait_until(
@@ -233,7 +233,7 @@ class Shell:
         return int(code.split()[0]), output
 
     def run_until(self, text: str, shown: Command, until: str) -> tuple[int, str]:
-        """Type what runs until Ctrl-C; stop it once it has printed what is shown."""
+        """Type a command that runs until Ctrl-C; stop it once it has printed the shown output."""
         start = self._size()
         self._send(f"exec_() {{ exec env {text}\n}}\nexec_ < .answers &\n")
         self._send("printf '\\036%s\\n' $!; wait $!; printf '\\n\\036%s\\n' $?\n")

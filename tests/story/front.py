@@ -61,7 +61,7 @@ class Front:
         return [(method, path, int(status)) for method, path, status in found]
 
     def check(self) -> str:
-        """Have nginx check its configuration; returns what it wrote."""
+        """Make nginx check its configuration; return its output."""
         done = subprocess.run([*self.words, "-t"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stderr
@@ -74,7 +74,7 @@ def nginx() -> str:
 
 
 def set_up(folder: Path, upstream_port: int, var: Path) -> Front:
-    """Write what an operator writes: addresses, ports, certificate, VAR_DIR, the web processes."""
+    """Fill in the operator's values: addresses, ports, certificate, VAR_DIR, web processes."""
     nginx()
     folder.mkdir(parents=True)
     front = Front(folder, free_port(), free_port())

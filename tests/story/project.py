@@ -122,12 +122,12 @@ class Project:
         self.database.stop()
 
     def log(self) -> str:
-        """What the server and its daemons have said."""
+        """The end of the log of the server and its daemons."""
         path = self.folder / "serve.log"
         return path.read_text(errors="replace")[-6000:] if path.exists() else "(no log)"
 
     def manage(self, *words: object, may_fail: bool = False) -> str:
-        """Run a command of the project; returns what it said."""
+        """Run a command of the project; return its output, standard error last."""
         done = subprocess.run(
             [sys.executable, ROOT / "manage.py", *map(str, words)],
             env=os.environ | self.environment,
@@ -175,7 +175,7 @@ class Project:
         sticky: bool = False,
         **numbers: object,
     ) -> list[str]:
-        """Submit `count` like workunits from Python, as scientists do who need more than a shell.
+        """Submit `count` equal workunits from Python, as scientists do who need more than a shell.
 
         The file `in` is `text`; `files` are further inputs by the names that the program opens.
         """
@@ -216,19 +216,19 @@ for kind in {plain!r}:
         return [names.split() for names in re.findall(r"^submitted (.+)$", said, re.MULTILINE)]
 
     def sql(self, query: str, *params: object) -> list[dict[str, Any]]:
-        """Ask the project's database."""
+        """Run a statement in the project's database; return its rows."""
         where = self.database.conninfo()
         with psycopg.connect(**where, row_factory=dict_row, autocommit=True) as connection:
             cursor = connection.execute(query, params)
             return cursor.fetchall() if cursor.description is not None else []
 
     def count(self, query: str, *params: object) -> int:
-        """Ask for one number."""
+        """Run a query that returns one number."""
         [row] = self.sql(query, *params)
         return int(next(iter(row.values())))
 
     def wait(self, is_so: Callable[[], object], *, within: float, what: str) -> None:
-        """Wait until something is so; fail, with the server's log, if it takes too long."""
+        """Wait until a condition holds; fail, with the server's log, if it takes too long."""
         assert wait_until(lambda: bool(is_so()), within=within, look_again=0.1), (
             f"{what}: not within {within} s\n{self.log()}"
         )
@@ -257,7 +257,7 @@ for kind in {plain!r}:
 
 
 def exponents(groups: Sequence[Sequence[int]], *, first_line: str = "") -> dict[str, str]:
-    """Input files of the app, one per group of exponents; `first_line` stands in the first."""
+    """Input files of the app, one per group of exponents; `first_line` begins the first."""
     found = {f"{group[0]}-{group[-1]}": "".join(f"{p}\n" for p in group) for group in groups}
     if first_line:
         name = next(iter(found))

@@ -13,11 +13,11 @@ from project.ports import free_port
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to requests whose path has `path` in it, `times` times.
+    """A fault for the next `times` requests whose path contains `path`.
 
     The line is cut after `sent` bytes of the request's body, or `received` bytes of the reply's;
     with neither, before the request is passed on.  With a `status` the client gets that instead.
-    A request too short to be cut is none of them.
+    A request that is too short to be cut is not counted.
     """
 
     path: str

@@ -24,7 +24,7 @@ awk '{ sum += $1 } END { print sum }' "$1"
 say "$MANYHANDS_WORKUNIT" >"$MANYHANDS_OUTPUT.log"
 """
 
-#: What podman is told is kept; the command runs where its folder would be mounted.
+#: A fake podman: records its arguments and runs the command in the folder to be mounted.
 PODMAN = """#!/bin/sh
 if [ "$1" = version ]; then echo 4.3.1; exit; fi
 [ "$1" = run ] || exit 0
@@ -51,14 +51,14 @@ def one_at_a_time(app: str) -> dict[str, object]:
 
 
 def answer(project: Project, app: str, name: str, output: str = "out") -> str:
-    """What was assimilated."""
+    """The assimilated output."""
     path = project.folder / "var" / "results" / app / name / output
     project.wait(path.exists, within=60, what=f"{name} of {app} is assimilated")
     return path.read_text()
 
 
 def outcome(project: Project, name: str) -> tuple[int, str]:
-    """How a workunit's only result ended, and what its program said."""
+    """The outcome of a workunit's only result, and the output of its program."""
     query = """SELECT r.outcome, r.stderr FROM result AS r JOIN workunit AS w
                ON w.id = r.workunit_id WHERE w.name = %s AND r.outcome <> 0"""
     project.wait(lambda: project.sql(query, name), within=60, what=f"{name} is reported")
@@ -82,7 +82,7 @@ def project(shared_project, tmp_path_factory) -> Project:
 
 
 def with_podman(client: OurClient, folder: Path) -> Path:
-    """Let a client find a podman of ours; where it notes what it is told."""
+    """Put the fake podman into a client's PATH; return the file that records its arguments."""
     folder.mkdir()
     (folder / "podman").write_text(PODMAN)
     (folder / "podman").chmod(0o755)

@@ -66,7 +66,7 @@ class Submitter:
             return self._read(reply.read())
 
     def upload(self, batch_id: int, contents: dict[str, bytes]) -> None:
-        """Ask which files are absent, and send these, as `upload_files` of the library does."""
+        """Query the absent files, and send these, as `upload_files` of the library does."""
         names = "".join(f"<phys_name>{name}</phys_name>\n" for name in contents)
         batch = f"<batch_id>{batch_id}</batch_id>\n<delete_time>0</delete_time>\n"
         said = self.ask("query_files", batch + names, to="job_file.php")

@@ -1,4 +1,4 @@
-"""The console blocks of the docs, typed into a shell beside a real project."""
+"""The console blocks of the docs, typed into a shell with a real project."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _make_venv(folder: Path) -> None:
 
 
 def environment(project: Project, folder: Path) -> dict[str, str]:
-    """What the shell of a page has in its environment."""
+    """The environment of the shell of a page."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -102,7 +102,7 @@ def write_blocks(page: str, folder: Path) -> None:
 
 
 def open_shell(page: str, facts: Page, project: Project, folder: Path) -> Shell:
-    """A shell in the checkout, after what the page takes for granted."""
+    """A shell in the checkout, after the setup of the page."""
     name = short_name(page)
     write_blocks(page, folder.parent / "blocks")
     if not (folder / "var").exists():
@@ -127,7 +127,7 @@ def short_name(page: str) -> str:
 
 
 def prepare(shell: Shell, facts: Page) -> None:
-    """Type what comes before the page."""
+    """Type the setup of the page."""
     for line in filter(None, map(str.strip, facts.before.splitlines())):
         shell.must(line)
 

@@ -1,4 +1,4 @@
-"""Eight hosts ask at once for the last eight results, and each gets one."""
+"""Eight hosts request the last eight results at once, and each gets one."""
 
 from __future__ import annotations
 

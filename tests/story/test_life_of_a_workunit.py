@@ -88,7 +88,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
         ["13", "prime"],
     ]
 
-    # The file deleter deletes what nobody needs any more
+    # The file deleter deletes files that are no longer needed
     project.wait(
         lambda: (Axis.WORKUNIT_FILES, FileDeleteState.DONE) in moves(project, workunit["id"]),
         within=20,
@@ -117,7 +117,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
     }
     assert "0 violations" in project.fsck()
 
-    # Everything stops when it is asked to
+    # Everything stops on request
     assert alice.stop() == 0, alice.log()
     assert bob.stop() == 0, bob.log()
     assert project.stop() == 0, project.log()

@@ -99,7 +99,7 @@ def test_a_stock_client_computes_over_https(front, stage):
 def test_a_stock_client_that_was_attached_by_http_follows_the_redirects(
     make_project, stage, monkeypatch
 ):
-    """Projects that move to HTTPS keep their MASTER_URL: the clients know them by it (trap 24)."""
+    """Projects that move to HTTPS keep their MASTER_URL, which identifies them to clients (trap 24)."""
     project = make_project(PURGE_AFTER="86400")
     front = fronts.set_up(project.folder / "nginx", project.port, project.folder / "var")
     project.children.start("nginx", front.words)

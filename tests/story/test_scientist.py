@@ -1,4 +1,4 @@
-"""A scientist's program in Python and in a shell, with volunteers who compute."""
+"""The scientist's client in Python and in a shell, with computing volunteers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_hundred_thousand_generated_workunits_in_flat_memory(served):
 def test_both_programs_come_with_the_client(tmp_path):
     new = tmp_path / "new"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", new], check=True)
-    # What pip would fetch is there already, beside this Python.
+    # The packages that pip would fetch are already installed for this Python.
     libraries = sysconfig.get_path("purelib")
     source = tmp_path / "client"
     subprocess.run(["cp", "-r", ROOT / "client", source], check=True)

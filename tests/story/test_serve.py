@@ -1,4 +1,4 @@
-"""`manage.py serve` goes on, whatever becomes of what it has started."""
+"""`manage.py serve` continues when processes that it started end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def child(project, word):
 
 @pytest.fixture
 def project(make_project):
-    """One that `serve` knows to be up: what ends before ends `serve` as well."""
+    """A project that `serve` has found up; before, the end of a child ends `serve` too."""
     project = make_project()
     project.start()
     project.wait(

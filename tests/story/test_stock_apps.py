@@ -18,7 +18,7 @@ QUORUM = {"min_quorum": 2}
 #: Both stories have one project, and each its own apps.
 MINE = ["sum", "echo", "sh"]
 OF_APPS = " WHERE app_id IN (SELECT id FROM app WHERE name = ANY(%s))"
-#: What breaks a command line on its way: blanks, quotes, markup, what shells expand.
+#: Words that can break a command line: blanks, quotes, markup, shell variables.
 WORDS = """ 'two  words' "it's" '' '<a&b>' '$HOME' '%s' "äö" """
 
 

@@ -24,7 +24,7 @@ def of_the_project(client):
 
 
 def is_done(project, kind):
-    """Whether what was asked of the host is done."""
+    """Whether the host's request is done."""
     state = "SELECT state FROM file_request WHERE kind = %s"
     [row] = project.sql(state, kind)
     assert row["state"] != FileRequest.State.FAILED, project.log()
@@ -40,7 +40,7 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
     path = project.folder / "table"
     path.write_text("".join(f"{n} {n * n}\n" for n in range(5000)))
 
-    # The client fetches it and says that it has it
+    # The client fetches the file and lists it
     said = json.loads(project.manage("host_file", "put", host["id"], path, "--json"))
     name = said["name"]
     ask_until(client, lambda: is_done(project, FileRequest.Kind.PUT), what="it lists it", every=1)
@@ -72,7 +72,7 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
 
 
 def say_up(client, result, text):
-    """Say something as BOINC's library does for a program: by a file for the client to send."""
+    """Send a trickle up as BOINC's library does: write a file that the client sends."""
     folder = of_the_project(client)
     unfinished = folder / "unfinished"
     unfinished.write_text(text)
@@ -88,14 +88,14 @@ def test_a_running_result_and_the_server_talk_by_trickles(our_project, stock_cli
     [result] = project.sql("SELECT * FROM result")
     assert result["fraction_done"] != FRACTION
 
-    # What the program says is kept, handled, and acknowledged
+    # A trickle up is stored, handled, and acknowledged
     said = f"<variety>progress</variety>\n<fraction_done>{FRACTION}</fraction_done>\n"
     say_up(client, result["name"], said)
     fraction = "SELECT fraction_done FROM result"
     ask_until(
         client,
         lambda: project.sql(fraction)[0]["fraction_done"] == FRACTION,
-        what="the server knows how far it is",
+        what="the progress is stored",
         every=1,
     )
 
@@ -104,10 +104,15 @@ def test_a_running_result_and_the_server_talk_by_trickles(our_project, stock_cli
     [up] = project.sql("SELECT * FROM trickle_up")
     assert up["variety"] == "progress"
 
-    # What the server says is a file in the program's slot
+    # A trickle down is a file in the program's slot
     project.manage("trickle", "send", result["name"], "<precision>low</precision>")
     slots = client.folder / "slots"
-    ask_until(client, lambda: list(slots.glob("*/trickle_down_*")), what="it heard", every=1)
+    ask_until(
+        client,
+        lambda: list(slots.glob("*/trickle_down_*")),
+        what="the trickle down arrived",
+        every=1,
+    )
 
     [heard] = slots.glob("*/trickle_down_*")
     assert "<precision>low</precision>" in heard.read_text()

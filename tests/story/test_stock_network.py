@@ -1,4 +1,4 @@
-"""An unmodified BOINC client whose line to the project fails.
+"""An unmodified BOINC client whose connection to the project fails.
 
 The scenarios of BOINC's old end-to-end suite that are about failure: docs/scenarios.md.
 """
@@ -73,7 +73,7 @@ def finish(project, client):
 
 
 def output(project, name):
-    """What was assimilated."""
+    """The assimilated output."""
     path = project.folder / "var" / "results" / "actor" / name / "out"
     project.wait(path.exists, within=30, what="it is assimilated")
     return path.read_bytes()

@@ -38,7 +38,7 @@ ncpus 1
 
 
 def number(client, name: str) -> int:
-    """Return the number in a file of the client's only slot; 0 if there is none."""
+    """Return the number in a file of the client's only slot; 0 without such a file."""
     for path in sorted((client.folder / "slots").glob(f"*/{name}")):
         text = path.read_text().strip()
         return int(text) if text.isdecimal() else 0

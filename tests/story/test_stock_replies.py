@@ -15,7 +15,7 @@ RESULTS = "SELECT * FROM result ORDER BY attempt"
 
 
 def say_until(client, text, *, within=60.0, every=2.0):
-    """Have the client ask, again and again, until its event log has a text."""
+    """Make the client contact the server repeatedly until its event log has a text."""
     give_up_at = time.monotonic() + within
     while text not in client.messages():
         assert time.monotonic() < give_up_at, client.messages()[-4000:]
@@ -24,7 +24,7 @@ def say_until(client, text, *, within=60.0, every=2.0):
 
 
 def ask_until(client, is_so, *, within=60.0, every=2.0, what):
-    """Have the client ask, again and again, until something is so."""
+    """Make the client contact the server repeatedly until a condition holds."""
     give_up_at = time.monotonic() + within
     while not is_so():
         assert time.monotonic() < give_up_at, f"{what}\n{client.messages()[-4000:]}"

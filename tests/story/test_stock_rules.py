@@ -1,4 +1,4 @@
-"""Each rule that a volunteer sees, told to an unmodified BOINC client."""
+"""Each rule that a volunteer sees, with an unmodified BOINC client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESULTS = "SELECT * FROM result ORDER BY id"
 
 
 def is_known(project, count=1):
-    """Whether so many hosts have called."""
+    """Whether this number of hosts have called."""
     return project.count(HOSTS) == count
 
 
@@ -46,7 +46,7 @@ def held(client):
 
 
 def call_as_another_host(project, key):
-    """A computer of the same account that asks for nothing, so that it is refused nothing."""
+    """A computer of the same account that requests no work, so that none is refused."""
     request = messages.SchedulerRequest(
         authenticator=key,
         core_client_major_version=7,
@@ -59,7 +59,7 @@ def call_as_another_host(project, key):
 
 
 def memory_sentence(log):
-    """What the client was told of its memory, which is what it has itself reckoned."""
+    """The server's sentence about memory, checked against the client's own number."""
     told = re.search(rf"\] ({APP} needs 953674316\.41 MB RAM but only (\S+) MB .+ use\.)", log)
     own = re.search(r"max memory usage when idle: (\S+) MB", log)
     assert told, log[-3000:]
@@ -88,10 +88,10 @@ def test_explain_names_the_host_and_the_sentence_that_its_client_was_told(
     said = project.manage("explain", result["name"])
     [row] = project.sql("SELECT * FROM refusal")
     [host] = project.sql("SELECT * FROM host WHERE id = %s", row["host_id"])
-    who = re.escape(f"{host['domain_name']} #{host['id']} asked at ")
+    who = re.escape(f"{host['domain_name']} #{host['id']} requested work at ")
     assert re.search(rf"{who}.* and was refused: {re.escape(told)}$", said, re.MULTILINE), said
     assert row["sentence"] == told
-    assert "is given up once 2 hosts were refused it: so far 1 of them" in said
+    assert "is given up once it was refused to 2 hosts: so far 1" in said
 
     # One host is enough now
     assert project.stop() == 0, project.log()

@@ -1,4 +1,4 @@
-"""What programs do and what is done to them, under an unmodified BOINC client.
+"""Programs under an unmodified BOINC client: their actions, and their treatment.
 
 The scenarios of BOINC's old end-to-end suite that are about one program: docs/scenarios.md.
 """

@@ -1,4 +1,4 @@
-"""The README's ten lines for scientists, as they stand, with four volunteers."""
+"""The README's ten lines for scientists, unchanged, with four volunteers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def the_ten_lines() -> list[str]:
 
 
 def typed(lines: list[str], project: Project, folder) -> str:
-    """What a newcomer's shell is given: the lines, in an empty folder, for this project."""
+    """The script of a newcomer's shell: the lines, in an empty folder, for this project."""
     text = "\n".join(lines)
     assert "http://127.0.0.1:8000/" in text
     assert "./client" in text
@@ -77,7 +77,7 @@ def test_a_newcomers_ten_lines_bring_right_answers(
     )
     dave.command("--read_global_prefs_override")
     dave.attach()
-    # He asks seldom: let him have his share before the others take all there is.
+    # This client rarely requests work: it gets its share before the others take all.
     project.wait(lambda: project.count(SENT), within=120, what="work for the stock client")
     for name in ("alice", "bob", "carol"):
         our_client(project, name).start(slots=2, buffer=60)

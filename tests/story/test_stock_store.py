@@ -1,4 +1,4 @@
-"""Inputs and programs in an S3 store, fetched by clients that know nothing of it."""
+"""Inputs and programs in an S3 store, fetched by clients without S3 support."""
 
 from __future__ import annotations
 

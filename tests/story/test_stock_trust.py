@@ -1,4 +1,4 @@
-"""Whom the server gives work and whom it believes, with unmodified BOINC clients."""
+"""Targeting of work and trust in hosts, with unmodified BOINC clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stock_client
 
 
 def ask_both_until(clients, is_so, *, what):
-    """Have all of them ask, again and again, until something is so."""
+    """Make all clients contact the server repeatedly until a condition holds."""
 
     def each():
         for client in clients[1:]:
@@ -48,7 +48,7 @@ def test_targeted_work_goes_to_its_host_and_a_broadcast_to_both(make_project, st
     [result] = project.sql(RESULTS)
     assert result["host_id"] == target["id"]
 
-    # Nobody compares what hosts answer to a broadcast
+    # Results of a broadcast are not compared
     project.sql("UPDATE app SET validator = 'trivial'")
     words = ["--broadcast", "--end-before", "2100-01-01"]
     path = project.folder / "everybody"
@@ -106,7 +106,7 @@ def test_clients_that_agreed_need_no_second_opinion_any_more(make_project, stock
 
 
 def is_waiting(project):
-    """Whether somebody waits for what a test has locked."""
+    """Whether a session waits for a lock on the table `host`."""
     return project.sql("SELECT FROM pg_locks WHERE NOT granted AND relation = 'host'::regclass")
 
 
@@ -119,7 +119,7 @@ def test_a_result_that_no_client_has_heard_of_is_soon_replaced(make_project, sto
     ask_until(client, lambda: is_known(project), what="the host is known", every=1)
     project.sql("UPDATE app SET ack_timeout = '2 s'")
 
-    # While its request is answered, the client is killed: it does not hear what it was given
+    # The client is killed while its request is answered: it does not get the reply
     with psycopg.connect(**project.database.conninfo()) as held_up:
         held_up.execute("LOCK TABLE host IN SHARE MODE")
         project.submit({"a": "13\n"})
@@ -138,7 +138,7 @@ def test_a_result_that_no_client_has_heard_of_is_soon_replaced(make_project, sto
     )
     assert entry["because"] == Because.NEVER_ACKNOWLEDGED
 
-    # The client is back and has never heard of it; another computes the one made instead
+    # The client is back without that result; another computes the replacement
     project.sql("UPDATE app SET ack_timeout = '1 hour'")
     client.start()
     other = stock_client(project, "bob")

@@ -1,4 +1,4 @@
-"""What volunteers decide, and what an unmodified BOINC client makes of it.
+"""Decisions of volunteers, and their effects in an unmodified BOINC client.
 
 The scenarios of BOINC's old end-to-end suite about preferences and projects: docs/scenarios.md.
 """
@@ -56,7 +56,7 @@ def test_preferences_of_one_computer_come_to_the_others(our_project, stock_clien
 
 
 def buffer_of(client, days):
-    """Have the client keep so many days of work in store."""
+    """Set the client's work buffer to this number of days."""
     text = re.sub(r"(<work_buf_min_days>)[^<]*", rf"\g<1>{days}", PREFERENCES)
     (client.folder / "global_prefs_override.xml").write_text(text)
     client.command("--read_global_prefs_override")
@@ -98,7 +98,7 @@ def test_a_client_computes_for_two_projects(our_project, stock_client, stage, tm
     stage.callback(other.close)
     other.start()
     other.publish()
-    # Work is there before the client asks: of one that had none it asks nothing for a while.
+    # Submit before the client attaches: it backs off from a project without work.
     for project in (our_project, other):
         project.submit({"a": "13\n", "b": "17\n"})
     client = stock_client(our_project, "alice")
@@ -112,7 +112,7 @@ def test_a_client_computes_for_two_projects(our_project, stock_client, stage, tm
     ask_until(client, lambda: our_project.count(hosts), what="attached to the first", every=1)
     client.command("--project_attach", other.url, key)
 
-    # One is asked after the other: of two updates at once the client sees to the later alone.
+    # Update one project after the other: of two updates at once the client runs only the later.
     assimilated = "SELECT count(*) FROM ledger_entry WHERE axis = 6 AND target = 2"
     for project in (other, our_project):
         give_up_at = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""On an idle server, what is reported is in the science's hands in a moment."""
+"""On an idle server, a reported result is validated and assimilated at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_report_is_assimilated_within_a_moment_although_daemons_poll_rarely(
             project.wait(lambda: project.count(UNSENT), within=20, what="a result")
             [result] = host.ask(seconds=1.0).results
             upload(project, result.name)
-            time.sleep(1.0)  # everybody is idle again
+            time.sleep(1.0)  # all daemons are idle again
             report = messages.ReportedResult(name=result.name, state=5, final_elapsed_time=1.0)
             began = time.monotonic()
             host.ask(seconds=0, results=(report,))

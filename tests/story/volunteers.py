@@ -67,13 +67,13 @@ class StockClient:
         assert wait_until(self._answers, within=30, look_again=0.2), self.log()
 
     def command(self, *words: str) -> str:
-        """Run boinccmd on this client; returns what it said."""
+        """Run boinccmd on this client; return its output."""
         done = self._boinccmd(*words)
         assert done.returncode == 0, done.stdout + done.stderr + self.log()
         return done.stdout + done.stderr
 
     def attach(self) -> str:
-        """Create an account from the client, look it up, attach with the key that is said."""
+        """Create an account from the client, look it up, attach with the printed key."""
         url = self.project.url
         created = self.command("--create_account", url, self.email, PASSWORD, self.name)
         found = self.command("--lookup_account", url, self.email, PASSWORD)
@@ -95,7 +95,7 @@ class StockClient:
         return self.command("--get_messages")
 
     def notices(self) -> str:
-        """What the client shows prominently."""
+        """The notices of the client."""
         return self.command("--get_notices")
 
     def tasks(self) -> str:
@@ -120,7 +120,7 @@ class StockClient:
         end_programs_in(self.folder)
 
     def log(self) -> str:
-        """The end of what the client has said."""
+        """The end of the client's output."""
         path = self.folder / "client.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
 
@@ -160,7 +160,7 @@ class OurClient:
         return self.command("attach", self.project.url, *who, "--password", PASSWORD)
 
     def command(self, *words: str) -> str:
-        """Run a command of the client to its end; returns what it said."""
+        """Run a command of the client to its end; return its output."""
         done = subprocess.run(
             [sys.executable, ROOT / "client", "--dir", self.folder, *words],
             env=os.environ | self.environment,
@@ -195,7 +195,7 @@ class OurClient:
         end_programs_in(self.folder)
 
     def log(self) -> str:
-        """What the client has said."""
+        """The end of the client's log."""
         path = self.folder / "client.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
 

@@ -1,1 +1,1 @@
-"""The commands of `scientist`: each describes its options and carries itself out."""
+"""The subcommands of `scientist`: each module adds its options and runs them."""

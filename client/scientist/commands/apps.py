@@ -1,4 +1,4 @@
-"""`app list`, `app show`, `app create` and `app publish`: what is computed."""
+"""The commands `app list`, `app show`, `app create` and `app publish`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from scientist.commands.context import HELP, OK, Context, positive, typed, whole
+from scientist.commands.context import HELP, OK, Context, argument_type, non_negative, positive
 from scientist.commands.sources import output_of
-from scientist.display import pairs
+from scientist.display import key_value_table
 from scientist.errors import NotFoundError, UsageError
 from scientist.inputs import fields_of
 from scientist.models import AppInfo, AppVersionInfo
@@ -39,81 +39,97 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     _describe_publish(inner.add_parser("publish", parents=[common], help="publish a program"))
 
 
-def _describe_rules(command: argparse.ArgumentParser, usual_kind: str) -> None:
+def _describe_rules(command: argparse.ArgumentParser, default_kind: str) -> None:
     rules = command.add_argument_group("the app")
-    rules.add_argument("--title", metavar="T", help="what volunteers read")
+    rules.add_argument("--title", metavar="T", help="title that volunteers see")
     rules.add_argument(
-        "--kind", choices=KINDS, help="what a program of it is: BOINC's own executable, an archive "
-        f"with run.sh, a command line or a container ({usual_kind})",
+        "--kind", choices=KINDS, help="kind of its programs: a BOINC executable, an archive "
+        f"with run.sh, a command line or a container ({default_kind})",
     )  # fmt: skip
-    rules.add_argument("--success-rule", choices=RULES, help="when a run has succeeded")
+    rules.add_argument("--success-rule", choices=RULES, help="how success is determined")
     rules.add_argument(
-        "--when-all-tried", choices=("wait", "fail"), help="what becomes of a workunit without an "
-        "answer once every account that is about had its turn (default wait)",
+        "--when-all-tried", choices=("wait", "fail"), help="what to do with a workunit that every "
+        "active account has tried without an answer (default wait)",
     )  # fmt: skip
-    rules.add_argument("--input-template", type=Path, metavar="FILE", help="BOINC's, in XML")
-    rules.add_argument("--output-template", type=Path, metavar="FILE", help="BOINC's, in XML")
-    usual = command.add_argument_group("its workunits, unless a submission says otherwise")
+    rules.add_argument("--input-template", type=Path, metavar="FILE", help="BOINC's XML template")
+    rules.add_argument("--output-template", type=Path, metavar="FILE", help="BOINC's XML template")
+    usual = command.add_argument_group("defaults of its workunits")
     usual.add_argument(
-        "--quorum", type=typed(positive), metavar="N", help="results that must agree"
+        "--quorum", type=argument_type(positive), metavar="N", help="results that must agree"
     )
-    usual.add_argument("--max-errors", type=typed(whole), metavar="N", help=HELP["max_errors"])
-    usual.add_argument("--deadline", type=typed(duration), metavar="T", help=HELP["deadline"])
-    usual.add_argument("--output", action="append", metavar="NAME[:SIZE]", help="what they bring")
-    usual.add_argument("--takes", type=typed(duration), metavar="T", help=HELP["takes"])
+    usual.add_argument(
+        "--max-errors", type=argument_type(non_negative), metavar="N", help=HELP["max_errors"]
+    )
+    usual.add_argument(
+        "--deadline", type=argument_type(duration), metavar="T", help=HELP["deadline"]
+    )
+    usual.add_argument(
+        "--output", action="append", metavar="NAME[:SIZE]", help="output file and its maximal size"
+    )
+    usual.add_argument("--takes", type=argument_type(duration), metavar="T", help=HELP["takes"])
     usual.add_argument("--fpops", type=float, metavar="N", help=HELP["fpops"])
-    usual.add_argument("--memory", type=typed(size), metavar="SIZE", help=HELP["memory"])
-    usual.add_argument("--disk", type=typed(size), metavar="SIZE", help=HELP["disk"])
+    usual.add_argument("--memory", type=argument_type(size), metavar="SIZE", help=HELP["memory"])
+    usual.add_argument("--disk", type=argument_type(size), metavar="SIZE", help=HELP["disk"])
 
 
 def _describe_publish(publish: argparse.ArgumentParser) -> None:
     publish.add_argument("app", metavar="NAME")
     publish.add_argument(
         "source", metavar="SOURCE", nargs="*",
-        help="an executable, an archive or folder with run.sh, further files; or an address",
+        help="an executable, an archive or folder with run.sh, further files; or a URL",
     )  # fmt: skip
     publish.add_argument(
         "--version", metavar="V", default="1.00", help="such as 1.02 (default 1.00)"
     )
     publish.add_argument(
-        "--platform", action="append", metavar="P", help="default: those of the app's kind"
+        "--platform", action="append", metavar="P", help="default: the platforms of the app's kind"
     )
-    publish.add_argument("--plan-class", metavar="C", help="what it needs of a computer")
-    publish.add_argument("--main-program", metavar="FILE", help="which of several files is started")
-    publish.add_argument("--cmdline", metavar="WORDS", help="said to the program by every workunit")
-    publish.add_argument("--source-url", metavar="URL", help="the project fetches it from there")
-    publish.add_argument("--image", metavar="IMAGE", help="of a container, by its digest")
     publish.add_argument(
-        "--signatures", metavar="DIR", type=Path, help="folder of .sig files made by its operator"
+        "--plan-class", metavar="C", help="plan class: requirements of the computer"
     )
-    publish.add_argument("--create", action="store_true", help="create the app if there is none")
-    guess = (
+    publish.add_argument(
+        "--main-program", metavar="FILE", help="the file to start, if there are several"
+    )
+    publish.add_argument(
+        "--cmdline", metavar="WORDS", help="arguments for the program in every workunit"
+    )
+    publish.add_argument(
+        "--source-url", metavar="URL", help="URL from which the project downloads it"
+    )
+    publish.add_argument("--image", metavar="IMAGE", help="container image, with its digest")
+    publish.add_argument(
+        "--signatures", metavar="DIR", type=Path, help="folder of .sig files from the operator"
+    )
+    publish.add_argument(
+        "--create", action="store_true", help="create the app if it does not exist"
+    )
+    default_kind = (
         "default: script for an archive, a .sh file or a folder with run.sh, container with "
         "--image, else native"
     )
-    _describe_rules(publish, guess)
-    publish.set_defaults(command=publish_app, names_go_to="source")
+    _describe_rules(publish, default_kind)
+    publish.set_defaults(command=publish_app, extra_names_target="source")
 
 
 def list_apps(context: Context) -> int:
     """Carry out `app list`."""
-    found = list(context.project.apps())
+    apps = list(context.project.apps())
     if context.json:
-        context.answer(found)
+        context.answer(apps)
         return OK
-    if not found:
+    if not apps:
         context.out.print("There are no apps yet. scientist app publish NAME SOURCE --create")
         return OK
     columns = [("name", False), ("kind", False), ("versions", True), ("", False), ("title", False)]
     rows = [
         (
-            Text(one.name, style="bold"),
-            one.kind,
-            str(one.versions),
-            Text("deprecated" if one.deprecated else "beta" if one.beta else "", style="yellow"),
-            one.user_friendly_name if one.user_friendly_name != one.name else "",
+            Text(app.name, style="bold"),
+            app.kind,
+            str(app.versions),
+            Text("deprecated" if app.deprecated else "beta" if app.beta else "", style="yellow"),
+            app.user_friendly_name if app.user_friendly_name != app.name else "",
         )
-        for one in found
+        for app in apps
     ]
     context.table(columns, rows)
     return OK
@@ -135,44 +151,44 @@ def show_app(context: Context) -> int:
             ("plan class", False),
             ("published", False),
         ]
-        context.table(columns, [_version_row(one) for one in versions])
+        context.table(columns, [_version_row(version) for version in versions])
     return OK
 
 
 def _described(app: AppInfo) -> Any:  # noqa: ANN401  what rich draws
-    usual = dict(app.workunit_defaults)
+    defaults = dict(app.workunit_defaults)
     outputs = [
-        one if isinstance(one, str) else one.get("open_name", "")
-        for one in usual.pop("outputs", ())
+        entry if isinstance(entry, str) else entry.get("open_name", "")
+        for entry in defaults.pop("outputs", ())
     ]
-    seconds = usual.pop("delay_bound_seconds", None)
+    seconds = defaults.pop("delay_bound_seconds", None)
     rows: dict[str, RenderableType | None] = {
         "app": Text(app.name, style="bold"),
         "title": app.user_friendly_name if app.user_friendly_name != app.name else "",
         "kind": app.kind,
-        "succeeds by": app.success_rule.replace("_", " "),
-        "is": "deprecated" if app.deprecated else "beta" if app.beta else "",
-        "quorum": str(usual.pop("min_quorum", "")),
+        "success rule": app.success_rule.replace("_", " "),
+        "state": "deprecated" if app.deprecated else "beta" if app.beta else "",
+        "quorum": str(defaults.pop("min_quorum", "")),
         "deadline": "" if seconds is None else span(seconds),
         "outputs": ", ".join(outputs),
-        "also": json.dumps(usual) if usual else "",
+        "other defaults": json.dumps(defaults) if defaults else "",
     }
-    return pairs(rows)
+    return key_value_table(rows)
 
 
-def _version_row(one: AppVersionInfo) -> tuple[str, str, str, str]:
-    state = " (deprecated)" if one.deprecated else " (beta)" if one.beta else ""
-    return one.version, one.platform, one.plan_class, local(one.created_at) + state
+def _version_row(info: AppVersionInfo) -> tuple[str, str, str, str]:
+    state = " (deprecated)" if info.deprecated else " (beta)" if info.beta else ""
+    return info.version, info.platform, info.plan_class, local(info.created_at) + state
 
 
 def _rules(options: argparse.Namespace) -> dict[str, Any]:
-    """What an app is created with."""
-    usual = fields_of(
+    """Return the API's fields of a new app."""
+    defaults = fields_of(
         {
             "quorum": options.quorum,
             "max_errors": options.max_errors,
             "deadline": options.deadline,
-            "outputs": [output_of(one) for one in options.output or ()] or None,
+            "outputs": [output_of(text) for text in options.output or ()] or None,
             "takes": options.takes,
             "fpops": options.fpops,
             "memory": options.memory,
@@ -184,7 +200,7 @@ def _rules(options: argparse.Namespace) -> dict[str, Any]:
         "kind": options.kind,
         "success_rule": options.success_rule,
         "fail_when_all_tried": options.when_all_tried and options.when_all_tried == "fail",
-        "workunit_defaults": usual or None,
+        "workunit_defaults": defaults or None,
         "input_template": _text(options.input_template),
         "output_template": _text(options.output_template),
     }
@@ -207,12 +223,12 @@ def create_app(context: Context) -> int:
 def publish_app(context: Context) -> int:
     """Carry out `app publish`."""
     options = context.options
-    for one in options.source:
-        if "://" not in one and not one.startswith("rsync:") and not Path(one).is_dir():
-            checked(Path(one))
+    for source in options.source:
+        if "://" not in source and not source.startswith("rsync:") and not Path(source).is_dir():
+            checked(Path(source))
     if options.create:
-        _create_unless_there(context)
-    before = {one.id for one in context.project.versions(options.app)}
+        _create_if_missing(context)
+    ids_before = {version.id for version in context.project.versions(options.app)}
     versions = context.project.publish(
         options.app,
         options.source,
@@ -225,35 +241,36 @@ def publish_app(context: Context) -> int:
         image=options.image,
         signatures=options.signatures,
     )
-    names = [one.platform for one in versions]
-    most = 3
-    platforms = ", ".join(names) if len(names) <= most else count(len(names), "platform")
-    what = f"{options.app} {options.version} for {platforms or 'no platform'}"
-    is_new = any(one.id not in before for one in versions)
-    said = f"published {what}" if is_new else f"{what} was published before, with the same files"
-    context.answer({"app": options.app, "versions": versions}, said)
+    names = [version.platform for version in versions]
+    max_named = 3
+    platforms = ", ".join(names) if len(names) <= max_named else count(len(names), "platform")
+    title = f"{options.app} {options.version} for {platforms or 'no platform'}"
+    is_new = any(version.id not in ids_before for version in versions)
+    text = f"published {title}" if is_new else f"{title} was published before, with the same files"
+    context.answer({"app": options.app, "versions": versions}, text)
     return OK
 
 
-def _create_unless_there(context: Context) -> None:
+def _create_if_missing(context: Context) -> None:
     options, rules = context.options, _rules(context.options)
     try:
         context.project.app(options.app)
     except NotFoundError:
-        rules["kind"] = rules["kind"] or _guessed(options)
-        made = context.project.create_app(options.app, **rules)
+        rules["kind"] = rules["kind"] or _default_kind(options)
+        app = context.project.create_app(options.app, **rules)
         if not context.json:
-            context.out.print(f"created app {made.name} ({made.kind})")
+            context.out.print(f"created app {app.name} ({app.kind})")
 
 
-def _guessed(options: argparse.Namespace) -> str:
-    """The kind of a new app, from what is published of it first."""
+def _default_kind(options: argparse.Namespace) -> str:
+    """Return the kind of a new app by its first version.  Raises UsageError without a source."""
     if options.image:
         return "container"
-    named = [*options.source, *([options.source_url] if options.source_url else [])]
+    sources = [*options.source, *([options.source_url] if options.source_url else [])]
     endings = (".sh", ".tar", ".gz", ".tgz", ".bz", ".bz2", ".tbz2", ".zip")
-    if len(named) == 1 and (named[0].endswith(endings) or (Path(named[0]) / "run.sh").is_file()):
+    is_single = len(sources) == 1
+    if is_single and (sources[0].endswith(endings) or (Path(sources[0]) / "run.sh").is_file()):
         return "script"
-    if not named:
-        raise UsageError("What shall be published?", "name a SOURCE, --source-url or --image.")
+    if not sources:
+        raise UsageError("There is nothing to publish.", "name a SOURCE, --source-url or --image.")
     return "native"

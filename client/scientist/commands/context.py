@@ -1,4 +1,4 @@
-"""What all commands share: the project, and how they speak: to people or as JSON."""
+"""The context of a command: its project, and output as text or as JSON."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from scientist.project import Project
 Kind = TypeVar("Kind")
 
 OK, FAILED_WORKUNITS = 0, 6
-#: What two commands ask of workunits.
+#: The help of options that `submit` and the `app` commands share.
 HELP = {
-    "max_errors": "errors that are borne; a workunit gives up at error N+1 (default 3)",
-    "deadline": "how long a computer may keep one, such as 12h or 3d",
-    "takes": "how long one takes on a usual computer, such as 10min",
-    "fpops": "or that in floating-point operations",
-    "memory": "the most that one needs, such as 2GB",
-    "disk": "the same, such as 10GB",
+    "max_errors": "failed results that are tolerated; a workunit fails at N+1 (default 3)",
+    "deadline": "time that a computer has for a result, such as 12h or 3d",
+    "takes": "run time on a typical computer, such as 10min",
+    "fpops": "the same as a number of floating-point operations",
+    "memory": "the most memory that a program needs, such as 2GB",
+    "disk": "the most disk space that a program needs, such as 10GB",
 }
-_WIDEST = 200
-#: A column: its heading, and whether it stands to the right.
+_MIN_TABLE_WIDTH = 200
+#: A column: its heading, and whether it is aligned to the right.
 Column = tuple[str, bool]
 
 
 def first_line(name: str) -> str:
-    """Read the first line of a file, or of standard input if its name is -. Raises UsageError."""
+    """Read the first line of a file, or of standard input for ``-``.  Raises UsageError."""
     try:
         if name == "-":
             line = sys.stdin.readline()
@@ -70,60 +70,63 @@ class Context:
 
     @cached_property
     def project(self) -> Project:
-        """The project that is meant, by the token that is known."""
+        """The project of --url and --token, or their defaults."""
         return self._stack.enter_context(Project(self.options.url, self.options.token))
 
     def batch(self, which: str) -> Batch:
-        """The batch that is meant by an id or a name.  Raises NotFoundError.
+        """Return a batch by its id or name.  Raises NotFoundError.
 
-        An id goes before a name that is a number; whom it leads astray is told.
+        A number is an id first; prints a warning if it is also the name of another batch.
         """
-        found = self.project.find_batch(which)
-        if found.name != which:
+        batch = self.project.find_batch(which)
+        if batch.name != which:
             for other in itertools.islice(self.project.batches(name=which), 1):
-                self.warn(f"this is batch {found.id}; the batch named {which} is {other.id}.")
-        return found
+                self.warn(f"this is batch {batch.id}; the batch named {which} is {other.id}.")
+        return batch
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a person before a terminal, who wants to see things move."""
+        """Whether output goes to a terminal and is not JSON, so that bars can be drawn."""
         return self.out.is_terminal and not self.json
 
-    def answer(self, facts: object, said: RenderableType | None = None) -> None:
-        """Say what came of it: to people `said`, to programs the facts as one JSON document."""
+    def answer(self, facts: object, text: RenderableType | None = None) -> None:
+        """Print the outcome: the facts as one JSON document with --json, else the text."""
         if self.json:
             print(as_json(facts), flush=True)
-        elif said is not None:
-            self.out.print(said)
+        elif text is not None:
+            self.out.print(text)
 
     def line(self, facts: object) -> None:
-        """One JSON object on one line, for answers that go on."""
+        """Print one JSON object on one line, for commands that print several."""
         print(as_json(facts, indent=None), flush=True)
 
     def warn(self, sentence: str) -> None:
-        """Say something that is not the answer."""
+        """Print a warning to stderr; nothing with --json."""
         if not self.json:
             self.err.print(Text(f"warning: {sentence}", style="yellow"))
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -> None:
-        """Show rows: on a terminal a table, elsewhere plain columns that are never cut."""
+        """Print rows: on a terminal as a table, elsewhere as plain columns that are never cut."""
         if self.out.is_terminal:
             table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
             for heading, right in columns:
                 table.add_column(heading, justify="right" if right else "left", no_wrap=True)
             for row in rows:
                 table.add_row(*row)
-            # Wider than a narrow terminal, rather than with names cut off.
-            Console(highlight=False, width=max(self.out.width, _WIDEST)).print(table)
+            # On a narrow terminal, lines wrap instead of names being cut off.
+            Console(highlight=False, width=max(self.out.width, _MIN_TABLE_WIDTH)).print(table)
             return
-        print("\n".join(_plain(columns, [[str(one) for one in row] for row in rows])))
+        print("\n".join(_plain(columns, [[str(cell) for cell in row] for row in rows])))
 
     def confirm(self, question: str) -> bool:
-        """Ask a person; without one, `--yes` must have been said.  Raises UsageError."""
+        """Return whether the user confirms; without a terminal, --yes must be given.
+
+        Raises UsageError if it is not.
+        """
         if self.options.yes:
             return True
         if not sys.stdin.isatty() or self.json:
-            raise UsageError(question, "say --yes to do it.")
+            raise UsageError(question, "add --yes to confirm.")
         self.out.print(Text(f"{question} [y/N] "), end="")
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
@@ -145,39 +148,39 @@ def _plain(columns: Sequence[Column], rows: list[list[str]]) -> list[str]:
 
 
 def as_json(facts: object, indent: int | None = 2) -> str:
-    """Facts as JSON: dataclasses as objects, moments in ISO 8601."""
+    """Return facts as JSON: dataclasses as objects, times in ISO 8601."""
     return json.dumps(facts, indent=indent, default=_jsonable, ensure_ascii=False)
 
 
-def _jsonable(one: object) -> Any:  # noqa: ANN401  any JSON
-    if is_dataclass(one) and not isinstance(one, type):
-        return asdict(one)
-    if isinstance(one, datetime):
-        return one.isoformat().replace("+00:00", "Z")
-    return str(one)
+def _jsonable(value: object) -> Any:  # noqa: ANN401  any JSON
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return str(value)
 
 
-def typed(read: Callable[[str], Kind]) -> Callable[[str], Kind]:
-    """A reader of texts for argparse, which shows its sentence and hint."""
+def argument_type(read: Callable[[str], Kind]) -> Callable[[str], Kind]:
+    """Return `read` as a type for argparse, with its UsageError as the error message."""
 
-    def reading(text: str) -> Kind:
+    def convert(text: str) -> Kind:
         try:
             return read(text)
         except UsageError as error:
             raise argparse.ArgumentTypeError(f"{error.sentence} Hint: {error.hint}") from None
 
-    return reading
+    return convert
 
 
-def whole(text: str) -> int:
-    """Read a whole number from 0."""
+def non_negative(text: str) -> int:
+    """Parse a whole number of at least 0.  Raises UsageError."""
     if not text.isdecimal():
-        raise UsageError(f"{text!r} is no whole number from 0.", "write 0, 1, 2 ...")
+        raise UsageError(f"{text!r} is not a whole number of at least 0.", "write 0, 1, 2 ...")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1."""
+    """Parse a whole number of at least 1.  Raises UsageError."""
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{text!r} is no whole number from 1.", "write 1, 2, 3 ...")
+        raise UsageError(f"{text!r} is not a whole number of at least 1.", "write 1, 2, 3 ...")
     return int(text)

@@ -1,4 +1,4 @@
-"""`stats` and `status`: what your work has cost, and how the project is."""
+"""The commands `stats` and `status`: cost of your work, state of the project."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from scientist.commands.context import OK, Context
-from scientist.display import pairs
+from scientist.display import key_value_table
 from scientist.errors import UsageError
 from scientist.words import count, duration, local, moment, span
 
-_SHOWN = ("workunits", "results", "cpu_seconds", "elapsed_seconds", "credit")
+_TOTALED = ("workunits", "results", "cpu_seconds", "elapsed_seconds", "credit")
 
 
 def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
     """Add the two commands."""
-    stats = commands.add_parser("stats", parents=[common], help="show what your work has cost")
+    stats = commands.add_parser("stats", parents=[common], help="show the cost of your work")
     stats.add_argument("--by", choices=("day", "app", "batch"), default="app", help="(default app)")
-    stats.add_argument("--since", metavar="WHEN", help="a day (UTC), or 30d for so long ago")
+    stats.add_argument(
+        "--since", metavar="WHEN", help="a day (UTC), or a duration before now, such as 30d"
+    )
     stats.add_argument("--until", metavar="WHEN", help="the same")
     stats.set_defaults(command=show_stats)
-    status = commands.add_parser("status", parents=[common], help="show how the project is")
+    status = commands.add_parser("status", parents=[common], help="show the state of the project")
     status.set_defaults(command=show_status)
 
 
@@ -49,45 +51,47 @@ def show_stats(context: Context) -> int:
         context.answer(rows)
         return OK
     if not rows:
-        context.out.print("There is nothing yet in that time.")
+        context.out.print("There is no work in that time.")
         return OK
     columns = [(options.by, False), ("workunits", True), ("results", True)]
     columns += [("processor time", True), ("elapsed", True), ("credit", True)]
-    total = {name: sum(float(row.get(name) or 0) for row in rows) for name in _SHOWN}
-    shown = [_row(_named(row, options.by), row) for row in rows]
+    total = {name: sum(float(row.get(name) or 0) for row in rows) for name in _TOTALED}
+    lines = [_row(_group_name(row, options.by), row) for row in rows]
     if len(rows) > 1:
-        shown.append([Text(one, style="bold") for one in _row("all", total)])
-    context.table(columns, shown)
+        lines.append([Text(cell, style="bold") for cell in _row("all", total)])
+    context.table(columns, lines)
     return OK
 
 
-def _named(row: dict[str, Any], by: str) -> str:
+def _group_name(row: dict[str, Any], by: str) -> str:
     return str((row.get("name") if by == "batch" else None) or row.get(by) or "-")
 
 
 def _row(name: str, row: dict[str, Any]) -> list[Any]:
     credit = f"{float(row.get('credit') or 0):,.2f}".replace(",", " ")
-    spans = [span(float(row.get(one) or 0)) for one in ("cpu_seconds", "elapsed_seconds")]
-    counts = [count(float(row.get(one) or 0)) for one in ("workunits", "results")]
+    spans = [span(float(row.get(key) or 0)) for key in ("cpu_seconds", "elapsed_seconds")]
+    counts = [count(float(row.get(key) or 0)) for key in ("workunits", "results")]
     return [name, *counts, *spans, credit]
 
 
 def show_status(context: Context) -> int:
     """Carry out `status`."""
-    said = context.project.status()
+    status = context.project.status()
     if context.json:
-        context.answer(said)
+        context.answer(status)
         return OK
-    rows = dict(said)
+    rows = dict(status)
     daemons, apps = rows.pop("daemons", None) or (), rows.pop("apps", None) or ()
     waits = rows.pop("waits", None) or ()
     rows["read_at"] = local(datetime.fromisoformat(rows["read_at"]))
-    context.out.print(pairs({name.replace("_", " "): _value(one) for name, one in rows.items()}))
+    context.out.print(
+        key_value_table({name.replace("_", " "): _value(value) for name, value in rows.items()})
+    )
     for wait in waits:
         context.out.print(Text(f"\n{wait['sentence']}", style="yellow"))
     if daemons:
         context.out.print()
-        columns = [("daemon", False), ("heard of", False), ("waiting", True), ("", False)]
+        columns = [("daemon", False), ("last seen", False), ("waiting", True), ("", False)]
         context.table(columns, map(_daemon_row, daemons))
     if apps:
         context.out.print()
@@ -95,30 +99,30 @@ def show_status(context: Context) -> int:
     return OK
 
 
-def _daemon_row(one: dict[str, Any]) -> list[RenderableType]:
-    silent, waiting = one.get("silent_seconds"), one.get("waiting")
-    heard = "never" if silent is None else f"{span(silent)} ago"
-    does = Text(str(one.get("does") or ""), style="dim")
-    return [Text(str(one.get("name", "")), style="bold"), heard, _value(waiting), does]
+def _daemon_row(daemon: dict[str, Any]) -> list[RenderableType]:
+    silent, waiting = daemon.get("silent_seconds"), daemon.get("waiting")
+    last_seen = "never" if silent is None else f"{span(silent)} ago"
+    does = Text(str(daemon.get("does") or ""), style="dim")
+    return [Text(str(daemon.get("name", "")), style="bold"), last_seen, _value(waiting), does]
 
 
-def _app_row(one: dict[str, Any]) -> list[RenderableType]:
-    platforms = Counter(str(each.get("version", "")) for each in one.get("versions") or ())
+def _app_row(app: dict[str, Any]) -> list[RenderableType]:
+    platforms = Counter(str(row.get("version", "")) for row in app.get("versions") or ())
     versions = [f"{name} for {count(number, 'platform')}" for name, number in platforms.items()]
-    name, title = str(one.get("name", "")), str(one.get("title") or "")
+    name, title = str(app.get("name", "")), str(app.get("title") or "")
     return [Text(name, style="bold"), ", ".join(versions) or "none", title if title != name else ""]
 
 
 def _value(value: Any) -> str:  # noqa: ANN401  any JSON
-    """A value on one line; an estimate is its number, a list has a line for each."""
+    """Format a JSON value: an object or an estimate on one line, a list with a line per item."""
     if isinstance(value, dict) and value.keys() == {"value", "exact"}:
         return ("" if value["exact"] else "about ") + _value(value["value"])
     if isinstance(value, dict):
-        # Of many kinds there are none.
-        there = {name: one for name, one in value.items() if _value(one) not in {"0", "-"}}
-        return " · ".join(_named_value(name, one) for name, one in there.items()) or "none"
+        # Most counts are usually zero.
+        parts = {name: item for name, item in value.items() if _value(item) not in {"0", "-"}}
+        return " · ".join(_named_value(name, item) for name, item in parts.items()) or "none"
     if isinstance(value, list):
-        return "\n".join(_value(one) for one in value) or "none"
+        return "\n".join(_value(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return count(value) if isinstance(value, int) else "-" if value is None else str(value)

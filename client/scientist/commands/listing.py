@@ -1,4 +1,4 @@
-"""`list` and `show`: batches, workunits and results."""
+"""The commands `list` and `show` for batches, workunits and results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scientist.commands.context import OK, Context, positive, typed
+from scientist.commands.context import OK, Context, argument_type, positive
 from scientist.commands.watching import now
-from scientist.display import STYLES, painted, pairs, picture, strip, words
+from scientist.display import (
+    STYLES,
+    batch_panel,
+    key_value_table,
+    stacked_bar,
+    status_text,
+    styled_status,
+)
 from scientist.errors import NotFoundError, UsageError
 from scientist.models import BatchInfo, ResultInfo, Troubles, WorkunitInfo, read
 from scientist.words import count, local, nbytes, span
 
 _KINDS = ("batch", "workunit", "result")
-_MOST = 100
-_WIDE = 118
+_DEFAULT_LIMIT = 100
+#: Columns of a terminal that is wide enough for bars in the list of batches.
+_MIN_WIDTH_FOR_BARS = 118
 
 
 def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
@@ -28,26 +36,33 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
     listing.add_argument(
         "what", nargs="?", default="batches", choices=("batches", "workunits", "results")
     )
-    listing.add_argument("batch", metavar="BATCH", nargs="?", help="whose, by id or name")
-    listing.add_argument("--app", metavar="APP", help="of this app alone")
-    listing.add_argument("--status", choices=tuple(STYLES), help="of workunits")
-    listing.add_argument("--workunit", metavar="W", help="whose results, by name or id")
     listing.add_argument(
-        "--limit", type=typed(positive), metavar="N", help=f"so many at most (default {_MOST})"
+        "batch", metavar="BATCH", nargs="?", help="only those of this batch, by id or name"
     )
-    listing.add_argument("--all", action="store_true", help="however many they are")
+    listing.add_argument("--app", metavar="APP", help="only those of this app")
+    listing.add_argument("--status", choices=tuple(STYLES), help="only workunits of this status")
+    listing.add_argument(
+        "--workunit", metavar="W", help="only results of this workunit, by name or id"
+    )
+    listing.add_argument(
+        "--limit",
+        type=argument_type(positive),
+        metavar="N",
+        help=f"at most N rows (default {_DEFAULT_LIMIT})",
+    )
+    listing.add_argument("--all", action="store_true", help="all rows, without a limit")
     listing.set_defaults(command=list_things)
     show = commands.add_parser(
         "show",
         parents=[common],
-        help="show one, with its timeline",
+        help="show a batch, a workunit with its timeline, or a result",
         usage="scientist show [options] [batch|workunit|result] WHICH",
     )
     show.add_argument(
         "which",
         metavar="[batch|workunit|result] WHICH",
         nargs="+",
-        help="by name, or by id: a number alone is the id of a batch, a name is looked for among "
+        help="a name or an id: a number alone is the id of a batch, a name is searched among "
         "batches, then workunits, then results",
     )
     show.set_defaults(command=show_thing)
@@ -59,17 +74,17 @@ def list_things(context: Context) -> int:
     lists = {"batches": _list_batches, "workunits": _list_workunits, "results": _list_results}
     if options.what == "batches" and (options.batch or options.status):
         hint = f"scientist list workunits {options.batch or 'BATCH'}"
-        raise UsageError("That is said of workunits, and batches are listed.", hint)
-    most = None if options.all else options.limit or _MOST
-    found = lists[options.what](context, most)
-    if most is not None and found == most and not context.json:
-        context.err.print(Text(f"the newest {count(most)}; --all lists them all", style="dim"))
+        raise UsageError("BATCH and --status apply to workunits, not to batches.", hint)
+    limit = None if options.all else options.limit or _DEFAULT_LIMIT
+    number = lists[options.what](context, limit)
+    if limit is not None and number == limit and not context.json:
+        context.err.print(Text(f"the newest {count(limit)}; --all lists them all", style="dim"))
     return OK
 
 
-def _list_batches(context: Context, most: int | None) -> int:
-    rows = list(itertools.islice(context.project.batches(app=context.options.app), most))
-    infos = [one.info for one in rows]
+def _list_batches(context: Context, limit: int | None) -> int:
+    rows = list(itertools.islice(context.project.batches(app=context.options.app), limit))
+    infos = [batch.info for batch in rows]
     if context.json:
         context.answer(infos)
     elif not infos:
@@ -79,29 +94,28 @@ def _list_batches(context: Context, most: int | None) -> int:
         columns += [("", False)] * _has_bars(context)
         columns += [("done", True), ("failed", True), ("of", True)]
         columns += [("state", False), ("since", False)]
-        context.table(columns, [_batch_row(context, one) for one in infos])
+        context.table(columns, [_batch_row(context, info) for info in infos])
     return len(infos)
 
 
-def _batch_row(context: Context, one: BatchInfo) -> list[RenderableType]:
-    far = one.progress
-    row: list[RenderableType] = [str(one.id), Text(one.name, style="bold"), one.app]
-    row += [strip(far, 16)] * _has_bars(context)
-    failed = Text(count(far.failed), style="red" if far.failed else "dim")
-    row += [count(far.done), failed, count(far.total), words(one.state)]
-    return [*row, local(one.created_at)[:-3]]
+def _batch_row(context: Context, info: BatchInfo) -> list[RenderableType]:
+    progress = info.progress
+    row: list[RenderableType] = [str(info.id), Text(info.name, style="bold"), info.app]
+    row += [stacked_bar(progress, 16)] * _has_bars(context)
+    failed = Text(count(progress.failed), style="red" if progress.failed else "dim")
+    row += [count(progress.done), failed, count(progress.total), status_text(info.state)]
+    return [*row, local(info.created_at)[:-3]]
 
 
 def _has_bars(context: Context) -> bool:
-    """Whether there is room for them."""
-    return context.out.is_terminal and context.out.width >= _WIDE
+    return context.out.is_terminal and context.out.width >= _MIN_WIDTH_FOR_BARS
 
 
-def _list_workunits(context: Context, most: int | None) -> int:
+def _list_workunits(context: Context, limit: int | None) -> int:
     options = context.options
     batch = context.batch(options.batch).id if options.batch else None
-    found = context.project.workunits(batch=batch, status=options.status, app=options.app)
-    rows = list(itertools.islice(found, most))
+    workunits = context.project.workunits(batch=batch, status=options.status, app=options.app)
+    rows = list(itertools.islice(workunits, limit))
     if context.json:
         context.answer(rows)
     elif not rows:
@@ -109,25 +123,26 @@ def _list_workunits(context: Context, most: int | None) -> int:
     else:
         columns = [("id", True), ("name", False), ("status", False), ("finished", False)]
         columns += [("credit", True), ("", False)]
-        context.table(columns, [_workunit_row(one) for one in rows])
+        context.table(columns, [_workunit_row(workunit) for workunit in rows])
     return len(rows)
 
 
-def _workunit_row(one: WorkunitInfo) -> list[RenderableType]:
-    reasons = Text(", ".join(one.errors), style="red")
-    credit = f"{one.credit:.2f}" if one.credit else ""
-    return [str(one.id), one.name, painted(one.status), local(one.finished_at), credit, reasons]
+def _workunit_row(workunit: WorkunitInfo) -> list[RenderableType]:
+    status, finished = styled_status(workunit.status), local(workunit.finished_at)
+    reasons = Text(", ".join(workunit.errors), style="red")
+    credit = f"{workunit.credit:.2f}" if workunit.credit else ""
+    return [str(workunit.id), workunit.name, status, finished, credit, reasons]
 
 
-def _list_results(context: Context, most: int | None) -> int:
+def _list_results(context: Context, limit: int | None) -> int:
     options = context.options
     params: dict[str, Any] = {}
     if options.workunit:
         params["workunit"] = _find_workunit(context, options.workunit)["id"]
     elif options.batch:
         params["batch"] = context.batch(options.batch).id
-    found = context.project.transport.pages("results", params)
-    rows = [read(ResultInfo, one) for one in itertools.islice(found, most)]
+    pages = context.project.transport.pages("results", params)
+    rows = [read(ResultInfo, row) for row in itertools.islice(pages, limit)]
     if context.json:
         context.answer(rows)
     elif not rows:
@@ -135,130 +150,135 @@ def _list_results(context: Context, most: int | None) -> int:
     else:
         columns = [("id", True), ("name", False), ("state", False), ("validity", False)]
         columns += [("host", True), ("processor time", True), ("sent", False)]
-        context.table(columns, [_result_row(one) for one in rows])
+        context.table(columns, [_result_row(result) for result in rows])
     return len(rows)
 
 
-def _result_row(one: ResultInfo) -> list[RenderableType]:
-    spent = span(one.cpu_seconds) if one.cpu_seconds else ""
-    host = str(one.host or "")
-    found = "" if one.validate_state == "INIT" else _plainly(one.validate_state)
-    return [str(one.id), one.name, _plainly(one.state), found, host, spent, local(one.sent_at)]
+def _result_row(result: ResultInfo) -> list[RenderableType]:
+    cpu_time = span(result.cpu_seconds) if result.cpu_seconds else ""
+    host, sent = str(result.host or ""), local(result.sent_at)
+    validity = "" if result.validate_state == "INIT" else _lower(result.validate_state)
+    return [str(result.id), result.name, _lower(result.state), validity, host, cpu_time, sent]
 
 
-def _plainly(word: str | None) -> str:
-    """A word of the law as people read it."""
-    return words(word or "").lower()
+def _lower(state: str | None) -> str:
+    """Return the name of a server state as words in lower case."""
+    return status_text(state or "").lower()
 
 
-# One of them
+# show
 
 
 def show_thing(context: Context) -> int:
     """Carry out `show`."""
-    given = context.options.which
-    kind = given[0] if len(given) > 1 else None
-    if kind not in {None, *_KINDS} or len(given) > 2:  # noqa: PLR2004  a kind and a name
-        raise UsageError(f"{' '.join(given)!r} names nothing.", "say workunit NAME, or a name.")
-    shown = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
+    words = context.options.which
+    kind = words[0] if len(words) > 1 else None
+    if kind not in {None, *_KINDS} or len(words) > 2:  # noqa: PLR2004  a kind and a name
+        hint = "write batch, workunit or result and a name, or only a name."
+        raise UsageError(f"{' '.join(words)!r} is not a kind and a name.", hint)
+    functions = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
     if kind is not None:
-        shown[kind](context, given[1])
+        functions[kind](context, words[1])
         return OK
-    # What is no kind's name is tried as each; a number is an id, of a batch unless a kind is said.
-    kinds = ["batch"] if given[0].isdecimal() else _KINDS
+    # Without a kind, a number is the id of a batch, and a name is searched in each kind.
+    which = words[0]
+    kinds = ["batch"] if which.isdecimal() else _KINDS
     for name in kinds:
         try:
-            shown[name](context, given[0])
+            functions[name](context, which)
         except NotFoundError:
             continue
-        if name == "batch" and not given[0].isdecimal():
-            _tell_of_workunit(context, given[0])
+        if name == "batch" and not which.isdecimal():
+            _warn_of_workunit(context, which)
         return OK
-    detail, hint = f"You have no batch, workunit or result {given[0]!r}.", ""
-    if given[0].isdecimal():
-        detail = f"You have no batch {given[0]}."
-        hint = f"say scientist show workunit {given[0]}, or show result {given[0]}; "
+    detail, hint = f"You have no batch, workunit or result {which!r}.", ""
+    if which.isdecimal():
+        detail = f"You have no batch {which}."
+        hint = f"try scientist show workunit {which}, or show result {which}; "
     hint += "scientist list shows your batches."
     raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
 
 
-def _tell_of_workunit(context: Context, name: str) -> None:
+def _warn_of_workunit(context: Context, name: str) -> None:
     if next(context.project.workunits(name=name), None) is not None:
-        context.warn(f"this is the batch {name}; scientist show workunit {name} shows another.")
+        hint = f"scientist show workunit {name} shows the workunit of this name."
+        context.warn(f"this is the batch {name}; {hint}")
 
 
 def _show_batch(context: Context, which: str) -> None:
     batch = context.batch(which)
     info = batch.refresh()
     cost = info.cost
-    spent = f"{span(cost.cpu_seconds)} of processor time"
+    cpu_time = f"{span(cost.cpu_seconds)} of processor time"
     rows: dict[str, RenderableType | None] = {
-        "state": words(info.state),
+        "state": status_text(info.state),
         "submitted": local(info.created_at),
         "complete": local(info.completed_at) if info.completed_at else "",
         "expires": local(info.expire_at) if info.expire_at else "",
         "after": f"batch {info.after}" if info.after else "",
-        "computed": f"{spent} in {count(cost.results, 'result')}",
+        "computed": f"{cpu_time} in {count(cost.results, 'result')}",
         "credit": f"{cost.credit:,.2f}".replace(",", " "),
         "notes": ", ".join(f"{name}={value}" for name, value in info.meta.items()),
     }
     troubles = Troubles() if context.json else batch.troubles()
-    shown = picture(info, info.progress, now(), troubles.waits)
-    parts: list[RenderableType] = [shown, Text(), pairs(rows)]
-    parts += [Text(f"\n{one}", style="red") for one in troubles.sentences]
+    panel = batch_panel(info, info.progress, now(), troubles.waits)
+    parts: list[RenderableType] = [panel, Text(), key_value_table(rows)]
+    parts += [Text(f"\n{error}", style="red") for error in troubles.sentences]
     context.answer(info, Group(*parts))
 
 
 def _find_workunit(context: Context, which: str) -> dict[str, Any]:
-    """A workunit by its name, or its id.  Raises NotFoundError."""
+    """Return a workunit by its name, or its id.  Raises NotFoundError."""
     transport = context.project.transport
-    found = next(transport.pages("workunits", {"name": which, "limit": 1}), None)
-    if found is None and which.isdecimal():
+    row = next(transport.pages("workunits", {"name": which, "limit": 1}), None)
+    if row is None and which.isdecimal():
         return dict(transport.get(f"workunits/{which}"))
-    if found is None:
+    if row is None:
         detail = f"You have no workunit {which!r}."
         hint = "scientist list workunits BATCH shows their names."
         raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
-    return dict(transport.get(f"workunits/{found['id']}"))
+    return dict(transport.get(f"workunits/{row['id']}"))
 
 
 def _show_workunit(context: Context, which: str) -> None:
-    said = _find_workunit(context, which)
-    told = context.project.transport.get(f"workunits/{said['id']}/timeline")
-    one = read(WorkunitInfo, said)
-    outputs = [entry if isinstance(entry, str) else entry["open_name"] for entry in said["outputs"]]
-    inputs = [f"{entry['open_name']} ({nbytes(entry['nbytes'])})" for entry in said["input_files"]]
+    row = _find_workunit(context, which)
+    timeline = context.project.transport.get(f"workunits/{row['id']}/timeline")
+    workunit = read(WorkunitInfo, row)
+    errors, notes = ", ".join(workunit.errors), workunit.meta.items()
+    outputs = [entry if isinstance(entry, str) else entry["open_name"] for entry in row["outputs"]]
+    inputs = [f"{entry['open_name']} ({nbytes(entry['nbytes'])})" for entry in row["input_files"]]
     rows: dict[str, RenderableType | None] = {
-        "workunit": Text.assemble((one.name, "bold"), f"  ({one.id})"),
-        "app": one.app,
-        "batch": str(one.batch or ""),
-        "status": painted(one.status),
-        "errors": Text(", ".join(one.errors), style="red") if one.errors else None,
-        "command line": one.command_line,
+        "workunit": Text.assemble((workunit.name, "bold"), f"  ({workunit.id})"),
+        "app": workunit.app,
+        "batch": str(workunit.batch or ""),
+        "status": styled_status(workunit.status),
+        "errors": Text(errors, style="red") if errors else None,
+        "command line": workunit.command_line,
         "inputs": ", ".join(inputs),
         "outputs": ", ".join(outputs),
-        "quorum": str(said.get("min_quorum", "")),
-        "notes": ", ".join(f"{name}={value}" for name, value in one.meta.items()),
+        "quorum": str(row.get("min_quorum", "")),
+        "notes": ", ".join(f"{name}={value}" for name, value in notes),
         "results": Text("\n").join(
-            Text(f"{each['name']} ({each['id']}): {_state(each)}") for each in said["results"]
+            Text(f"{result['name']} ({result['id']}): {_state(result)}")
+            for result in row["results"]
         ),
     }
-    parts: list[RenderableType] = [pairs(rows), *_timeline(told)]
-    context.answer({**said, **told}, Group(*parts))
+    parts: list[RenderableType] = [key_value_table(rows), *_timeline(timeline)]
+    context.answer({**row, **timeline}, Group(*parts))
 
 
 def _state(result: dict[str, Any]) -> str:
-    parts = [_plainly(result.get("state")), _plainly(result.get("validate_state"))]
+    parts = [_lower(result.get("state")), _lower(result.get("validate_state"))]
     host = f" on host {result['host']}" if result.get("host") else ""
     return ", ".join(part for part in parts if part and part != "init") + host
 
 
-def _timeline(told: dict[str, Any]) -> list[RenderableType]:
+def _timeline(answer: dict[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    moves = told.get("timeline") or []
+    moves = answer.get("timeline") or []
     if moves:
         parts += [Text("\ntimeline (UTC)", style="bold dim"), _steps(moves)]
-    for reason in told.get("reasons") or ():
+    for reason in answer.get("reasons") or ():
         parts.append(Text(f"\n{reason}"))
     return parts
 
@@ -282,26 +302,27 @@ def _move(move: dict[str, Any]) -> Text:
 def _show_result(context: Context, which: str) -> None:
     transport = context.project.transport
     if which.isdecimal():
-        said = transport.get(f"results/{which}")
+        row = transport.get(f"results/{which}")
     else:
         workunit = _find_workunit(context, which.rpartition("_")[0] or which)
-        named = [one["id"] for one in workunit["results"] if one["name"] == which]
-        if not named:
+        ids = [result["id"] for result in workunit["results"] if result["name"] == which]
+        if not ids:
             raise NotFoundError(404, {"detail": f"You have no result {which!r}."})
-        said = transport.get(f"results/{named[0]}")
-    one = read(ResultInfo, said)
+        row = transport.get(f"results/{ids[0]}")
+    result = read(ResultInfo, row)
+    outputs = [f"{file.open_name} ({nbytes(file.nbytes)})" for file in result.outputs]
     rows: dict[str, RenderableType | None] = {
-        "result": Text.assemble((one.name, "bold"), f"  ({one.id})"),
-        "state": _state(said),
-        "sent": local(one.sent_at) if one.sent_at else "",
-        "deadline": local(one.report_deadline) if one.report_deadline else "",
-        "reported": local(one.received_at) if one.received_at else "",
-        "exit status": "" if one.exit_status is None else str(one.exit_status),
-        "processor time": span(one.cpu_seconds) if one.cpu_seconds else "",
-        "credit": f"{one.credit:.2f}" if one.credit else "",
-        "outputs": ", ".join(f"{file.open_name} ({nbytes(file.nbytes)})" for file in one.outputs),
+        "result": Text.assemble((result.name, "bold"), f"  ({result.id})"),
+        "state": _state(row),
+        "sent": local(result.sent_at) if result.sent_at else "",
+        "deadline": local(result.report_deadline) if result.report_deadline else "",
+        "reported": local(result.received_at) if result.received_at else "",
+        "exit status": "" if result.exit_status is None else str(result.exit_status),
+        "processor time": span(result.cpu_seconds) if result.cpu_seconds else "",
+        "credit": f"{result.credit:.2f}" if result.credit else "",
+        "outputs": ", ".join(outputs),
     }
-    parts: list[RenderableType] = [pairs(rows)]
-    if one.stderr.strip():
-        parts += [Text("\nstderr", style="bold dim"), Text(one.stderr.rstrip())]
-    context.answer(said, Group(*parts))
+    parts: list[RenderableType] = [key_value_table(rows)]
+    if result.stderr.strip():
+        parts += [Text("\nstderr", style="bold dim"), Text(result.stderr.rstrip())]
+    context.answer(row, Group(*parts))

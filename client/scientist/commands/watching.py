@@ -1,4 +1,4 @@
-"""`watch` and `fetch`: how far it is, and what came of it."""
+"""The commands `watch` and `fetch`: progress and outputs of a batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from rich.text import Text
 
 from scientist.batches import INTERVAL, Batch
-from scientist.commands.context import FAILED_WORKUNITS, OK, Context, typed
-from scientist.display import Transfers, Watching
-from scientist.fetching import Fetched, fetch
-from scientist.models import Look, Progress, Troubles
+from scientist.commands.context import FAILED_WORKUNITS, OK, Context, argument_type
+from scientist.display import BatchDisplay, TransferBars
+from scientist.fetching import FetchSummary, fetch
+from scientist.models import Progress, Snapshot, Troubles
 from scientist.placing import Layout
 from scientist.words import count, duration, nbytes
 
@@ -24,77 +24,80 @@ LOST = 1
 def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
     """Add the two commands."""
     watch = commands.add_parser(
-        "watch", parents=[common], help="show how far a batch is until it is complete"
+        "watch", parents=[common], help="show the progress of a batch until it is complete"
     )
     watch.add_argument("batch", metavar="BATCH", help="its id or its name")
     watch.add_argument(
-        "--interval", type=typed(duration), metavar="T", help="between two looks (default 2s)"
+        "--interval",
+        type=argument_type(duration),
+        metavar="T",
+        help="time between two polls (default 2s)",
     )
     watch.set_defaults(command=watch_batch)
-    bring = commands.add_parser("fetch", parents=[common], help="bring the outputs of a batch")
+    bring = commands.add_parser("fetch", parents=[common], help="download the outputs of a batch")
     bring.add_argument("batch", metavar="BATCH", help="its id or its name")
-    bring.add_argument("folder", metavar="DIR", type=Path, help="made if there is none")
-    bring.add_argument("--follow", action="store_true", help="go on until the batch is complete")
+    bring.add_argument("folder", metavar="DIR", type=Path, help="target folder; created if missing")
+    bring.add_argument("--follow", action="store_true", help="continue until the batch is complete")
     bring.add_argument(
-        "--failed", action="store_true", help="bring the stderr of failed workunits as well"
+        "--failed", action="store_true", help="also download the stderr of failed workunits"
     )
     bring.add_argument(
-        "--flat", action="store_true", help="DIR/WORKUNIT.EXT in place of DIR/WORKUNIT/NAME"
+        "--flat", action="store_true", help="write DIR/WORKUNIT.EXT instead of DIR/WORKUNIT/NAME"
     )
     bring.set_defaults(command=fetch_batch)
 
 
 def now() -> datetime:
-    """The reader's clock."""
+    """Return the current time in the local time zone."""
     return datetime.now(UTC).astimezone()  # noqa: TID251  the edge reads the clock
 
 
 def watch_batch(context: Context) -> int:
     """Carry out `watch`."""
     batch = context.batch(context.options.batch)
-    every = context.options.interval
-    return watch(context, batch, every.total_seconds() if every is not None else INTERVAL)
+    interval = context.options.interval
+    return watch(context, batch, interval.total_seconds() if interval is not None else INTERVAL)
 
 
 def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
-    """Show a batch until it is complete; Ctrl-C only stops looking."""
+    """Show a batch until it is complete; return the exit code.  Ctrl-C only ends the command."""
     last = Progress()
     try:
-        with Watching(context.out, batch.info, live=context.is_live) as shown:
+        with BatchDisplay(context.out, batch.info, live=context.is_live) as display:
             troubles = Troubles()
-            for look in batch.looks(interval):
-                last = look.progress
+            for snapshot in batch.snapshots(interval):
+                last = snapshot.progress
                 if context.json:
-                    _write(context, batch, look, troubles)
+                    _print_json(context, batch, snapshot, troubles)
                 else:
-                    shown.show(look, now())
-                troubles = look.troubles
+                    display.show(snapshot, now())
+                troubles = snapshot.troubles
     except KeyboardInterrupt:
         if not context.json:
             context.err.print(
                 Text(
-                    f"\nThe batch goes on without being watched.\n"
-                    f"  look again  scientist watch {batch.id}\n"
-                    f"  stop it     scientist cancel {batch.id}"
+                    f"\nThe batch continues on the project.\n"
+                    f"  watch it   scientist watch {batch.id}\n"
+                    f"  cancel it  scientist cancel {batch.id}"
                 )
             )
         raise
     return FAILED_WORKUNITS if last.failed else OK
 
 
-def _write(context: Context, batch: Batch, look: Look, before: Troubles) -> None:
-    """Write a look as lines of JSON, if it has news."""
+def _print_json(context: Context, batch: Batch, snapshot: Snapshot, previous: Troubles) -> None:
+    """Print the changes of a snapshot as lines of JSON."""
     about = {"batch": {"id": batch.id, "name": batch.name}}
-    if look.is_news and look.silent_since is not None:
-        context.line({"kind": "no_answer", **about, "since": look.silent_since})
-    elif look.is_news:
-        context.line({"kind": "progress", **about} | asdict(look.progress))
-    if replace(look.troubles, waits=()) != replace(before, waits=()):
-        troubles = asdict(look.troubles)
+    if snapshot.has_changed and snapshot.unreachable_since is not None:
+        context.line({"kind": "no_answer", **about, "since": snapshot.unreachable_since})
+    elif snapshot.has_changed:
+        context.line({"kind": "progress", **about} | asdict(snapshot.progress))
+    if replace(snapshot.troubles, waits=()) != replace(previous, waits=()):
+        troubles = asdict(snapshot.troubles)
         del troubles["waits"]
         context.line({"kind": "troubles", **about} | troubles)
-    if look.troubles.waits != before.waits:
-        waits = [asdict(wait) for wait in look.troubles.waits]
+    if snapshot.troubles.waits != previous.waits:
+        waits = [asdict(wait) for wait in snapshot.troubles.waits]
         context.line({"kind": "waits", **about, "waits": waits})
 
 
@@ -103,31 +106,36 @@ def fetch_batch(context: Context) -> int:
     options = context.options
     batch = context.batch(options.batch)
     layout = Layout(options.folder, flat=options.flat, failed=options.failed)
-    with Transfers(context.err, live=context.is_live) as bars:
+    with TransferBars(context.err, live=context.is_live) as bars:
 
-        def tell(workunits: int, of: int, size: int, of_size: int) -> None:
-            bars.tell("workunits", workunits, of)
-            bars.tell("outputs", size, of_size)
+        def on_progress(workunits: int, of: int, size: int, of_size: int) -> None:
+            bars.update("workunits", workunits, of)
+            bars.update("outputs", size, of_size)
 
-        done = fetch(
-            context.project.transport, batch.info, layout, follow=options.follow, tell=tell
+        summary = fetch(
+            context.project.transport,
+            batch.info,
+            layout,
+            follow=options.follow,
+            on_progress=on_progress,
         )
     facts = {"batch": {"id": batch.id, "name": batch.name}, "folder": str(options.folder)}
-    context.answer({**facts, **asdict(done)}, _fetched(options.folder, done))
-    if done.lost:
+    context.answer({**facts, **asdict(summary)}, _summary_line(options.folder, summary))
+    if summary.lost:
         context.warn(
-            f"the project has lost outputs of {count(len(done.lost), 'workunit')}: "
-            f"{', '.join(done.lost[:5])}. Hint: submit them again."
+            f"the project has lost outputs of {count(len(summary.lost), 'workunit')}: "
+            f"{', '.join(summary.lost[:5])}. Hint: submit them again."
         )
         return LOST
-    return FAILED_WORKUNITS if options.follow and done.failed else OK
+    return FAILED_WORKUNITS if options.follow and summary.failed else OK
 
 
-def _fetched(folder: Path, done: Fetched) -> Text:
-    parts = [f"fetched {count(done.brought, 'workunit')} ({nbytes(done.nbytes)}) into {folder}"]
-    if done.already:
-        parts.append(f"{count(done.already)} {'were' if done.already > 1 else 'was'} there")
-    if done.failed:
-        parts.append(f"{count(len(done.failed))} failed")
-    parts.append("that is all" if done.is_complete else "more will come")
+def _summary_line(folder: Path, summary: FetchSummary) -> Text:
+    fetched, size = count(summary.brought, "workunit"), nbytes(summary.nbytes)
+    parts = [f"fetched {fetched} ({size}) into {folder}"]
+    if summary.already:
+        parts.append(f"{count(summary.already)} already there")
+    if summary.failed:
+        parts.append(f"{count(len(summary.failed))} failed")
+    parts.append("batch complete" if summary.is_complete else "batch not complete yet")
     return Text(" · ".join(parts))

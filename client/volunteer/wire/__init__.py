@@ -1,1 +1,1 @@
-"""BOINC's wire, seen from the client: its own encoder and decoder [pure]."""
+"""The client's encoder and decoder of BOINC's protocol [pure]."""

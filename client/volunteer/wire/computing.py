@@ -1,7 +1,7 @@
-"""Computing preferences (`<global_preferences>`): read and written [pure].
+"""Reads and writes computing preferences (`<global_preferences>`) [pure].
 
 A project sends them as text, which may have other values for hosts in a *venue*. Numbers outside
-of a safe range are moved to its edge: no project can fill the disk or stop the others.
+a safe range are moved to its limit, so that no project can fill the disk or stop other projects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from volunteer.wire.xml import Element, block, leaf, number, parse
 
-#: BOINC's servers keep at most 64 KB; what its site writes is below 4 KB.
+#: BOINC's servers store at most 64 KB; preferences written by its web site are below 4 KB.
 MAX_PREFERENCES_CHARACTERS = 16 << 10
 #: The range of each number that has an effect here; percent, days, gigabytes, seconds.
 RANGES = {
@@ -29,13 +29,13 @@ RANGES = {
     "ram_max_used_idle_pct": (1.0, 100.0),
 }
 #: Zero means "no limit" for these.
-_ZERO_IS_ALL = (
+_ZERO_IS_UNLIMITED = (
     "max_ncpus_pct",
     "disk_max_used_pct",
     "ram_max_used_busy_pct",
     "ram_max_used_idle_pct",
 )
-#: What this client cannot do, with the value that asks for nothing.
+#: Settings that this client does not implement, with the value that has no effect.
 _WITHOUT_EFFECT = {
     "cpu_usage_limit": 100.0,
     "daily_xfer_limit_mb": 0.0,
@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = {
     "suspend_if_no_recent_input": 0.0,
     "vm_max_used_pct": 100.0,
 }
-_MARK = re.compile(
+_TAG = re.compile(
     r"""<(/?)([a-z_]{1,40})(?:\s+name\s*=\s*(?:"[^"<>]{0,64}"|'[^'<>]{0,64}'))?\s*(/?)>"""
 )
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -86,7 +86,7 @@ class GlobalPreferences:
     """The preferences that have an effect on this client, within their ranges.
 
     `days` are hours of single days of the week (0 is Sunday), which replace `hours` on that day.
-    `without_effect` names the settings of the text that this client does not carry out.
+    `without_effect` names the settings of the text that this client does not implement.
     """
 
     mod_time: float = 0.0
@@ -114,7 +114,7 @@ DEFAULT_PREFERENCES = GlobalPreferences()
 
 
 def preferences_fault(text: str) -> str:
-    """Return why a project's preferences are refused; empty if they are in order.
+    """Return why a project's preferences are refused; empty if they are valid.
 
     They are sent to other projects of the same account, so they must not break a request.
     """
@@ -126,26 +126,26 @@ def preferences_fault(text: str) -> str:
     open_names: list[str] = []
     position = content.find("<")
     while position >= 0:
-        mark = _MARK.match(content, position)
-        if mark is None:
+        tag = _TAG.match(content, position)
+        if tag is None:
             return f"{content[position : position + 20]!r} is not an element"
-        closing, name, alone = mark.groups()
+        closing, name, self_closing = tag.groups()
         if closing and (not open_names or open_names.pop() != name):
             return f"</{name}> has no start tag"
-        if not closing and not alone:
+        if not closing and not self_closing:
             open_names.append(name)
-        position = content.find("<", mark.end())
+        position = content.find("<", tag.end())
     return f"<{open_names[-1]}> has no end tag" if open_names else ""
 
 
 def mod_time_of(text: str) -> float:
-    """Return the time of the last change of preferences, in unix seconds; 0 if there is none."""
+    """Return the time of the last change of preferences, in unix seconds; 0 if it is missing."""
     return max(_read(text).number("mod_time"), 0.0)
 
 
 @lru_cache(maxsize=8)
 def global_preferences(text: str, venue: str) -> GlobalPreferences:
-    """Read preferences for a host in a venue; those of the venue replace all others, as in BOINC.
+    """Read preferences for a host; those of its venue replace the general ones, as in BOINC.
 
     >>> global_preferences("<max_ncpus_pct>500</max_ncpus_pct>", "").max_ncpus_pct
     100.0
@@ -159,7 +159,7 @@ def global_preferences(text: str, venue: str) -> GlobalPreferences:
         name: _clamped(chosen, name) for name in RANGES if chosen.first(name) is not None
     }
     return GlobalPreferences(
-        # Absent is false: BOINC's site once wrote only the settings that are on.
+        # Absent is false: older BOINC sites wrote only the settings that are on.
         run_on_batteries=chosen.flag("run_on_batteries"),
         hours=_hours(chosen, Hours()),
         days=_days(chosen),
@@ -200,9 +200,11 @@ def _read(text: str) -> Element:
 
 
 def _clamped(element: Element, name: str) -> float:
-    least, most = RANGES[name]
+    minimum, maximum = RANGES[name]
     value = element.number(name, getattr(DEFAULT_PREFERENCES, name))
-    return most if value <= 0 and name in _ZERO_IS_ALL else min(max(value, least), most)
+    return (
+        maximum if value <= 0 and name in _ZERO_IS_UNLIMITED else min(max(value, minimum), maximum)
+    )
 
 
 def _hours(element: Element, default: Hours) -> Hours:
@@ -216,9 +218,9 @@ def _hours(element: Element, default: Hours) -> Hours:
 
 def _days(element: Element) -> tuple[tuple[int, Hours], ...]:
     days: dict[int, Hours] = {}
-    for found in element.every("day_prefs"):
-        day, hours = found.integer("day_of_week", -1), _hours(found, Hours())
-        # Equal hours do not restrict a day of their own, but leave it to the general ones.
+    for day_element in element.every("day_prefs"):
+        day, hours = day_element.integer("day_of_week", -1), _hours(day_element, Hours())
+        # Equal hours do not restrict a day; the general hours apply to it.
         if 0 <= day < _DAYS_OF_WEEK and hours.start != hours.end:
             days[day] = hours
     return tuple(sorted(days.items()))
@@ -228,7 +230,7 @@ def _without_effect(element: Element) -> tuple[str, ...]:
     names = [
         name
         for name, neutral in _WITHOUT_EFFECT.items()
-        if (found := element.first(name)) is not None and number(found.text, 1.0) != neutral
+        if (setting := element.first(name)) is not None and number(setting.text, 1.0) != neutral
     ]
     parts = [element, *element.every("day_prefs")]
     if any(part.number("net_start_hour") != part.number("net_end_hour") for part in parts):

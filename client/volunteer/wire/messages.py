@@ -1,4 +1,4 @@
-"""What client and project say to each other, as frozen dataclasses [pure]."""
+"""Messages between client and project, as frozen dataclasses [pure]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file to fetch (`urls`) or to upload (`upload_urls`); sizes in bytes, 0 is unknown."""
+    """A file to download (`urls`) or to upload (`upload_urls`); sizes in bytes, 0 is unknown."""
 
     name: str
     urls: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """How an application sees a file; `open_name` is its name in the slot."""
+    """A reference to a file; `open_name` is its name in the slot."""
 
     file_name: str
     open_name: str = ""
@@ -37,13 +37,13 @@ class FileRef:
 
     @property
     def slot_name(self) -> str:
-        """Give the name under which the application opens the file."""
+        """The name by which the application opens the file."""
         return self.open_name or self.file_name
 
 
 @dataclass(frozen=True, slots=True)
 class AppVersion:
-    """A program for one platform; known by (app_name, platform, version_num, plan_class)."""
+    """A program for one platform; its key is (app_name, platform, version_num, plan_class)."""
 
     app_name: str
     version_num: int
@@ -59,12 +59,12 @@ class AppVersion:
 
     @property
     def key(self) -> str:
-        """Give the identity as one text."""
+        """The key as one text."""
         return version_key(self.app_name, self.platform, self.version_num, self.plan_class)
 
 
 def version_key(app_name: str, platform: str, version_num: int, plan_class: str) -> str:
-    """Give the identity of an app version as one text."""
+    """Return the key of an app version as one text."""
     return f"{app_name} {platform} {version_num} {plan_class}"
 
 
@@ -84,7 +84,7 @@ class Workunit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One computation of a workunit that this client was given."""
+    """One computation of a workunit, sent to this client."""
 
     name: str
     wu_name: str
@@ -98,7 +98,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A sentence of the project to the volunteer; priority `low` or `notice`."""
+    """A message of the project to the volunteer; priority `low` or `notice`."""
 
     text: str
     priority: str = "low"
@@ -106,7 +106,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who the project says we are."""
+    """The project's name, and the user and host as the project has them."""
 
     project_name: str = ""
     userid: int = 0
@@ -123,7 +123,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A scheduler reply; durations in seconds, `hostid` 0 when none was assigned."""
+    """A scheduler reply; durations in seconds, `hostid` 0 if none was assigned."""
 
     account: Account = Account()
     master_url: str = ""
@@ -154,7 +154,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
-    """An output file as it was uploaded, or why it was not."""
+    """An output file as it was uploaded, or the error of its upload."""
 
     name: str
     nbytes: int
@@ -166,7 +166,7 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class ResultReport:
-    """What a finished result is reported with; times in seconds, sizes in bytes."""
+    """The report of a finished result; times in seconds, sizes in bytes."""
 
     name: str
     exit_status: int
@@ -185,7 +185,7 @@ class ResultReport:
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """A result that we hold and do not report now; `app_version` is an index, from zero."""
+    """A result on this client that is not reported now; `app_version` is an index from zero."""
 
     name: str
     app_version: int
@@ -194,7 +194,7 @@ class HeldName:
 
 @dataclass(frozen=True, slots=True)
 class StickyFile:
-    """A file kept on this computer at the project's wish."""
+    """A file that stays on this computer at the project's request."""
 
     name: str
     nbytes: int
@@ -221,7 +221,7 @@ class TrickleMessage:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """What the project is told of this computer; speeds in operations/s, sizes in bytes."""
+    """The description of this computer; speeds in operations/s, sizes in bytes."""
 
     host_cpid: str
     platform: str
@@ -249,7 +249,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequest:
-    """Everything of one scheduler request; times in unix seconds, durations in seconds."""
+    """One scheduler request; times in unix seconds, durations in seconds."""
 
     authenticator: str
     host: HostFacts
@@ -270,7 +270,7 @@ class SchedulerRequest:
     disk_used: float = 0.0
     app_versions: tuple[AppVersion, ...] = ()
     results: tuple[ResultReport, ...] = ()
-    held: tuple[HeldName, ...] = ()
+    other_results: tuple[HeldName, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
     trickles: tuple[TrickleReport, ...] = ()
     share: float = 1.0

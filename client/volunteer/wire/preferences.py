@@ -1,6 +1,6 @@
 """The preferences of an account for one project [pure].
 
-A project sends them as text, which may have other values for hosts in a *venue*, as `home`.
+A project sends them as text, which may have other values for hosts in a *venue*, such as `home`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _SHARE = re.compile(r"<resource_share>([^<]*)</resource_share>")
 
 @dataclass(frozen=True, slots=True)
 class ProjectPreferences:
-    """What counts on this host: the project's share, and the XML that its programs read."""
+    """The preferences for this host: the resource share, and the XML for the programs."""
 
     resource_share: float = DEFAULT_SHARE
     specific: str = ""
 
 
 def project_preferences(text: str, venue: str) -> ProjectPreferences:
-    """Read preferences for a host in a venue; what the venue lacks is taken from the default.
+    """Read preferences for a host in a venue, with the general values for missing ones.
 
     >>> text = "<project_specific><a>1</a></project_specific><venue name='home'>"
     >>> text += "<resource_share>50</resource_share></venue>"
@@ -34,6 +34,6 @@ def project_preferences(text: str, venue: str) -> ProjectPreferences:
     """
     parts = [content for name, content in _VENUE.findall(text) if venue and name == venue]
     parts.append(_VENUE.sub("", text))
-    specific = next((found[1].strip() for part in parts if (found := _SPECIFIC.search(part))), "")
-    share = next((found[1] for part in parts if (found := _SHARE.search(part))), "")
+    specific = next((match[1].strip() for part in parts if (match := _SPECIFIC.search(part))), "")
+    share = next((match[1] for part in parts if (match := _SHARE.search(part))), "")
     return ProjectPreferences(max(number(share, DEFAULT_SHARE), 0.0), specific)

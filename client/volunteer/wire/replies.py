@@ -1,4 +1,4 @@
-"""Scheduler replies: XML in, messages out [pure]."""
+"""Decodes scheduler replies from XML [pure]."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from volunteer.wire.xml import Element, decode, parse, unescape
 
 
 def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
-    """Read a scheduler reply; raises BadXmlError if it is cut off or something else.
+    """Read a scheduler reply; raises BadXmlError if it is truncated or not a reply.
 
-    An app version that names no platform or speed gets ours: `platform`, `fpops` (operations/s).
+    `platform` and `fpops` (operations/s) are the defaults of app versions without them.
     """
     root = parse(decode(body), "scheduler_reply")
     computing = root.first("global_preferences")
@@ -43,22 +43,22 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
         global_preferences=None if computing is None else computing.text.strip(),
         project_preferences=None if preferences is None else preferences.text.strip(),
         host_venue=None if venue is None else root.string("host_venue"),
-        messages=tuple(_message(found) for found in root.every("message")),
+        messages=tuple(_message(element) for element in root.every("message")),
         acks=_names(root, "result_ack"),
         aborts=_names(root, "result_abort"),
         aborts_if_not_started=_names(root, "result_abort_if_not_started"),
         deleted_files=root.strings("delete_file_info"),
-        files=tuple(_file_info(found) for found in root.every("file_info")),
+        files=tuple(_file_info(element) for element in root.every("file_info")),
         app_versions=tuple(
-            _app_version(found, platform, fpops) for found in root.every("app_version")
+            _app_version(element, platform, fpops) for element in root.every("app_version")
         ),
-        workunits=tuple(_workunit(found) for found in root.every("workunit")),
-        results=tuple(_result(found) for found in root.every("result")),
+        workunits=tuple(_workunit(element) for element in root.every("workunit")),
+        results=tuple(_result(element) for element in root.every("result")),
         trickles=tuple(
-            trickle for found in root.every("trickle_down") if (trickle := _trickle(found.text))
+            trickle for element in root.every("trickle_down") if (trickle := _trickle(element.text))
         ),
         trickle_up_urls=tuple(
-            url for found in root.every("trickle_up_urls") for url in found.strings("url")
+            url for element in root.every("trickle_up_urls") for url in element.strings("url")
         ),
     )
 
@@ -79,11 +79,11 @@ def _account(root: Element) -> Account:
     )
 
 
-def _message(found: Element) -> Message:
-    # A project that forgot to escape its links still has something to say: take every word.
-    words = [found.text, *(child.text for child in found.children)]
+def _message(element: Element) -> Message:
+    # If the project did not escape its HTML, the text of the child elements is included.
+    words = [element.text, *(child.text for child in element.children)]
     text = " ".join(" ".join(words).split())
-    return Message(text, found.attributes.get("priority", "low"))
+    return Message(text, element.attributes.get("priority", "low"))
 
 
 _TRICKLE = re.compile(
@@ -93,34 +93,34 @@ _TRICKLE = re.compile(
 
 
 def _trickle(text: str) -> TrickleMessage | None:
-    """Read a trickle down; its text is kept as it is, without the tags of BOINC before it."""
-    found = _TRICKLE.match(text)
-    if found is None:
+    """Read a trickle down; its text is unchanged, without BOINC's tags before it."""
+    match = _TRICKLE.match(text)
+    if match is None:
         return None
-    return TrickleMessage(unescape(found[1]).strip(), int(found[2]), found[3])
+    return TrickleMessage(unescape(match[1]).strip(), int(match[2]), match[3])
 
 
 def _names(root: Element, kind: str) -> tuple[str, ...]:
-    return tuple(found.string("name") for found in root.every(kind))
+    return tuple(element.string("name") for element in root.every(kind))
 
 
-def _file_info(found: Element) -> FileInfo:
-    urls = _web_urls(found, "url", "download_url")
-    # A plain <url> of an output is its upload address if it says so itself (PROTOCOL 2.4).
+def _file_info(element: Element) -> FileInfo:
+    urls = _web_urls(element, "url", "download_url")
+    # A plain <url> of an output is its upload address if it names the handler (PROTOCOL 2.4).
     uploads = tuple(url for url in urls if "file_upload_handler" in url)
     return FileInfo(
-        name=found.string("name"),
+        name=element.string("name"),
         urls=tuple(url for url in urls if url not in uploads),
-        upload_urls=_web_urls(found, "upload_url") + uploads,
-        gzipped_urls=_web_urls(found, "gzipped_url"),
-        nbytes=max(found.integer("nbytes"), 0),
-        md5=found.string("md5_cksum").lower(),
-        signature=found.string("file_signature"),
-        executable=found.flag("executable"),
-        sticky=found.flag("sticky"),
-        max_nbytes=max(found.integer("max_nbytes"), 0),
-        grant=found.string("xml_signature"),
-        gzip_when_done=found.flag("gzip_when_done"),
+        upload_urls=_web_urls(element, "upload_url") + uploads,
+        gzipped_urls=_web_urls(element, "gzipped_url"),
+        nbytes=max(element.integer("nbytes"), 0),
+        md5=element.string("md5_cksum").lower(),
+        signature=element.string("file_signature"),
+        executable=element.flag("executable"),
+        sticky=element.flag("sticky"),
+        max_nbytes=max(element.integer("max_nbytes"), 0),
+        grant=element.string("xml_signature"),
+        gzip_when_done=element.flag("gzip_when_done"),
     )
 
 
@@ -129,7 +129,7 @@ def _web_urls(element: Element, *names: str) -> tuple[str, ...]:
     return tuple(url for url in element.strings(*names) if is_web_url(url))
 
 
-def _file_refs(found: Element) -> tuple[FileRef, ...]:
+def _file_refs(element: Element) -> tuple[FileRef, ...]:
     return tuple(
         FileRef(
             file_name=ref.string("file_name"),
@@ -138,48 +138,48 @@ def _file_refs(found: Element) -> tuple[FileRef, ...]:
             copy_file=ref.flag("copy_file"),
             optional=ref.flag("optional"),
         )
-        for ref in found.every("file_ref")
+        for ref in element.every("file_ref")
     )
 
 
-def _app_version(found: Element, platform: str, fpops: float) -> AppVersion:
-    avg_ncpus = max(found.number("avg_ncpus", 1.0), 0.0) or 1.0
+def _app_version(element: Element, platform: str, fpops: float) -> AppVersion:
+    avg_ncpus = max(element.number("avg_ncpus", 1.0), 0.0) or 1.0
     return AppVersion(
-        app_name=found.string("app_name"),
-        version_num=found.integer("version_num"),
-        platform=found.string("platform") or platform,
-        plan_class=found.string("plan_class"),
-        api_version=found.string("api_version"),
+        app_name=element.string("app_name"),
+        version_num=element.integer("version_num"),
+        platform=element.string("platform") or platform,
+        plan_class=element.string("plan_class"),
+        api_version=element.string("api_version"),
         avg_ncpus=avg_ncpus,
-        flops=max(found.number("flops"), 0.0) or avg_ncpus * fpops,
-        cmdline=found.string("cmdline"),
-        file_refs=_file_refs(found),
-        needs_network=found.flag("needs_network"),
-        file_prefix=found.string("file_prefix"),
+        flops=max(element.number("flops"), 0.0) or avg_ncpus * fpops,
+        cmdline=element.string("cmdline"),
+        file_refs=_file_refs(element),
+        needs_network=element.flag("needs_network"),
+        file_prefix=element.string("file_prefix"),
     )
 
 
-def _workunit(found: Element) -> Workunit:
+def _workunit(element: Element) -> Workunit:
     return Workunit(
-        name=found.string("name"),
-        app_name=found.string("app_name"),
-        rsc_fpops_est=found.number("rsc_fpops_est", 6.05e14),
-        rsc_fpops_bound=found.number("rsc_fpops_bound", 2.4e15),
-        rsc_memory_bound=found.number("rsc_memory_bound", 1e8),
-        rsc_disk_bound=found.number("rsc_disk_bound", 1e9),
-        command_line=found.string("command_line"),
-        file_refs=_file_refs(found),
+        name=element.string("name"),
+        app_name=element.string("app_name"),
+        rsc_fpops_est=element.number("rsc_fpops_est", 6.05e14),
+        rsc_fpops_bound=element.number("rsc_fpops_bound", 2.4e15),
+        rsc_memory_bound=element.number("rsc_memory_bound", 1e8),
+        rsc_disk_bound=element.number("rsc_disk_bound", 1e9),
+        command_line=element.string("command_line"),
+        file_refs=_file_refs(element),
     )
 
 
-def _result(found: Element) -> Result:
+def _result(element: Element) -> Result:
     return Result(
-        name=found.string("name"),
-        wu_name=found.string("wu_name"),
-        platform=found.string("platform"),
-        version_num=found.integer("version_num"),
-        plan_class=found.string("plan_class"),
-        report_deadline=found.number("report_deadline"),
-        report_immediately=found.flag("report_immediately"),
-        file_refs=_file_refs(found),
+        name=element.string("name"),
+        wu_name=element.string("wu_name"),
+        platform=element.string("platform"),
+        version_num=element.integer("version_num"),
+        plan_class=element.string("plan_class"),
+        report_deadline=element.number("report_deadline"),
+        report_immediately=element.flag("report_immediately"),
+        file_refs=_file_refs(element),
     )

@@ -1,4 +1,4 @@
-"""Scheduler requests: messages in, XML out [pure]."""
+"""Encodes scheduler requests as XML [pure]."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         TrickleReport,
     )
 
-# The version of BOINC's client whose manners we have; projects refuse clients that look old.
+# The version of BOINC's client whose behavior is implemented; projects refuse old versions.
 CORE_VERSION = (8, 0, 0)
 CORE_VERSION_TEXT = ".".join(map(str, CORE_VERSION))
-MOST_STDERR = 63_000
+MAX_STDERR_LENGTH = 63_000
 
 
 def encode_request(request: SchedulerRequest) -> bytes:
@@ -32,7 +32,7 @@ def encode_request(request: SchedulerRequest) -> bytes:
     content = "".join(
         (
             _identity(request),
-            _wishes(request),
+            _work_request(request),
             block("working_global_preferences", write_preferences(request.preferences)),
             _master_preferences(request),
             leaf("cross_project_id", request.cross_project_id),
@@ -43,7 +43,7 @@ def encode_request(request: SchedulerRequest) -> bytes:
             "".join(map(_trickle, request.trickles)),
             "".join(map(_sticky_file, request.sticky_files)),
             block("app_versions", "".join(map(_app_version, request.app_versions))),
-            block("other_results", "".join(map(_other_result, request.held))),
+            block("other_results", "".join(map(_other_result, request.other_results))),
             leaf("client_brand", "Manyhands volunteer"),
         )
     )
@@ -55,7 +55,7 @@ def _leaves(**values: object) -> str:
 
 
 def version_lines() -> str:
-    """Write the three lines that every request begins with."""
+    """Return the three version elements of every request."""
     return _leaves(
         core_client_major_version=CORE_VERSION[0],
         core_client_minor_version=CORE_VERSION[1],
@@ -81,9 +81,9 @@ def _identity(request: SchedulerRequest) -> str:
     return head + version_lines() + shares
 
 
-def _wishes(request: SchedulerRequest) -> str:
+def _work_request(request: SchedulerRequest) -> str:
     host = request.host
-    wishes = _leaves(
+    content = _leaves(
         work_req_seconds=request.work_seconds,
         cpu_req_secs=request.work_seconds,
         cpu_req_instances=request.work_instances,
@@ -92,10 +92,10 @@ def _wishes(request: SchedulerRequest) -> str:
         platform_name=host.platform,
     )
     for name in host.alt_platforms:
-        wishes += block("alt_platform", leaf("name", name))
+        content += block("alt_platform", leaf("name", name))
     if request.code_sign_key:
-        wishes += f"<code_sign_key>\n{request.code_sign_key}\n</code_sign_key>\n"
-    return wishes
+        content += f"<code_sign_key>\n{request.code_sign_key}\n</code_sign_key>\n"
+    return content
 
 
 def _master_preferences(request: SchedulerRequest) -> str:
@@ -108,7 +108,7 @@ def _master_preferences(request: SchedulerRequest) -> str:
 
 
 def _trickle(trickle: TrickleReport) -> str:
-    """Write a trickle up; its text is XML of the program, which must not end the element."""
+    """Return a trickle up; its text is XML of the program and must not end the element."""
     text = "".join(sign for sign in trickle.text if sign in "\t\n" or sign >= " ")
     for name in ("msg_from_host", "scheduler_request"):
         text = re.sub(rf"<(/?\s*{name})", r"&lt;\1", text, flags=re.IGNORECASE)
@@ -117,7 +117,7 @@ def _trickle(trickle: TrickleReport) -> str:
 
 
 def encode_trickle_request(request: SchedulerRequest, trickle: TrickleReport) -> bytes:
-    """Write the short request that carries one trickle to an address of `<trickle_up_urls>`."""
+    """Return the short request that sends one trickle to an address of `<trickle_up_urls>`."""
     head = _leaves(
         authenticator=request.authenticator,
         hostid=request.hostid,
@@ -150,7 +150,7 @@ def _time_stats(request: SchedulerRequest) -> str:
 
 
 def host_info(host: HostFacts) -> str:
-    """Write what this computer is; also part of `init_data.xml`."""
+    """Return the description of this computer, which is also part of `init_data.xml`."""
     content = _leaves(
         timezone=host.timezone,
         domain_name=host.domain_name,
@@ -209,20 +209,20 @@ def _result(report: ResultReport) -> str:
 
 
 def _stderr_out(report: ResultReport) -> str:
-    """Write message and stderr in one CDATA block that nothing inside can end."""
+    """Return message and stderr in one CDATA block that its content cannot end."""
     content = leaf("core_client_version", CORE_VERSION_TEXT)
     inner = ""
     if report.message:
         inner += f"<message>\n{_harmless(report.message)}</message>\n"
     if report.stderr:
-        inner += f"<stderr_txt>\n{_harmless(report.stderr[-MOST_STDERR:])}\n</stderr_txt>\n"
+        inner += f"<stderr_txt>\n{_harmless(report.stderr[-MAX_STDERR_LENGTH:])}\n</stderr_txt>\n"
     if inner:
         content += f"<![CDATA[\n{inner}]]>\n"
     return block("stderr_out", content)
 
 
 def _harmless(text: str) -> str:
-    """Keep a text from ending the CDATA block or, for line readers, the element around it."""
+    """Return a text that ends neither the CDATA block nor, for line readers, its element."""
     plain = "".join(character for character in text if character in "\t\n" or character >= " ")
     return plain.replace("]]>", "]]&gt;").replace("</stderr_out", "&lt;/stderr_out")
 
@@ -240,8 +240,8 @@ def _output(output: OutputReport) -> str:
     return block("file_info", content)
 
 
-def _sticky_file(held: StickyFile) -> str:
-    content = _leaves(name=held.name, nbytes=float(held.nbytes), status=held.status)
+def _sticky_file(file: StickyFile) -> str:
+    content = _leaves(name=file.name, nbytes=float(file.nbytes), status=file.status)
     return block("file_info", content)
 
 
@@ -259,8 +259,8 @@ def _app_version(version: AppVersion) -> str:
     return block("app_version", content)
 
 
-def _other_result(held: HeldName) -> str:
-    content = _leaves(name=held.name, app_version=held.app_version)
-    if held.plan_class:
-        content += leaf("plan_class", held.plan_class)
+def _other_result(other: HeldName) -> str:
+    content = _leaves(name=other.name, app_version=other.app_version)
+    if other.plan_class:
+        content += leaf("plan_class", other.plan_class)
     return block("other_result", content)

@@ -1,7 +1,7 @@
-"""The file-upload exchange: its exact request lines and its loose reply [pure].
+"""Requests and replies of file uploads [pure].
 
-The servers' parser is line based, so the order and the newlines of the head are fixed
-(PROTOCOL 3.2). After the line `<data>` come the bytes of the file and nothing else.
+The servers' parser reads lines, so the order and the newlines of the head are fixed
+(PROTOCOL 3.2). The line `<data>` is followed by the bytes of the file and nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from volunteer.wire.requests import CORE_VERSION
 from volunteer.wire.xml import decode, encode
 
-MOST_REPLY_BYTES = 8191
+MAX_REPLY_BYTES = 8191
 _STATUS = re.compile(r"<status>\s*(-?\d+)")
 _SIZE = re.compile(r"<file_size>\s*(\d+)")
 _MESSAGE = re.compile(r"<message>(.*?)</message>", re.DOTALL)
@@ -20,7 +20,7 @@ _MESSAGE = re.compile(r"<message>(.*?)</message>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class UploadReply:
-    """What an upload handler answered; `status` None when the answer has none."""
+    """The reply of an upload handler; `status` is None if the reply has none."""
 
     status: int | None
     file_size: int = 0
@@ -37,7 +37,7 @@ def _versions() -> str:
 
 
 def size_query(name: str) -> bytes:
-    """Ask how many bytes of a file the server has."""
+    """Return the request for the size of a file on the server."""
     return encode(
         f"<data_server_request>\n{_versions()}"
         f"    <get_file_size>{name}</get_file_size>\n"
@@ -48,8 +48,8 @@ def size_query(name: str) -> bytes:
 def upload_head(
     *, name: str, grant: str, max_nbytes: int, nbytes: int, md5: str, offset: int
 ) -> bytes:
-    """Write all that precedes the bytes of the file from `offset` on."""
-    # The full stop of the signature is followed by its end tag on the same line.
+    """Return the part of an upload request before the bytes of the file from `offset` on."""
+    # The end tag follows the full stop of the signature on the same line.
     return encode(
         f"<data_server_request>\n{_versions()}"
         f"<file_upload>\n<file_info>\n<name>{name}</name>\n"
@@ -61,8 +61,8 @@ def upload_head(
 
 
 def decode_upload_reply(body: bytes) -> UploadReply:
-    """Read a reply by searching, as BOINC's client does; any nonsense has status None."""
-    text = decode(body[:MOST_REPLY_BYTES])
+    """Read a reply by text search, as BOINC's client; `status` is None for an invalid reply."""
+    text = decode(body[:MAX_REPLY_BYTES])
     status, size, message = _STATUS.search(text), _SIZE.search(text), _MESSAGE.search(text)
     return UploadReply(
         status=int(status.group(1)) if status else None,

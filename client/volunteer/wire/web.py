@@ -1,4 +1,4 @@
-"""Web RPCs of the attach conversation and the master page [pure]."""
+"""Web RPCs for attaching to a project, and the master page [pure]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG_PASSWORD = -206
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """What a project says of itself before anyone attaches."""
+    """The public configuration of a project."""
 
     name: str = ""
     master_url: str = ""
@@ -33,7 +33,7 @@ class ProjectConfig:
 
 @dataclass(frozen=True, slots=True)
 class AccountReply:
-    """The answer to a log-in or registration: a key, or an error number and sentence."""
+    """The reply to a log-in or registration: a key, or an error number and message."""
 
     key: str = ""
     error_num: int = 0
@@ -41,7 +41,7 @@ class AccountReply:
 
 
 def canonical_url(url: str) -> str:
-    """Spell a project's address as BOINC's client does.
+    """Return a project's address in the canonical form of BOINC's client.
 
     >>> canonical_url("Example.ORG//science")
     'http://example.org/science/'
@@ -60,14 +60,14 @@ def is_web_url(url: str) -> bool:
     >>> [is_web_url(url) for url in ("https://a.org/x", "file:///etc/passwd", "http://me:pw@a/")]
     [True, False, False]
     """
-    scheme, mark, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
     plain = url.isprintable() and " " not in url and "\\" not in host and "@" not in host
-    return scheme.lower() in {"http", "https"} and bool(mark and host) and plain
+    return scheme.lower() in {"http", "https"} and bool(separator and host) and plain
 
 
 def folder_name(url: str) -> str:
-    """Name a project's folder after its address.
+    """Return the name of a project's folder, derived from its address.
 
     >>> folder_name("http://127.0.0.1:31580/proj/")
     '127.0.0.1_31580_proj'
@@ -78,32 +78,32 @@ def folder_name(url: str) -> str:
 
 
 def password_hash(email: str, password: str) -> str:
-    """Hash a password as BOINC's clients do, so that it never travels itself."""
+    """Return the hash that BOINC's clients send instead of the password."""
     return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
 def web_rpc_url(base: str, name: str, **values: str) -> str:
-    """Write the address of a web RPC; every value is percent-encoded, full stops included."""
+    """Return the address of a web RPC; values are percent-encoded, including full stops."""
     pairs = [f"{key}={quote(value, safe='').replace('.', '%2E')}" for key, value in values.items()]
     return f"{base}{name}" + ("?" + "&".join(pairs) if pairs else "")
 
 
 def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
-    """Find the scheduler addresses in a master page by BOINC's rules (PROTOCOL 1.5).
+    """Return the scheduler addresses in a master page by BOINC's rules (PROTOCOL 1.5).
 
     The page is read in lines of at most 255 bytes. A link counts at the start of a line or right
-    after another tag. (BOINC's client also refuses blanks before a link; we are milder there.)
+    after another tag. (BOINC's client also refuses blanks before a link; this client allows them.)
     """
-    found: list[str] = []
+    urls: list[str] = []
     for line in decode(page).splitlines():
         for start in range(0, len(line), _CHUNK):
             chunk = line[start : start + _CHUNK]
-            found += _SCHEDULER.findall(chunk) + _LINK.findall(chunk)
-    return tuple(dict.fromkeys(url for url in found if is_web_url(url)))
+            urls += _SCHEDULER.findall(chunk) + _LINK.findall(chunk)
+    return tuple(dict.fromkeys(url for url in urls if is_web_url(url)))
 
 
 def decode_project_config(body: bytes) -> ProjectConfig:
-    """Read get_project_config.php; raises BadXmlError if it is something else."""
+    """Read the reply of get_project_config.php; raises BadXmlError if it is not one."""
     root = parse(decode(body), "project_config")
     return ProjectConfig(
         name=root.string("name"),
@@ -118,7 +118,7 @@ def decode_project_config(body: bytes) -> ProjectConfig:
 
 
 def decode_account(body: bytes) -> AccountReply:
-    """Read the answer of lookup_account.php or create_account.php; raises BadXmlError."""
+    """Read the reply of lookup_account.php or create_account.php; raises BadXmlError."""
     text = decode(body)
     try:
         root = parse(text, "account_out")

@@ -1,9 +1,9 @@
-"""BOINC's XML dialect: lenient to read, exact to write [pure].
+"""Reads and writes BOINC's variant of XML [pure].
 
-Real projects send XML that no strict parser takes: elements in any order, raw blocks whose
-content is not XML, stray text before the root. This reader follows what BOINC's own client
-accepts. It is iterative and knows no entity beyond the five of XML and numbers, so neither
-depth nor entities can hurt it.
+Projects send XML that strict parsers reject: elements in any order, raw blocks whose content is
+not XML, text before the root. This reader accepts the same input as BOINC's own client. It is
+iterative and resolves only the five entities of XML and numeric ones, so neither deep nesting nor
+entities can exhaust memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-# Read as they are, up to the literal end tag: signatures and preference blocks of other hands.
+# Read unparsed up to the literal end tag: signatures, and blocks that may not be valid XML.
 RAW_ELEMENTS = frozenset(
     {
         "code_sign_key",
@@ -36,7 +36,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class BadXmlError(ValueError):
-    """The text is not what BOINC calls XML; the message says what is missing."""
+    """The text is not valid in BOINC's XML; the message has the missing tag."""
 
 
 @dataclass(slots=True)
@@ -49,36 +49,36 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def first(self, name: str) -> Element | None:
-        """Give the first child of that name."""
+        """Return the first child of that name."""
         return next((child for child in self.children if child.name == name), None)
 
     def every(self, name: str) -> list[Element]:
-        """Give all children of that name."""
+        """Return all children of that name."""
         return [child for child in self.children if child.name == name]
 
     def string(self, name: str, default: str = "") -> str:
-        """Give the stripped text of a child; the last one counts, as in BOINC's client."""
-        found = self.every(name)
-        return found[-1].text.strip() if found else default
+        """Return the stripped text of the last child of that name, as in BOINC's client."""
+        children = self.every(name)
+        return children[-1].text.strip() if children else default
 
     def strings(self, *names: str) -> tuple[str, ...]:
-        """Give the stripped texts of all children with one of the names."""
+        """Return the stripped texts of all children with one of the names."""
         return tuple(child.text.strip() for child in self.children if child.name in names)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Read a child as C's strtod would; what is no number is the default."""
+        """Return a child as a number, read like C's strtod; the default if it is not one."""
         return number(self.string(name), default)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Read a child as a whole number."""
+        """Return a child as a whole number."""
         return int(self.number(name, float(default)))
 
     def flag(self, name: str) -> bool:
         """Read `<x/>`, `<x>1</x>` or `<x>0</x>`; absent is false."""
-        found = self.first(name)
-        if found is None:
+        child = self.first(name)
+        if child is None:
             return False
-        return not found.text.strip() or number(found.text) != 0
+        return not child.text.strip() or number(child.text) != 0
 
 
 def number(text: str, default: float = 0.0) -> float:
@@ -87,20 +87,20 @@ def number(text: str, default: float = 0.0) -> float:
     >>> number("1e10"), number(" 12 apples"), number("none", 5.0)
     (10000000000.0, 12.0, 5.0)
     """
-    found = _NUMBER.match(text)
-    if found is None:
+    match = _NUMBER.match(text)
+    if match is None:
         return default
-    value = float(found.group(1))
+    value = float(match.group(1))
     return value if abs(value) != float("inf") else default
 
 
 def unescape(text: str) -> str:
-    """Resolve the five named entities and numeric ones; leave others as they are."""
+    """Resolve the five named entities and numeric ones; leave others unchanged."""
     return _ENTITY.sub(_resolve, text) if "&" in text else text
 
 
-def _resolve(found: re.Match[str]) -> str:
-    name = found.group(1)
+def _resolve(match: re.Match[str]) -> str:
+    name = match.group(1)
     if name in _NAMED:
         return _NAMED[name]
     code = int(f"0{name[1:]}", base=16) if name[1] == "x" else int(name[1:])
@@ -108,25 +108,25 @@ def _resolve(found: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a text for an element; control characters that XML forbids are dropped."""
-    kept = _UNPRINTABLE.sub("", text)
-    return kept.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Escape a text for an element; control characters that XML forbids are removed."""
+    printable = _UNPRINTABLE.sub("", text)
+    return printable.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def decode(body: bytes) -> str:
-    """Turn bytes into text; bytes that are not UTF-8 survive as surrogates."""
+    """Decode UTF-8; invalid bytes become surrogates."""
     return body.decode("utf-8", "surrogateescape")
 
 
 def encode(text: str) -> bytes:
-    """Turn text into bytes, the reverse of `decode`."""
+    """Encode as UTF-8, the reverse of `decode`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def parse(text: str, root: str) -> Element:
-    """Read the element `root`; what stands before and after it is ignored.
+    """Read the element `root`; text before and after it is ignored.
 
-    Raises BadXmlError if its start or end tag is missing, as a cut-off reply has it.
+    Raises BadXmlError if its start or end tag is missing, as in a truncated reply.
     """
     begin = re.search(rf"<{root}(?:\s[^<>]*)?>", text)
     if begin is None:
@@ -140,52 +140,52 @@ def parse(text: str, root: str) -> Element:
 
 
 def _read(text: str, top: Element) -> Element:
-    """Read the content of `top`, one mark-up at a time."""
+    """Read the content of `top`, one tag or section at a time."""
     stack = [top]
-    words: list[list[str]] = [[]]
+    texts: list[list[str]] = [[]]
     position = 0
     while position < len(text):
         mark = text.find("<", position)
         if mark < 0:
             mark = len(text)
-        words[-1].append(unescape(text[position:mark]))
+        texts[-1].append(unescape(text[position:mark]))
         if mark == len(text):
             break
-        position = _read_mark(text, mark, stack, words)
+        position = _read_mark(text, mark, stack, texts)
     while stack:
-        stack.pop().text = "".join(words.pop())
+        stack.pop().text = "".join(texts.pop())
     return top
 
 
-def _read_mark(text: str, mark: int, stack: list[Element], words: list[list[str]]) -> int:
-    """Take the mark-up that begins at `mark`; answer where reading goes on."""
+def _read_mark(text: str, mark: int, stack: list[Element], texts: list[list[str]]) -> int:
+    """Read the mark-up that begins at `mark`; return the position after it."""
     if text.startswith("<!", mark) or text.startswith("<?", mark):
-        return _read_special(text, mark, words)
+        return _read_special(text, mark, texts)
     tag = _TAG.match(text, mark)
     if tag is None:
-        words[-1].append("<")
+        texts[-1].append("<")
         return mark + 1
-    closing, name, attributes, alone = tag.groups()
+    closing, name, attributes, self_closing = tag.groups()
     if closing:
-        _close(name, stack, words)
+        _close(name, stack, texts)
         return tag.end()
     element = Element(name, attributes=_attributes(attributes))
     stack[-1].children.append(element)
-    if alone:
+    if self_closing:
         return tag.end()
     if name in RAW_ELEMENTS:
         return _read_raw(text, tag.end(), element)
     stack.append(element)
-    words.append([])
+    texts.append([])
     return tag.end()
 
 
-def _read_special(text: str, mark: int, words: list[list[str]]) -> int:
-    """Take CDATA as text; skip comments, prologs and declarations."""
+def _read_special(text: str, mark: int, texts: list[list[str]]) -> int:
+    """Add CDATA as text; skip comments, prologs and declarations."""
     if text.startswith("<![CDATA[", mark):
         end = text.find("]]>", mark)
         end = len(text) if end < 0 else end
-        words[-1].append(text[mark + 9 : end])
+        texts[-1].append(text[mark + 9 : end])
         return end + 3
     closing = "-->" if text.startswith("<!--", mark) else ">"
     end = text.find(closing, mark)
@@ -202,13 +202,13 @@ def _read_raw(text: str, begin: int, element: Element) -> int:
     return end + len(end_tag)
 
 
-def _close(name: str, stack: list[Element], words: list[list[str]]) -> None:
+def _close(name: str, stack: list[Element], texts: list[list[str]]) -> None:
     """Close the innermost element of that name; a stray end tag is ignored."""
     if not any(element.name == name for element in stack[1:]):
         return
     while True:
         element = stack.pop()
-        element.text = "".join(words.pop())
+        element.text = "".join(texts.pop())
         if element.name == name:
             return
 
@@ -220,7 +220,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def leaf(name: str, value: object) -> str:
-    r"""Write one element on a line; booleans as 0/1, floats with six digits as BOINC does.
+    r"""Return one element on a line; booleans as 0/1, floats with six decimals as in BOINC.
 
     >>> leaf("name", "a<b"), leaf("on", True), leaf("x", 1.5)
     ('<name>a&lt;b</name>\n', '<on>1</on>\n', '<x>1.500000</x>\n')
@@ -232,12 +232,12 @@ def leaf(name: str, value: object) -> str:
 
 
 def block(name: str, content: str) -> str:
-    """Write an element around lines already written."""
+    """Return an element around a content of complete lines."""
     return f"<{name}>\n{content}</{name}>\n"
 
 
 def render(element: Element) -> str:
-    """Write a tree; the reverse of `parse` for trees whose parents have no text of their own."""
+    """Return a tree as text; the reverse of `parse` if elements with children have no text."""
     if not element.children:
         return leaf(element.name, element.text)
     return block(element.name, "".join(render(child) for child in element.children))

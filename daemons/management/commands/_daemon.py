@@ -1,4 +1,4 @@
-"""What the commands of all daemons have in common."""
+"""The base class of the commands that run one daemon."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from scheduler.management.parsing import prepare
 
 
 class DaemonCommand(BaseCommand):
-    """Drive one daemon: once with --once, else until SIGINT or SIGTERM."""
+    """Run one daemon: until nothing is due with --once, else until SIGINT or SIGTERM."""
 
     daemon_name: ClassVar[str]
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Say what the daemon is for, and keep Django's own options out of a short help."""
+        """Set the help to the daemon's summary, without Django's own options."""
         self.daemon = registry.find(self.daemon_name)
         self.help = self.daemon.summary
         parser = super().create_parser(
@@ -40,7 +40,9 @@ class DaemonCommand(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options of every daemon."""
         parser.add_argument(
-            "--once", action="store_true", help="work until nothing is due, say what was done, exit"
+            "--once",
+            action="store_true",
+            help="work until nothing is due, print what was done, exit",
         )
         parser.add_argument(
             "--limit",
@@ -67,9 +69,8 @@ class DaemonCommand(BaseCommand):
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Run the passes."""
         if options["json"] and not options["once"]:
-            msg = "--json describes one run. Hint: give --once as well."
+            msg = "--json requires --once. Hint: add --once."
             raise CommandError(msg, returncode=2)
         stop = StopSign()
         if options["with_parent"]:
@@ -81,7 +82,7 @@ class DaemonCommand(BaseCommand):
             pause=options["pause"],
             shard=options["shard"],
         )
-        with stopping_on_signals(stop, self._say):
+        with stopping_on_signals(stop, self._write):
             if options["once"]:
                 self._once(drive, as_json=options["json"])
             else:
@@ -103,33 +104,33 @@ class DaemonCommand(BaseCommand):
             timing = f" ({took:.2f} s)" if tally.seen or tally.changed else ""
             self.stdout.write(f"{self.daemon.name}: {tally.sentence()}{timing or '.'}")
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         sys.stderr.write(f"{self.daemon.name}: {text}\n")
         sys.stderr.flush()
 
 
 def whole_number(text: str) -> int:
-    """Read a number of rows."""
+    """Parse a number of rows."""
     if not text.isdecimal() or int(text) < 1:
-        msg = f"{text!r} is no number of rows. Hint: give a whole number from 1."
+        msg = f"{text!r} is not a number of rows. Hint: use a whole number from 1."
         raise ArgumentTypeError(msg)
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """Read a pause."""
+    """Parse a pause in seconds."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 < number <= 86_400:  # noqa: PLR2004  a day
-        msg = f"{text!r} is no pause. Hint: give seconds, more than 0 and at most 86400."
+        msg = f"{text!r} is not a pause. Hint: use seconds, more than 0 and at most 86400."
         raise ArgumentTypeError(msg)
     return number
 
 
 def shard(text: str) -> Shard:
-    """Read a share of the work."""
+    """Parse a shard."""
     try:
         return Shard.parse(text)
     except BadShard as error:

@@ -1,4 +1,4 @@
-"""Drives the assimilator."""
+"""The command that runs the assimilator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py assimilator --help`."""
-
     daemon_name = "assimilator"

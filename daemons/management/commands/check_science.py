@@ -1,4 +1,4 @@
-"""Checks that every app names science that is allowed, with options that it takes."""
+"""Checks that every app names allowed plug-ins, with valid options."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ class Command(PlainCommand):
 
     help = (
         "Check that the validator, assimilator, generator and trickle handlers of apps are built "
-        "in or in the allow-list (PLUGINS), and their options, as far as can be "
-        "seen without running science; and whether science code can be confined. "
+        "in or in the allow-list (PLUGINS), that their options are valid as far as that can be "
+        "checked without running science code, and that science code can be confined. "
         "Exit status: 0 if there are no faults, else 1."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Ask which apps."""
-        parser.add_argument("apps", metavar="APP", nargs="*", help="all, if none is named")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument(
+            "apps", metavar="APP", nargs="*", help="an app's name (default: all apps)"
+        )
+        parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
             "--suggest",
             action="store_true",
@@ -59,7 +60,7 @@ class Command(PlainCommand):
             report = {"checked": len(apps), "wrong": wrong, "warning": warning}
             self.stdout.write(json.dumps(report))
         else:
-            lines = [f"{one['app']}: {one['part']}: {one['sentence']}" for one in wrong]
+            lines = [f"{entry['app']}: {entry['part']}: {entry['sentence']}" for entry in wrong]
             count = f"{len(apps)} app{'s' * (len(apps) != 1)} checked: "
             lines.append(f"{count}{len(wrong) or 'nothing'} wrong.")
             self.stdout.write("\n".join([*lines, *([warning] if warning else [])]))

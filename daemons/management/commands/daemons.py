@@ -12,19 +12,19 @@ from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
-from daemons.management.processes import Child, Family, copy_of_us, die_with_parent
+from daemons.management.processes import Child, ProcessGroup, die_with_parent, forked_process
 from daemons.registry import DAEMONS
 from scheduler.health import installation
 from scheduler.management.parsing import prepare
 
 
 class Command(BaseCommand):
-    """All daemons as child processes; one that dies is started again."""
+    """Runs all daemons as child processes; a child that dies is restarted."""
 
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Say what it does, in a help that fits a screen."""
+        """Set a help that lists the daemons, without Django's own options."""
         names = ", ".join(daemon.name for daemon in DAEMONS)
         self.help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}."
         parser = super().create_parser(
@@ -46,7 +46,6 @@ class Command(BaseCommand):
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Start the children and look after them."""
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
@@ -54,15 +53,17 @@ class Command(BaseCommand):
         connection.ensure_connection()
         installation.claim_folder()
         connection.close()
-        with stopping_on_signals(stop, self._say):
-            Family([self._child(daemon.name, options) for daemon in DAEMONS], self._say).run(stop)
-        self._say("all daemons stopped")
+        with stopping_on_signals(stop, self._write):
+            ProcessGroup(
+                [self._child(daemon.name, options) for daemon in DAEMONS], self._write
+            ).run(stop)
+        self._write("all daemons stopped")
 
     def _child(self, name: str, options: dict[str, Any]) -> Child:
         pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
         words = [sys.argv[0], name, "--with-parent", *pause]
-        return Child(name, partial(copy_of_us, name, partial(execute_from_command_line, words)))
+        return Child(name, partial(forked_process, name, partial(execute_from_command_line, words)))
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         sys.stderr.write(f"daemons: {text}\n")
         sys.stderr.flush()

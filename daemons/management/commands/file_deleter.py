@@ -1,4 +1,4 @@
-"""Drives the file_deleter."""
+"""The command that runs the file_deleter."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py file_deleter --help`."""
-
     daemon_name = "file_deleter"

@@ -1,4 +1,4 @@
-"""Drives the housekeeper."""
+"""The command that runs the housekeeper."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py housekeeper --help`."""
-
     daemon_name = "housekeeper"

@@ -1,4 +1,4 @@
-"""Drives the purger."""
+"""The command that runs the purger."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py purger --help`."""
-
     daemon_name = "purger"

@@ -1,4 +1,4 @@
-"""Shows what validating anew would change, and with ``--apply`` asks for it."""
+"""Shows what a revalidation would change, and requests it with ``--apply``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from scheduler.people.account_lookup import find_account_by_email
 from scheduler.results import revalidate
 from scheduler.work import batch_reads
 
-#: So many workunits are compared between two looks at the database.
-_AT_ONCE = 100
-#: As many lines are shown; JSON has them all.
-SHOWN = 50
+#: The number of workunits that are read and compared together.
+_BATCH_SIZE = 100
+#: The number of workunits in the text output; JSON has all.
+MAX_SHOWN = 50
 
 
 class Command(Conversation):
@@ -26,9 +26,9 @@ class Command(Conversation):
 
     help = (
         "Compare results of workunits again, after the app's validator or its options changed. "
-        "Shows what would change, and changes nothing; with --apply asks the daemons to take the "
-        "verdicts back and judge anew. Only what the science has not yet taken. Credit that was "
-        "granted stays granted."
+        "Shows what would change, and changes nothing; with --apply, requests that the daemons "
+        "reset the verdicts and judge again. Works for workunits that are not assimilated yet. "
+        "Granted credit is kept."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         revalidate.NothingNamed,
@@ -37,26 +37,34 @@ class Command(Conversation):
         batch_reads.AmbiguousBatch,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask which workunits, and whether to do it."""
-        parser.add_argument("app", metavar="APP", nargs="?", default="", help="all of an app")
-        parser.add_argument("--workunit", metavar="NAME", default="", help="this one")
-        parser.add_argument("--batch", metavar="NAME", default="", help="all of a batch")
-        parser.add_argument("--submitter", metavar="EMAIL", help="whose batch it is")
+    def add_options(self, parser: CommandParser) -> None:
+        """Add the options."""
+        parser.add_argument(
+            "app", metavar="APP", nargs="?", default="", help="all workunits of an app"
+        )
+        parser.add_argument("--workunit", metavar="NAME", default="", help="one workunit")
+        parser.add_argument("--batch", metavar="NAME", default="", help="all workunits of a batch")
+        parser.add_argument("--submitter", metavar="EMAIL", help="the submitter of the batch")
         parser.add_argument(
             "--only-invalid",
             action="store_true",
             help="only workunits with a result that was judged invalid",
         )
         parser.add_argument(
-            "--at-most", metavar="N", type=int, default=1000, help="compare, or ask for, so many"
+            "--at-most",
+            metavar="N",
+            type=int,
+            default=1000,
+            help="the maximum number of workunits (default 1000)",
         )
-        parser.add_argument("--apply", action="store_true", help="do it; else it is only shown")
+        parser.add_argument(
+            "--apply", action="store_true", help="request the revalidation instead of a preview"
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Compare and show, or ask for it."""
+        """Compare and show, or request the revalidation."""
         if options["at_most"] < 1:
-            raise CommandError("--at-most is less than 1. Hint: leave it out.", returncode=2)
+            raise CommandError("--at-most is less than 1. Hint: omit it.", returncode=2)
         batch = _batch(options["batch"], options["submitter"])
         chosen = revalidate.choose(
             app=options["app"],
@@ -66,18 +74,18 @@ class Command(Conversation):
         )
         ids = chosen.ids[: options["at_most"]]
         warnings = [
-            f"{plural(number, 'workunit')} cannot be validated anew: {revalidate.REASONS[reason]}."
+            f"{plural(number, 'workunit')} cannot be revalidated: {revalidate.REASONS[reason]}."
             for reason, number in chosen.refused.items()
         ]
         if left := len(chosen.ids) - len(ids):
             warnings.append(f"{plural(left, 'more workunit')} left out. Hint: raise --at-most.")
         facts = {"refused": chosen.refused, "applied": options["apply"]}
         if options["apply"]:
-            asked = revalidate.request(ids, now=timezone.now())
-            said = f"Asked to validate anew: {plural(len(asked), 'workunit')}."
-            return Answer(said, facts | {"asked": len(asked)}, warnings)
-        found = _compared(ids)
-        return Answer("\n".join(_lines(found)), facts | _facts(found), warnings)
+            requested_ids = revalidate.request(ids, now=timezone.now())
+            text = f"Revalidation requested: {plural(len(requested_ids), 'workunit')}."
+            return Answer(text, facts | {"asked": len(requested_ids)}, warnings)
+        previews = _compared(ids)
+        return Answer("\n".join(_lines(previews)), facts | _facts(previews), warnings)
 
 
 def _batch(name: str, email: str | None) -> Batch | None:
@@ -92,34 +100,34 @@ def _batch(name: str, email: str | None) -> Batch | None:
 
 def _compared(ids: list[int]) -> list[Preview]:
     limits = revalidate.time_limits()
-    found: list[Preview] = []
-    for start in range(0, len(ids), _AT_ONCE):
-        found += preview(ids[start : start + _AT_ONCE], limits, now=timezone.now())
-    return found
+    previews: list[Preview] = []
+    for start in range(0, len(ids), _BATCH_SIZE):
+        previews += preview(ids[start : start + _BATCH_SIZE], limits, now=timezone.now())
+    return previews
 
 
-def _lines(found: list[Preview]) -> list[str]:
-    other = [one for one in found if one.is_other or one.trouble]
-    lines = [line for one in other[:SHOWN] for line in _lines_of(one)]
-    if len(other) > SHOWN:
-        lines.append(f"... and {plural(len(other) - SHOWN, 'more workunit')}.")
-    changing = sum(one.is_other for one in found)
+def _lines(previews: list[Preview]) -> list[str]:
+    other = [entry for entry in previews if entry.is_other or entry.trouble]
+    lines = [line for entry in other[:MAX_SHOWN] for line in _lines_of(entry)]
+    if len(other) > MAX_SHOWN:
+        lines.append(f"... and {plural(len(other) - MAX_SHOWN, 'more workunit')}.")
+    changing = sum(entry.is_other for entry in previews)
     lines.append(
-        f"{plural(len(found), 'workunit')} compared anew: {changing} would change. "
-        "Nothing was changed." + (" Hint: --apply does it." if found else "")
+        f"{plural(len(previews), 'workunit')} compared: {changing} would change. "
+        "Nothing was changed." + (" Hint: --apply requests it." if previews else "")
     )
     return lines
 
 
-def _lines_of(one: Preview) -> list[str]:
-    if one.trouble:
-        return [f"{one.workunit}: cannot be compared: {one.trouble}"]
+def _lines_of(entry: Preview) -> list[str]:
+    if entry.trouble:
+        return [f"{entry.workunit}: cannot be compared: {entry.trouble}"]
     answer = "as before"
-    if one.canonical_before != one.canonical_after:
-        answer = f"{_result(one.canonical_before)} -> {_result(one.canonical_after)}"
-    return [f"{one.workunit}: canonical {answer}"] + [
+    if entry.canonical_before != entry.canonical_after:
+        answer = f"{_result(entry.canonical_before)} -> {_result(entry.canonical_after)}"
+    return [f"{entry.workunit}: canonical {answer}"] + [
         f"    {_result(result)}: {before.name} -> {after.name}"
-        for result, (before, after) in one.changed.items()
+        for result, (before, after) in entry.changed.items()
     ]
 
 
@@ -127,22 +135,22 @@ def _result(number: int | None) -> str:
     return "none" if number is None else f"result {number}"
 
 
-def _facts(found: list[Preview]) -> dict[str, Any]:
+def _facts(previews: list[Preview]) -> dict[str, Any]:
     return {
-        "compared": len(found),
-        "would_change": sum(one.is_other for one in found),
+        "compared": len(previews),
+        "would_change": sum(entry.is_other for entry in previews),
         "workunits": [
             {
-                "workunit": one.workunit,
-                "canonical_before": one.canonical_before,
-                "canonical_after": one.canonical_after,
+                "workunit": entry.workunit,
+                "canonical_before": entry.canonical_before,
+                "canonical_after": entry.canonical_after,
                 "results": {
                     str(result): [before.name, after.name]
-                    for result, (before, after) in one.changed.items()
+                    for result, (before, after) in entry.changed.items()
                 },
-                "trouble": one.trouble,
+                "trouble": entry.trouble,
             }
-            for one in found
-            if one.is_other or one.trouble
+            for entry in previews
+            if entry.is_other or entry.trouble
         ],
     }

@@ -1,4 +1,4 @@
-"""Drives the timeout_checker."""
+"""The command that runs the timeout_checker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py timeout_checker --help`."""
-
     daemon_name = "timeout_checker"

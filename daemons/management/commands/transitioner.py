@@ -1,4 +1,4 @@
-"""Drives the transitioner."""
+"""The command that runs the transitioner."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py transitioner --help`."""
-
     daemon_name = "transitioner"

@@ -1,4 +1,4 @@
-"""Drives the trickle_handler."""
+"""The command that runs the trickle_handler."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py trickle_handler --help`."""
-
     daemon_name = "trickle_handler"

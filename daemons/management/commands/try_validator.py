@@ -1,4 +1,4 @@
-"""Tries an app's validator on files: who agrees, and what a quorum would say."""
+"""Runs an app's validator on files: which agree, and what the verdicts would be."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from scheduler.models import App
 
 
 class Command(BaseCommand):
-    help = "Try an app's validator on files, exactly as the daemon would run it."
+    help = "Run an app's validator on files, exactly as the daemon would."
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Keep the help short."""
+        """Keep the help short: without Django's own options."""
         epilog = "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."
         return prepare(super().create_parser(prog_name, subcommand, epilog=epilog, **kwargs))
 
@@ -33,35 +33,38 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument("app", metavar="APP", help="the app's name")
         parser.add_argument(
-            "files", metavar="FILE", nargs="+", type=Path, help="a result's output, or its folder"
+            "files",
+            metavar="FILE",
+            nargs="+",
+            type=Path,
+            help="an output of a result, or the folder of its outputs",
         )
         parser.add_argument(
             "--outputs",
             type=at_least_one,
             default=1,
             metavar="N",
-            help="so many files are one result",
+            help="the number of files per result (default 1)",
         )
         parser.add_argument(
             "--quorum",
             type=at_least_one,
             default=2,
             metavar="N",
-            help="how many must be compared (default 2)",
+            help="the number of results that must agree (default 2)",
         )
         parser.add_argument("--validator", metavar="NAME", help="instead of the app's own")
         parser.add_argument("--options", metavar="JSON", help="instead of the app's own")
         parser.add_argument(
             "--time-limit", type=seconds, metavar="SECONDS", help="instead of the app's own"
         )
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Try it, and say what came of it."""
         try:
             trial, listed_by = _trial(options)
             outcome = trying.run(trial)
-        except trying.WrongUse as error:
+        except trying.UsageError as error:
             raise CommandError(str(error), returncode=2) from error
         if options["json"]:
             self.stdout.write(json.dumps(facts(trial, outcome)))
@@ -72,18 +75,18 @@ class Command(BaseCommand):
 
 
 def at_least_one(text: str) -> int:
-    """Read a whole number from 1."""
+    """Parse a whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is no number. Hint: give a whole number from 1.")
+        raise ArgumentTypeError(f"{text!r} is not a number. Hint: use a whole number from 1.")
     return int(text)
 
 
 def _trial(options: dict[str, Any]) -> tuple[trying.Trial, str]:
     app = App.objects.filter(name=options["app"]).first()
     if app is None:
-        known = ", ".join(App.objects.order_by("name").values_list("name", flat=True)[:20])
-        hint = f"the apps are {known}." if known else "publish one with `manage.py publish_app`."
-        raise trying.WrongUse(f"There is no app {options['app']!r}. Hint: {hint}")
+        names = ", ".join(App.objects.order_by("name").values_list("name", flat=True)[:20])
+        hint = f"the apps are {names}." if names else "publish one with `manage.py publish_app`."
+        raise trying.UsageError(f"There is no app {options['app']!r}. Hint: {hint}")
     results = trying.results_of(options["files"], outputs=options["outputs"])
     listed_by, listed = trying.listed_outputs(app, len(next(iter(results.values()))))
     own_options = {} if options["validator"] else app.validator_options
@@ -100,15 +103,15 @@ def _trial(options: dict[str, Any]) -> tuple[trying.Trial, str]:
 
 
 def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
-    """What came of it, for programs."""
+    """Return the outcome as the members of the JSON report."""
     return {
         "validator": trial.validator,
         "options": trial.options,
         "quorum": trial.min_quorum,
         "results": list(outcome.names),
         "agreeing": [
-            [outcome.names[one - 1], outcome.names[other - 1]]
-            for one, other in sorted(outcome.answer.agreeing)
+            [outcome.names[first - 1], outcome.names[second - 1]]
+            for first, second in sorted(outcome.answer.agreeing)
         ],
         "verdicts": outcome.verdicts,
         "canonical": outcome.canonical,
@@ -119,7 +122,7 @@ def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
 
 
 def page(trial: trying.Trial, outcome: trying.Outcome, listed_by: str) -> str:
-    """What came of it, for people."""
+    """Return the outcome as text."""
     source = f"listed as in workunit {listed_by}" if listed_by else "named as the files are"
     lines = [f"{trial.validator} on {len(outcome.names)} results, outputs {source}:"]
     if outcome.failure:
@@ -142,15 +145,17 @@ def _table(outcome: trying.Outcome) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def _mark(outcome: trying.Outcome, one: int, other: int) -> str:
-    if one == other or {one, other} & outcome.answer.bad.keys():
+def _mark(outcome: trying.Outcome, first: int, second: int) -> str:
+    if first == second or {first, second} & outcome.answer.bad.keys():
         return "·"
-    return "✓" if outcome.answer.agree(one, other) else "✗"
+    return "✓" if outcome.answer.agree(first, second) else "✗"
 
 
 def _sentence(trial: trying.Trial, outcome: trying.Outcome) -> str:
     took = f"({outcome.seconds:.2f} s)"
     if outcome.canonical is None:
-        return f"No quorum of {trial.min_quorum} agrees: more results would be made {took}."
+        return (
+            f"No quorum of {trial.min_quorum} agrees: the daemons would make more results {took}."
+        )
     valid = sum(verdict.startswith("valid") for verdict in outcome.verdicts.values())
     return f"{valid} agree, and {outcome.canonical} is canonical {took}."

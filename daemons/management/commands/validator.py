@@ -1,4 +1,4 @@
-"""Drives the validator."""
+"""The command that runs the validator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py validator --help`."""
-
     daemon_name = "validator"

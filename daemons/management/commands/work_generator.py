@@ -1,4 +1,4 @@
-"""Drives the work_generator."""
+"""The command that runs the work_generator."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from daemons.management.commands._daemon import DaemonCommand
 
 
 class Command(DaemonCommand):
-    """See `manage.py work_generator --help`."""
-
     daemon_name = "work_generator"

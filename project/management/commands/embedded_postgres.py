@@ -28,8 +28,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        actions.add_parser("start", help="start it, as every command does that needs it")
-        actions.add_parser("stop", help="stop it, breaking off its connections")
+        actions.add_parser("start", help="start it; commands that need it also start it")
+        actions.add_parser("stop", help="stop it and its connections")
         actions.add_parser("status", help="show its state; exit code 3 if it is not running")
         for name, summary in PROGRAMS.items():
             program = actions.add_parser(name, help=summary)
@@ -71,18 +71,17 @@ def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: 
 
 
 def start(server: EmbeddedPostgres) -> str:
-    """Start the server and say where it listens."""
-    found = server.ensure_running()
-    return f"PostgreSQL runs as process {found.pid}, socket {server.socket}."
+    postmaster = server.ensure_running()
+    return f"PostgreSQL runs as process {postmaster.pid}, socket {server.socket}."
 
 
 def stop(server: EmbeddedPostgres) -> str:
-    """Stop the server and say so."""
     return "PostgreSQL is stopped." if server.stop() else "PostgreSQL was not running."
 
 
 def status(server: EmbeddedPostgres) -> str:
-    """Say how the server is; exit code 3 if it does not run."""
-    if found := server.running():
-        return f"PostgreSQL runs as process {found.pid}, socket {server.socket}, log {server.log}."
+    """Return the state of the server; raises CommandError with exit code 3 if it does not run."""
+    if postmaster := server.running():
+        where = f"socket {server.socket}, log {server.log}"
+        return f"PostgreSQL runs as process {postmaster.pid}, {where}."
     raise CommandError("PostgreSQL is not running.", returncode=NOT_RUNNING)

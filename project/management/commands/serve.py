@@ -39,21 +39,21 @@ if TYPE_CHECKING:
 ADMIN = "admin@localhost"
 #: The file in the folder of keys, used when the banner does not go to a terminal.
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
-#: Most threads wait for the one that answers for them all, and some of those that wait turn others
-#: away: more than `max_waiting_rpcs`.
+#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the others
+#: refuse further requests.
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
 #: HTTP/1 only: granian waits without limit for a silent client while it detects the version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
-#: With sample work somebody tries the project: a client that had no work asks again after this, and
-#: not after the five to ten minutes of its own back-off.
+#: With `--sample-work` a client without work retries after this time, instead of its own back-off
+#: of five to ten minutes.
 TRIAL_CONTACT_SECONDS = 30
-#: Memory of large requests and batches goes back to the system when it is free, and threads share
-#: heaps (glibc's variables; other C libraries pass over them).
+#: Freed memory of large requests and batches is returned to the system, and threads share heaps
+#: (variables of glibc; other C libraries ignore them).
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "2"}
-EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - recognised, not bound to by itself
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - only recognized
 
 BANNER = """\
 
@@ -90,7 +90,7 @@ class Command(BaseCommand):
             "--sample-work", action="store_true", help="publish the app mersenne, with workunits"
         )
         parser.add_argument(
-            "--quiet", action="store_true", help="no word of welcome, no first account"
+            "--quiet", action="store_true", help="print no banner, create no first account"
         )
 
     def handle(self, **options: Any) -> None:
@@ -116,7 +116,7 @@ class Command(BaseCommand):
                 self._sample_work(children, environment, stop)
             start(children, options, environment)
             is_up = self._is_up(children, options, stop)
-            # What ended before it ever answered would end again; after that, it is started again.
+            # A process that ends before the first answer would end again, so it is not restarted.
             ended = None if is_up else children.ended()
             if is_up:
                 self._welcome(url, password, quiet=options["quiet"])
@@ -130,7 +130,7 @@ class Command(BaseCommand):
         if ended is not None:
             name, code = ended
             msg = f"The {name} ended at once, exit code {code}; everything is stopped."
-            raise CommandError(f"{msg}\nHint: its last lines above say why.")
+            raise CommandError(f"{msg}\nHint: its last lines above show the reason.")
         if not options["quiet"]:
             self.stdout.write("stopped")
 
@@ -157,7 +157,7 @@ class Command(BaseCommand):
     def _sample_work(
         self, children: Children, environment: dict[str, str], stop: threading.Event
     ) -> None:
-        # A program of its own: the demonstration stands above the project and may import it.
+        # A separate program, because `demo` imports `project`, not the other way round.
         program = children.start(
             "sample", [sys.executable, "-m", "demo", "--sample-work"], environment=environment
         )
@@ -168,12 +168,12 @@ class Command(BaseCommand):
 
     def _is_up(self, children: Children, options: dict[str, Any], stop: threading.Event) -> bool:
         address = "127.0.0.1" if options["address"] in EVERYWHERE else options["address"]
-        question = f"http://{address}:{options['port']}/get_project_config.php"
+        url = f"http://{address}:{options['port']}/get_project_config.php"
         has_answered = False
 
         def is_settled() -> bool:
             nonlocal has_answered
-            has_answered = answers(question, within=2.0)
+            has_answered = answers(url, within=2.0)
             return has_answered or stop.is_set() or children.ended() is not None
 
         wait_until(is_settled, within=READY_WITHIN)
@@ -188,9 +188,9 @@ def _warn_of_science() -> None:
 
 
 def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return what the processes of the project find in the environment beside `variables`.
+    """Return the environment variables of the project's processes, in addition to `variables`.
 
-    In a trial, clients without work ask again soon, unless NEXT_CONTACT is set.
+    In a trial, clients without work retry soon, unless NEXT_CONTACT is set.
     """
     environment = {"MASTER_URL": url}
     if is_trial and not variables.get("NEXT_CONTACT"):
@@ -199,7 +199,7 @@ def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
-    """Start the web server and the daemons; warns if traffic beyond this computer lacks TLS."""
+    """Start the web server and the daemons; warn if network traffic has no TLS."""
     if warning := plain_http_warning(options["address"], environment["MASTER_URL"]):
         _say(warning)
     start_server(children, options, environment)
@@ -212,7 +212,7 @@ def start_server(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> None:
-    """Start the web server alone; what it says goes to `output`, or where ours goes."""
+    """Start the web server alone; its output goes to `output`, or to this process's."""
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
@@ -233,7 +233,7 @@ def start_daemons(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> None:
-    """Start all daemons; what they say goes to `output`, or where ours goes."""
+    """Start all daemons; their output goes to `output`, or to this process's."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
     children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
@@ -242,9 +242,9 @@ def start_daemons(
 def look_after(
     children: Children, options: dict[str, Any], environment: dict[str, str], stop: threading.Event
 ) -> None:
-    """Start again what ends by itself, until we are told to stop.
+    """Restart processes that end by themselves, until `stop` is set.
 
-    The web server ends if a worker dies twice within some seconds: it takes that for a loop.
+    The web server ends if a worker dies twice within some seconds, which it regards as a loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
     revivals = [
@@ -263,9 +263,9 @@ def _say(text: str) -> None:
 
 @contextmanager
 def claimed(folder: Path, url: str) -> Iterator[None]:
-    """Hold VAR_DIR for one `serve` of this machine; raises CommandError while another holds it.
+    """Lock VAR_DIR for one `serve` on this machine; raises CommandError if another has the lock.
 
-    Machines that share the folder hold one lock each.
+    Machines that share the folder have separate locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"serve.{socket.gethostname()}.lock"
@@ -284,12 +284,12 @@ def claimed(folder: Path, url: str) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Refuse a port that is taken; our web server itself would share it with another one."""
+    """Raise CommandError if a port is in use; the web server would share it with another one."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family) as knock:
-        knock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            knock.bind((address, port))
+            probe.bind((address, port))
         except OSError as error:
             reason = {errno.EADDRINUSE: "is in use", errno.EACCES: "needs more rights"}.get(
                 error.errno or 0, f"cannot be used ({error.strerror})"
@@ -300,7 +300,7 @@ def check_free(address: str, port: int) -> None:
 
 
 def check_keys() -> None:
-    """Refuse to serve without a public code signing key; warn of a private key on the server."""
+    """Raise CommandError without a public code signing key; warn about a private key here."""
     try:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
@@ -309,9 +309,10 @@ def check_keys() -> None:
             "(ONLINE_SIGNING is off, as is usual for an https MASTER_URL)."
         )
         hint = (
-            "make a key on another machine by `python3 signer/sign.py new-key FOLDER`, and install "
-            "its public half by `manage.py rotate_key code-sign --public-key code_sign_public` "
-            "(docs/signing.md); or set ONLINE_SIGNING=true."
+            "create a key on another machine by `python3 signer/sign.py new-key FOLDER`, and "
+            "install its public half by "
+            "`manage.py rotate_key code-sign --public-key code_sign_public` (docs/signing.md); "
+            "or set ONLINE_SIGNING=true."
         )
         raise CommandError(f"{msg}\nHint: {hint}") from error
     is_public = settings.PROJECT.master_url.startswith("https:")
@@ -323,18 +324,18 @@ def check_keys() -> None:
 
 
 def master_url(address: str, port: int) -> str:
-    """The address that volunteers attach to: MASTER_URL, else where we listen."""
+    """Return the URL that volunteers attach to: MASTER_URL, or the address of this server."""
     if os.environ.get("MASTER_URL", "").strip():
         return settings.PROJECT.master_url
     if address in EVERYWHERE:
-        msg = f"{address} is no address that volunteers could attach to."
+        msg = f"Volunteers cannot attach to {address}."
         raise CommandError(f"{msg}\nHint: set MASTER_URL=http://this.computer:{port}/.")
     host = f"[{address}]" if ":" in address else address
     return f"http://{host}:{port}/"
 
 
 def plain_http_warning(address: str, url: str) -> str | None:
-    """Return the warning about a server on a network without TLS, or ""."""
+    """Return the warning about a server on a network without TLS, or None."""
     with suppress(ValueError):
         if ip_address(address).is_loopback:
             return None
@@ -382,9 +383,9 @@ def convert_database() -> None:
 
 
 def welcome(url: str, password: str | None) -> str:
-    """Print the addresses; `password` is the text about the first password, or None."""
+    """Return the banner; `password` is the text about the first password, or None."""
     first = f"{ADMIN}, {password}"
-    later = "with the account made at the first start"
+    later = "with the account of the first start"
     python = os.path.relpath(sys.executable)
     return BANNER.format(
         name=settings.PROJECT.name,
@@ -396,7 +397,7 @@ def welcome(url: str, password: str | None) -> str:
 
 
 def stop_database() -> None:
-    """Stop the PostgreSQL that came with the project; another one is left alone."""
+    """Stop the embedded PostgreSQL, if it is used."""
     connections.close_all()
     if settings.DATABASES["default"].get("EMBEDDED"):
         EmbeddedPostgres(settings.VAR_DIR).stop()

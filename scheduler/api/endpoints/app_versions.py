@@ -1,4 +1,4 @@
-"""App versions: what was published, and what of it is offered."""
+"""App versions: list and read them, withdraw them, offer them again."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ class VersionFileOut(serializers.ModelSerializer[AppVersionFile]):
     sha256 = serializers.CharField(source="file.sha256")
 
     class Meta:
-        """What is told of it."""
-
         model = AppVersionFile
         fields = ("name", "open_name", "nbytes", "sha256", "main_program", "executable")
 
@@ -42,12 +40,12 @@ class AppVersionOut(serializers.ModelSerializer[AppVersion]):
 
     app = serializers.CharField(source="app.name")
     platform = serializers.CharField(source="platform.name")
-    version = serializers.SerializerMethodField(help_text="As people write it: `1.00`.")
+    version = serializers.SerializerMethodField(
+        help_text="`version_num` / 100, with two decimals: `1.00`."
+    )
     files = VersionFileOut(many=True)
 
     class Meta:
-        """What is told of it."""
-
         model = AppVersion
         fields = (
             "id",
@@ -69,33 +67,36 @@ class AppVersionOut(serializers.ModelSerializer[AppVersion]):
         )
 
     def get_version(self, version: AppVersion) -> str:
-        """Write it with its two places."""
         return f"{version.version_num / 100:.2f}"
 
 
 class ChangedVersion(Strict):
-    """What can be changed of what clients know."""
+    """The fields of an app version that can be changed."""
 
-    deprecated = serializers.BooleanField(required=False, help_text="Withdrawn: not sent any more.")
-    beta = serializers.BooleanField(required=False, help_text="Only for testers.")
+    deprecated = serializers.BooleanField(
+        required=False, help_text="True: withdrawn, no longer sent."
+    )
+    beta = serializers.BooleanField(
+        required=False, help_text="True: only for volunteers who accept test applications."
+    )
 
 
 class VersionFilters(Filters):
-    """Which versions to list."""
+    """Filters of the list of versions."""
 
-    platform = Name("platform__name", help_text="BOINC's name of it.")
+    platform = Name("platform__name", help_text="The platform's BOINC name.")
     plan_class = Name("plan_class")
     deprecated = TrueOrFalse("deprecated")
     beta = TrueOrFalse("beta")
 
 
 def versions() -> QuerySet[AppVersion]:
-    """Find all versions, with what is told of them."""
+    """Return all versions, with apps, platforms and files prefetched."""
     return AppVersion.objects.select_related("app", "platform").prefetch_related("files__file")
 
 
 class VersionsOfApp(Endpoint):
-    """The versions of one app; `publishing` adds how they are made."""
+    """The versions of one app; `publishing` adds the POST."""
 
     queryset = AppVersion.objects.none()
     filterset_class = VersionFilters
@@ -108,14 +109,14 @@ class VersionsOfApp(Endpoint):
         listed=True,
     )
     def get(self, request: Request, name: str) -> Response:
-        """All that were published, newest first."""
+        """All published versions, newest first."""
         app = get_object_or_404(App, name=name)
         published = versions().exclude(platform__name=ANONYMOUS)
         return self.page(published.filter(app=app), AppVersionOut)
 
 
 class OneVersion(Endpoint):
-    """One build."""
+    """One app version."""
 
     write_scope = Scope.PUBLISH
 
@@ -127,11 +128,10 @@ class OneVersion(Endpoint):
         conditional=True,
     )
     def get(self, request: Request, version_id: int) -> Response:
-        """With its files."""
+        """One app version, with its files."""
         return Response(AppVersionOut(get_object_or_404(versions(), pk=version_id)).data)
 
     def rows(self, version_id: int) -> QuerySet[AppVersion]:
-        """What is changed."""
         return AppVersion.objects.filter(pk=version_id)
 
     @operation(
@@ -143,12 +143,15 @@ class OneVersion(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, version_id: int) -> Response:
-        """Its program stays as it is: clients never ask again for a version that they know."""
-        wishes = self.body()
+        """Changes whether the version is sent, and to whom; its files cannot be changed.
+
+        Clients never download a version again that they already have.
+        """
+        data = self.body()
         published = versions().exclude(platform__name=ANONYMOUS)
         version = get_object_or_404(published, pk=version_id)
         submitters.require_publish(self.account, version.app)
-        changed = withdrawal.change(version, **wishes, now=self.now)
+        changed = withdrawal.change(version, **data, now=self.now)
         return Response(AppVersionOut(changed).data)
 
 

@@ -1,4 +1,4 @@
-"""Apps: what can be computed, and the rules that its results live by."""
+"""Apps: list, read, create and change them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.urls import path
 from rest_framework.response import Response
 
 from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
-from scheduler.api.authentication import Scope, may, missing
+from scheduler.api.authentication import Scope, may, missing_scope
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, TrueOrFalse, Word
 from scheduler.api.http.operation import operation
-from scheduler.api.http.problems import Problem, parted
+from scheduler.api.http.problems import Problem, split_hint
 from scheduler.apps import app_versions, apps
 from scheduler.apps.rules import app_rights
 from scheduler.models import Account, App
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
 
 
-#: Fields of an app that a token of scope `publish` may change, because programs depend on them.
+#: Fields of an app that a token of scope `publish` may change: they belong to its programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 
 class AppFilters(Filters):
-    """Which apps to list."""
+    """Filters of the list of apps."""
 
     kind = Word("kind", words=AppKind.values)
     deprecated = TrueOrFalse("deprecated")
@@ -48,8 +48,8 @@ class Apps(Endpoint):
 
     @operation("List apps", name="list_apps", tag="apps", answer=AppOut, listed=True)
     def get(self, request: Request) -> Response:
-        """What can be computed here, oldest first."""
-        return self.page(_found(self.account), AppOut)
+        """All apps, oldest first."""
+        return self.page(_apps_for(self.account), AppOut)
 
     @operation(
         "Create an app",
@@ -62,12 +62,12 @@ class Apps(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """Needs the right `manage_apps`. Publish a version afterwards."""
-        wishes = self.body()
+        """Requires the right `manage_apps`. Publish a version afterwards."""
+        data = self.body()
         submitters.require_manage(self.account, None)
-        _refuse_reserved(request, wishes)
+        _refuse_reserved(request, data)
         try:
-            app = apps.create(**wishes, now=self.now)
+            app = apps.create(**data, now=self.now)
         except apps.AppExists as refusal:
             raise Problem(409, "app_exists", str(refusal)) from refusal
         except app_versions.UnknownApp as refusal:
@@ -75,7 +75,9 @@ class Apps(Endpoint):
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
         where = {"Location": f"/api/v1/apps/{app.name}"}
-        return Response(AppOut(_found(self.account).get(pk=app.pk)).data, status=201, headers=where)
+        return Response(
+            AppOut(_apps_for(self.account).get(pk=app.pk)).data, status=201, headers=where
+        )
 
 
 class OneApp(Endpoint):
@@ -85,11 +87,10 @@ class OneApp(Endpoint):
 
     @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
-        """By its name."""
-        return Response(AppOut(get_object_or_404(_found(self.account), name=name)).data)
+        """The app with this name."""
+        return Response(AppOut(get_object_or_404(_apps_for(self.account), name=name)).data)
 
     def rows(self, name: str) -> QuerySet[App]:
-        """What is changed."""
         return App.objects.filter(name=name)
 
     @operation(
@@ -103,51 +104,56 @@ class OneApp(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Omitted fields keep their values.  For accounts that may manage the app.
+        """Omitted fields keep their values. The account must be allowed to manage the app.
 
-        Scope `publish` is sufficient for `input_template` and `output_template` alone.
+        Scope `publish` is sufficient to change only `input_template` and `output_template`.
         """
         app = get_object_or_404(App, name=name)
-        wishes = self.body()
+        data = self.body()
         if may(request, Scope.MANAGE):
             submitters.require_manage(self.account, app)
-        elif wishes.keys() <= _TEMPLATES:
+        elif data.keys() <= _TEMPLATES:
             submitters.require_publish(self.account, app)
         else:
-            raise missing(request, Scope.MANAGE)
-        _refuse_reserved(request, wishes)
+            raise missing_scope(request, Scope.MANAGE)
+        _refuse_reserved(request, data)
         try:
-            apps.change(app, **wishes, now=self.now)
+            apps.change(app, **data, now=self.now)
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
-        return Response(AppOut(_found(self.account).get(pk=app.pk)).data)
+        return Response(AppOut(_apps_for(self.account).get(pk=app.pk)).data)
 
 
-def _found(account: Account) -> QuerySet[App]:
+def _apps_for(account: Account) -> QuerySet[App]:
     return App.objects.annotate(
         n_versions=Count("versions"), is_managed=submitters.manages(account)
     )
 
 
-def _refuse_reserved(request: Request, wishes: dict[str, Any]) -> None:
-    if not may(request, Scope.ADMINISTER) and (names := app_rights.reserved(wishes)):
-        msg = f"This {names[0]} is set by who administers the project. Hint: leave it out, or ask."
+def _refuse_reserved(request: Request, data: dict[str, Any]) -> None:
+    if not may(request, Scope.ADMINISTER) and (names := app_rights.reserved(data)):
+        msg = (
+            f"Only administrators of the project may set {names[0]}. "
+            "Hint: leave it out, or ask the project's staff."
+        )
         raise Problem(403, "not_allowed", msg)
 
 
 def _bad(refusal: apps.BadApp) -> Problem:
     errors: list[dict[str, Any]] = [
-        {"pointer": "" if name == "__all__" else f"/{name}", **parted(said)}
+        {"pointer": "" if name == "__all__" else f"/{name}", **split_hint(sentence)}
         for name, sentences in refusal.faults.items()
-        for said in sentences
+        for sentence in sentences
     ]
-    said = "; ".join(f"{one['pointer'][1:]}: {one['detail']}".removeprefix(": ") for one in errors)
+    summary = "; ".join(
+        f"{error['pointer'][1:]}: {error['detail']}".removeprefix(": ") for error in errors
+    )
     hint = errors[0].get("hint") if len(errors) == 1 else None
     return Problem(
         422,
         "bad_app",
-        f"The app cannot be as it is described: {said}",
-        hint=hint or "correct these.",
+        f"The app is not valid: {summary}",
+        hint=hint or "correct these fields.",
         errors=errors,
     )
 

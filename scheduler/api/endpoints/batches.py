@@ -1,4 +1,4 @@
-"""Batches over the API: what was submitted together, and how far it is."""
+"""Batches: create, list, read, change, abort, retire and retry them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class BatchFilters(Filters):
-    """Which batches to list."""
+    """Filters of the list of batches."""
 
     app = Name(field_name="app__name")
     state = Word(words=BATCH_STATES)
@@ -46,7 +46,7 @@ class BatchFilters(Filters):
 
 
 class BatchFields(Strict):
-    """What of a batch may be said when it is made, and be changed later."""
+    """Fields that can be set when a batch is created, and changed later."""
 
     name = serializers.CharField(required=False, max_length=250, trim_whitespace=False)
     expire_at = serializers.DateTimeField(required=False, allow_null=True)
@@ -55,7 +55,7 @@ class BatchFields(Strict):
 
 
 class BatchWanted(BatchFields):
-    """A batch to be made, empty.  `after` is the number of the batch that it follows."""
+    """The fields of a new, empty batch. `after` is the id of a batch that must finish first."""
 
     app = serializers.CharField(max_length=60)
     after = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=INT8)
@@ -65,18 +65,18 @@ class BatchWanted(BatchFields):
         required=False, allow_null=True, min_value=-INT4, max_value=INT4
     )
     keep_outputs = serializers.BooleanField(
-        default=True, help_text="Whether outputs stay until the batch is retired."
+        default=True, help_text="Keep the outputs until the batch is retired."
     )
 
 
 class BatchChanged(BatchFields):
-    """What shall be otherwise; what is left out stays."""
+    """The fields to change; omitted fields keep their values."""
 
     accelerate = serializers.BooleanField(required=False)
 
 
 class Reason(Strict):
-    """Why."""
+    """An optional reason."""
 
     reason = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
 
@@ -86,7 +86,7 @@ class Nothing(Strict):
 
 
 class RetryWanted(Strict):
-    """Which failed workunits; all that were not cancelled, if none is named."""
+    """Names of failed workunits; by default all that were not cancelled."""
 
     workunits = serializers.ListField(
         child=serializers.CharField(max_length=200), required=False, min_length=1, max_length=10000
@@ -94,43 +94,49 @@ class RetryWanted(Strict):
 
 
 class Cancelled(serializers.Serializer[Any]):
-    """What became of the workunits."""
+    """Numbers of workunits by outcome."""
 
-    cancelled = serializers.IntegerField(help_text="Asked to be cancelled now.")
-    already = serializers.IntegerField(help_text="Asked before.")
-    finished = serializers.IntegerField(help_text="Over, and left as they are.")
+    cancelled = serializers.IntegerField(help_text="Cancellation requested now.")
+    already = serializers.IntegerField(help_text="Cancellation requested earlier.")
+    finished = serializers.IntegerField(help_text="Already finished, therefore unchanged.")
 
 
 class RetiredOut(serializers.Serializer[Any]):
-    """How many workunits' files were let go."""
+    """The number of workunits whose files were released for deletion."""
 
     let_go = serializers.IntegerField()
 
 
 class RetriedOut(serializers.Serializer[Any]):
-    """How many failed workunits were submitted again, and why others were not."""
+    """The number of workunits submitted again, and of those skipped, by reason."""
 
     count = serializers.IntegerField()
-    cancelled = serializers.IntegerField(help_text="Cancelled by somebody: name them to retry.")
-    inputs_gone = serializers.IntegerField(help_text="Their input files are deleted.")
-    names_taken = serializers.IntegerField(help_text="Another workunit has the new name.")
+    cancelled = serializers.IntegerField(
+        help_text="Skipped because they were cancelled; give their names to retry them."
+    )
+    inputs_gone = serializers.IntegerField(
+        help_text="Skipped because their input files were deleted."
+    )
+    names_taken = serializers.IntegerField(
+        help_text="Skipped because another workunit has the new name."
+    )
 
 
 class Batches(Endpoint):
-    """The batches of whoever asks; of all, for who administers."""
+    """The caller's batches; those of all accounts for callers that may view everything."""
 
     queryset = Batch.objects.none()
     filterset_class = BatchFilters
 
     @operation("List batches", name="list_batches", tag="batches", answer=BatchShown, listed=True)
     def get(self, request: Request) -> Response:
-        """The newest first, each with how far it is and what it has cost."""
+        """Newest first, each with its progress and cost."""
         rows = self.filter_queryset(submitted.batches(viewer_of(request)))
         page = self.paginate_queryset(rows) or []
         return self.get_paginated_response(shown(page, now=self.now))
 
     @operation(
-        "Make a batch",
+        "Create a batch",
         name="create_batch",
         tag="batches",
         answer=BatchShown,
@@ -140,41 +146,40 @@ class Batches(Endpoint):
         problems=(409, 422),
     )
     def post(self, request: Request) -> Response:
-        """An empty one, to which workunits are submitted; the name is made if there is none."""
-        said, now = self.body(), self.now
-        app = App.objects.filter(name=said.pop("app")).first()
+        """Creates an empty batch; without `name`, a name is generated."""
+        data, now = self.body(), self.now
+        app = App.objects.filter(name=data.pop("app")).first()
         if app is None:
             msg = "There is no such app. Hint: GET /api/v1/apps lists them."
             raise Problem(422, "unknown_app", msg)
         submitters.require_submit(self.account, app)
-        seconds = said.pop("expires_in_seconds", None)
+        seconds = data.pop("expires_in_seconds", None)
         if seconds is not None:
-            if said.get("expire_at") is not None:
-                msg = "Both expire_at and expires_in_seconds are given. Hint: give one."
+            if data.get("expire_at") is not None:
+                msg = "The request has both expire_at and expires_in_seconds. Hint: send only one."
                 raise Problem(422, "batch_refused", msg)
-            said["expire_at"] = now + timedelta(seconds=seconds)
+            data["expire_at"] = now + timedelta(seconds=seconds)
         try:
-            made = new_batches.make(NewBatch(**said), app=app, submitter=self.account, now=now)
+            made = new_batches.make(NewBatch(**data), app=app, submitter=self.account, now=now)
         except new_batches.BatchRefused as refusal:
             raise Problem(422, "batch_refused", str(refusal)) from refusal
-        [told] = shown([made], now=now)
+        [body] = shown([made], now=now)
         where = request.build_absolute_uri(f"/api/v1/batches/{made.pk}")
-        return Response(told, status=201, headers={"Location": where})
+        return Response(body, status=201, headers={"Location": where})
 
 
 class OneBatch(Endpoint):
     """A batch."""
 
     @operation(
-        "Show a batch", name="read_batch", tag="batches", answer=BatchShown, conditional=True
+        "Read a batch", name="read_batch", tag="batches", answer=BatchShown, conditional=True
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """How far it is, and what it has cost."""
-        [told] = shown([find(request, batch_id)], now=self.now)
-        return Response(told)
+        """One batch, with its progress and cost."""
+        [body] = shown([find(request, batch_id)], now=self.now)
+        return Response(body)
 
     def rows(self, batch_id: int) -> QuerySet[Batch]:
-        """What is changed."""
         return submitted.batches(changer_of(self.request)).filter(pk=batch_id)
 
     @operation(
@@ -188,7 +193,10 @@ class OneBatch(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, batch_id: int) -> Response:
-        """Its name, its meta, when it expires, whether it is hurried on."""
+        """Changes name, `meta`, expiry or acceleration.
+
+        With `accelerate`, the results of the batch are sent before those of other batches.
+        """
         batch = find_to_change(request, batch_id)
         try:
             batches.change(batch.pk, self.body(), by=self.account, now=self.now)
@@ -196,52 +204,52 @@ class OneBatch(Endpoint):
             raise Problem(409, "batch_not_ready", str(refusal)) from refusal
         except BadChange as refusal:
             raise Problem(422, "bad_change", str(refusal)) from refusal
-        [told] = shown([find_to_change(request, batch_id)], now=self.now)
-        return Response(told)
+        [body] = shown([find_to_change(request, batch_id)], now=self.now)
+        return Response(body)
 
 
 class BatchProgress(Endpoint):
-    """How far a batch is."""
+    """The progress of a batch."""
 
     @operation(
-        "Say how far a batch is",
+        "Read the progress of a batch",
         name="read_batch_progress",
         tag="batches",
         answer=ProgressNow,
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """Cheap enough to be asked every second, with `If-None-Match`."""
+        """Cheap enough to poll every second, with `If-None-Match`."""
         batch = find(request, batch_id)
-        found = progress.progress_of([batch], now=self.now)[batch.pk]
-        return Response(ProgressNow(describe.progress(batch, found)).data)
+        figures = progress.progress_of([batch], now=self.now)[batch.pk]
+        return Response(ProgressNow(describe.progress(batch, figures)).data)
 
 
 class BatchTroubles(Endpoint):
-    """What went wrong in a batch, and what it waits for."""
+    """The errors of a batch, and the reasons why it makes no progress."""
 
     @operation(
-        "Show what went wrong in a batch, and what it waits for",
+        "Read the errors of a batch, and what it waits for",
         name="read_batch_troubles",
         tag="batches",
         answer=TroublesShown,
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """The result that failed last, how much is parked, and why open work does not move."""
+        """The last failed result, the number of parked workunits, and why no progress is made."""
         batch = find(request, batch_id)
-        found = last_error.troubles_of(batch)
+        troubles = last_error.troubles_of(batch)
         facts = {
-            "last_error": found.last_error,
-            "parked": found.parked,
-            "sentences": found.sentences,
+            "last_error": troubles.last_error,
+            "parked": troubles.parked,
+            "sentences": troubles.sentences,
             "waits": standstill.waits_of(batch, now=self.now),
         }
         return Response(TroublesShown(facts).data)
 
 
 class BatchAbort(Endpoint):
-    """Giving a batch up."""
+    """The abort of a batch."""
 
     @operation(
         "Abort a batch",
@@ -253,7 +261,7 @@ class BatchAbort(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """All that is not over is cancelled; what is done stays.  Repeating it changes nothing."""
+        """Cancels all unfinished workunits; finished ones stay. A repeated call has no effect."""
         batch = find_to_change(request, batch_id)
         try:
             done = batches.abort(batch.pk, reason=self.body()["reason"], now=self.now)
@@ -263,7 +271,7 @@ class BatchAbort(Endpoint):
 
 
 class BatchRetire(Endpoint):
-    """Putting a batch away."""
+    """The retirement of a batch."""
 
     @operation(
         "Retire a batch",
@@ -275,7 +283,10 @@ class BatchRetire(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Its files are let go: fetch them before.  Only what is over can be retired."""
+        """Permanent: its files are deleted, so fetch the outputs first.
+
+        Only a complete or aborted batch can be retired.
+        """
         batch = find_to_change(request, batch_id)
         self.body()
         try:
@@ -285,10 +296,10 @@ class BatchRetire(Endpoint):
 
 
 class BatchRetry(Endpoint):
-    """Trying again what failed."""
+    """The retry of failed workunits."""
 
     @operation(
-        "Retry what failed",
+        "Retry failed workunits",
         name="retry_batch",
         tag="batches",
         answer=RetriedOut,
@@ -297,7 +308,7 @@ class BatchRetry(Endpoint):
         problems=(409, 422),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Failed workunits are submitted again in the same batch, as `<name>.2`."""
+        """Submits failed workunits again in the same batch, as `<name>.2`."""
         batch = find_to_change(request, batch_id)
         submitters.require_submit(self.account, cast("App", batch.app))
         names = self.body().get("workunits")
@@ -323,10 +334,10 @@ def find_to_change(request: Request, batch_id: int) -> Batch:
 
 
 def shown(rows: list[Batch], *, now: datetime) -> list[dict[str, Any]]:
-    """Batches with their figures: two statements, however many they are."""
-    how_far = progress.progress_of(rows, now=now)
+    """Return batches with progress and cost, read by two statements for all batches."""
+    progress_by_id = progress.progress_of(rows, now=now)
     costs = progress.costs_of(rows)
-    facts = [describe.batch(b, how_far[b.pk], costs[b.pk], now=now) for b in rows]
+    facts = [describe.batch(b, progress_by_id[b.pk], costs[b.pk], now=now) for b in rows]
     return list(BatchShown(facts, many=True).data)
 
 

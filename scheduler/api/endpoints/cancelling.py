@@ -1,4 +1,4 @@
-"""Cancelling workunits over the API: by name, by id, one or a whole batch."""
+"""Cancellation of workunits: by id, by name, or a whole batch."""
 
 from __future__ import annotations
 
@@ -23,33 +23,35 @@ from scheduler.work.batches import BatchNotReady
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-_MOST = 10_000
+_MAX_LISTED = 10_000
 
 
 class ToCancel(Reason):
-    """Workunits by `ids` and `names`, or all of a batch, by its number."""
+    """Workunits, by `ids` and `names`, or all workunits of `batch`, by its id."""
 
     ids = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=INT8),
         required=False,
-        max_length=_MOST,
+        max_length=_MAX_LISTED,
     )
     names = serializers.ListField(
-        child=serializers.CharField(max_length=200), required=False, max_length=_MOST
+        child=serializers.CharField(max_length=200), required=False, max_length=_MAX_LISTED
     )
     batch = serializers.IntegerField(required=False, min_value=0, max_value=INT8)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Ask for workunits or a batch, not both and not neither."""
+        """Raise `Problem` (422) unless there are either workunits or a batch."""
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
-            msg = "Nothing is named, or too much. Hint: give ids and names, or a batch."
+            msg = (
+                "Nothing is named, or workunits and a batch. Hint: send ids and names, or a batch."
+            )
             raise Problem(422, "nothing_named", msg)
         return attrs
 
 
 class CancelWorkunits(Endpoint):
-    """Cancelling some."""
+    """The cancellation of several workunits."""
 
     @operation(
         "Cancel workunits",
@@ -61,24 +63,27 @@ class CancelWorkunits(Endpoint):
         problems=(404, 409),
     )
     def post(self, request: Request) -> Response:
-        """All that are named, or none if one of them does not exist.  Of a batch: abort it."""
-        said = self.body()
-        if "batch" in said:
-            batch = get_object_or_404(submitted.batches(changer_of(request)), pk=said["batch"])
+        """Cancels all named workunits, or none if one of them does not exist.
+
+        With `batch`, aborts the batch.
+        """
+        data = self.body()
+        if "batch" in data:
+            batch = get_object_or_404(submitted.batches(changer_of(request)), pk=data["batch"])
             try:
-                done = batches.abort(batch.pk, reason=said["reason"], now=self.now)
+                done = batches.abort(batch.pk, reason=data["reason"], now=self.now)
             except BatchNotReady as refusal:
                 raise Problem(409, "batch_not_ready", str(refusal)) from refusal
             return Response(describe.cancelled(done))
-        ids, names = said.get("ids", []), said.get("names", [])
-        missing = submitted.not_theirs(changer_of(request), ids=ids, names=names)
+        ids, names = data.get("ids", []), data.get("names", [])
+        missing = submitted.not_owned(changer_of(request), ids=ids, names=names)
         if missing:
             raise Problem(404, "not_found", str(cancel.WorkunitsNotFound(missing)))
-        return Response(_cancelled(names, ids, said["reason"], self))
+        return Response(_cancelled(names, ids, data["reason"], self))
 
 
 class CancelWorkunit(Endpoint):
-    """Cancelling one."""
+    """The cancellation of one workunit."""
 
     @operation(
         "Cancel a workunit",
@@ -89,8 +94,8 @@ class CancelWorkunit(Endpoint):
         body=Reason,
     )
     def post(self, request: Request, workunit_id: int) -> Response:
-        """If it is over, it stays as it is; repeating it changes nothing."""
-        if submitted.not_theirs(changer_of(request), ids=[workunit_id], names=[]):
+        """A finished workunit is not changed; a repeated call has no effect."""
+        if submitted.not_owned(changer_of(request), ids=[workunit_id], names=[]):
             raise Http404
         return Response(_cancelled([], [workunit_id], self.body()["reason"], self))
 
@@ -98,7 +103,7 @@ class CancelWorkunit(Endpoint):
 def _cancelled(names: list[str], ids: list[int], reason: str, endpoint: Endpoint) -> dict[str, int]:
     try:
         done = cancel.cancel(names=names, ids=ids, reason=reason, now=endpoint.now)
-    except cancel.WorkunitsNotFound as refusal:  # purged between the look and the act
+    except cancel.WorkunitsNotFound as refusal:  # purged since the check
         raise Problem(404, "not_found", str(refusal)) from refusal
     return describe.cancelled(done)
 

@@ -1,4 +1,4 @@
-"""`/files`: contents that are uploaded before the work that needs them."""
+"""`/files`: input files, uploaded before the workunits that use them."""
 
 from __future__ import annotations
 
@@ -29,92 +29,95 @@ if TYPE_CHECKING:
 
     from rest_framework.request import Request
 
-#: Longest file; bytes.
-MOST: Final = 16 << 30
-#: So many digests one query asks about.
-MOST_ASKED: Final = 10_000
-#: So many uploads are read at a time; the next waits so many seconds for its turn.
-AT_ONCE: Final = 8
-PATIENCE: Final = 10.0
+#: Maximum size of a file.
+MAX_FILE_BYTES: Final = 16 << 30
+#: Maximum number of digests in a query.
+MAX_DIGESTS: Final = 10_000
+#: Maximum number of uploads that are read at the same time, and how long another one waits for a
+#: slot before it is refused with 503.
+MAX_CONCURRENT: Final = 8
+SLOT_TIMEOUT_SECONDS: Final = 10.0
 RETRY_AFTER_SECONDS: Final = 10
-_turns = threading.BoundedSemaphore(AT_ONCE)
+_slots = threading.BoundedSemaphore(MAX_CONCURRENT)
 
 _DIGEST = r"^[0-9a-f]{64}\Z"
 
 
 class FileShown(serializers.Serializer[FileHold]):
-    """A file that is held."""
+    """A file that the server holds for the account until `hold_until`."""
 
     sha256 = serializers.CharField(source="file.sha256")
-    name = serializers.CharField(source="file.name", help_text="Its name for `known_as`.")
+    name = serializers.CharField(source="file.name", help_text="The physical name, for `known_as`.")
     nbytes = serializers.IntegerField(source="file.nbytes")
     hold_until = serializers.DateTimeField(source="until")
 
 
 class DigestsIn(Strict):
-    """Which contents are asked about."""
+    """SHA-256 digests to look up."""
 
     sha256 = serializers.ListField(
-        child=serializers.RegexField(_DIGEST), max_length=MOST_ASKED, allow_empty=True
+        child=serializers.RegexField(_DIGEST), max_length=MAX_DIGESTS, allow_empty=True
     )
 
 
 class KnownOut(serializers.Serializer[Any]):
-    """Which of them need not be sent."""
+    """The digests of files that the server already has."""
 
     known = serializers.ListField(child=serializers.CharField())
 
 
 class NameQuery(StrictQuery):
-    """What the physical name should remind of."""
+    """A file name that becomes part of the physical name."""
 
     name = serializers.CharField(required=False, max_length=250)
 
 
 class Files(Endpoint):
-    """What one holds."""
+    """The account's files."""
 
     queryset = FileHold.objects.none()
 
-    @operation("List one's files", name="list_files", tag="files", answer=FileShown, listed=True)
+    @operation(
+        "List the account's files", name="list_files", tag="files", answer=FileShown, listed=True
+    )
     def get(self, request: Request) -> Response:
-        """Those that one holds, the newest first."""
+        """Files that the server holds for the account, newest first."""
         return self.page(holds_of(self.account, now=self.now), FileShown)
 
 
 class FileQuery(Endpoint):
-    """Which contents the server has."""
+    """A look-up of files by digest."""
 
     @operation(
-        "Ask which contents need not be sent",
+        "Find files that need not be uploaded",
         name="query_files",
         tag="files",
         answer=KnownOut,
         body=DigestsIn,
     )
     def post(self, request: Request) -> Response:
-        """Those that are known are held for you from now on, as if you had sent them."""
+        """Returns the digests of files that the server has; their hold is renewed for a day."""
         digests = self.body()["sha256"]
         submitters.require_submitter(self.account)
         try:
-            known = file_holds.renew(digests, self.account, now=self.now)
+            kept_digests = file_holds.renew(digests, self.account, now=self.now)
         except quotas.QuotaExceeded as refusal:
             raise Problem(403, "quota_exceeded", str(refusal)) from refusal
-        return Response({"known": known})
+        return Response({"known": kept_digests})
 
 
 class OneFile(Endpoint):
-    """A content."""
+    """One file."""
 
     @operation(
-        "Show a file",
+        "Read a file's entry",
         name="read_file",
         tag="files",
         answer=FileShown,
         conditional=True,
     )
     def get(self, request: Request, sha256: str) -> Response:
-        """One that you hold."""
+        """The entry of a file that the server holds for the account, without the content."""
         return Response(self._shown(sha256))
 
     @operation(
@@ -127,39 +130,39 @@ class OneFile(Endpoint):
         problems=(400, 403, 408, 409, 411, 413, 415, 422, 503),
     )
     def put(self, request: Request, sha256: str) -> Response:
-        """Send the content as the body, with its length; it is held for a day.
+        """The body is the content, with `Content-Length`. The server holds the file for a day.
 
-        201 if it is new to the server, 200 if it was there already. Workunits name it by its
-        `sha256`.
+        Answers 201 for new content, 200 if the server already had it. Workunits refer to the file
+        by its `sha256`.
         """
         name = self.query().get("name", "")
-        body = Body(request._request, most=MOST)  # noqa: SLF001  Django REST would read it
-        self._judge(body)
+        body = Body(request._request, max_bytes=MAX_FILE_BYTES)  # noqa: SLF001  Django REST would read it
+        self._check(body)
         release()
-        if not _turns.acquire(timeout=PATIENCE):
+        if not _slots.acquire(timeout=SLOT_TIMEOUT_SECONDS):
             body.drain()
-            return _later("Other files are being read.")
+            return _busy("Too many files are being uploaded.")
         try:
             staged = storage.stage_file(cast("BinaryIO", _Reader(body.chunks())))
         finally:
-            _turns.release()
+            _slots.release()
         try:
             is_new = self._keep(staged, sha256, name)
         finally:
             storage.discard(staged)
         return Response(self._shown(sha256), status=201 if is_new else 200)
 
-    @operation("Give a file up", name="delete_file", tag="files", answer=None, status=204)
+    @operation("Release a file", name="delete_file", tag="files", answer=None, status=204)
     def delete(self, request: Request, sha256: str) -> Response:
-        """You hold it no more; it is deleted once no workunit refers to it, and nobody holds it."""
+        """Ends the account's hold; the file is deleted once it has no hold and no workunit."""
         if not file_holds.give_up(sha256, self.account, now=self.now):
             raise Http404
         return Response(status=204)
 
-    def _judge(self, body: Body) -> None:
-        """Refuse what cannot be kept before it is read."""
+    def _check(self, body: Body) -> None:
+        """Raise the errors that are known before the body is read."""
         if body.length is None:
-            msg = "The length of the file is not said. Hint: send Content-Length, not in chunks."
+            msg = "The request has no Content-Length. Hint: do not use chunked transfer encoding."
             raise Problem(411, "length_required", msg)
         try:
             submitters.require_submitter(self.account)
@@ -177,8 +180,9 @@ class OneFile(Endpoint):
     def _keep(self, staged: storage.Staged, sha256: str, name: str) -> bool:
         if staged.digest.sha256 != sha256:
             msg = (
-                f"What came has the SHA-256 {staged.digest.sha256}, and {staged.digest.nbytes} "
-                "bytes. Hint: send the file as it was when it was hashed."
+                f"The received file has the SHA-256 {staged.digest.sha256} and "
+                f"{staged.digest.nbytes} bytes. "
+                "Hint: check that the file did not change after it was hashed."
             )
             raise Problem(422, "digest_differs", msg)
         try:
@@ -189,26 +193,26 @@ class OneFile(Endpoint):
             raise Problem(409, "file_in_motion", str(refusal)) from refusal
 
     def _shown(self, sha256: str) -> dict[str, Any]:
-        found = holds_of(self.account, now=self.now).filter(file__sha256=sha256).first()
-        if found is None:
+        hold = holds_of(self.account, now=self.now).filter(file__sha256=sha256).first()
+        if hold is None:
             raise Http404
-        return dict(FileShown(found).data)
+        return dict(FileShown(hold).data)
 
 
 class _Reader:
-    """Pieces of a body as a file that is read."""
+    """A file-like object over the chunks of a body."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
 
     def read(self, _size: int = -1) -> bytes:
-        """Return the next piece, whatever its size; none at the end."""
+        """Return the next chunk, whatever its size; empty at the end."""
         return next(self._chunks, b"")
 
 
-def _later(said: str) -> Response:
+def _busy(sentence: str) -> Response:
     return Response(
-        problem(503, "busy", f"{said} Hint: send this one again a little later."),
+        problem(503, "busy", f"{sentence} Hint: send the request again later."),
         status=503,
         content_type=CONTENT_TYPE,
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},

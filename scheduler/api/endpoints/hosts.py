@@ -1,4 +1,4 @@
-"""Hosts: one's own computers; all of them, for who administers."""
+"""Hosts: the account's computers, or all if the caller may view everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class HostOut(serializers.ModelSerializer[Host]):
-    """A computer. Speeds are operations per second and CPU; sizes are bytes."""
+    """A computer. Speeds are in operations per second and CPU, sizes in bytes."""
 
     account = serializers.IntegerField(source="account_id")
     name = serializers.CharField(source="domain_name")
@@ -42,8 +42,6 @@ class HostOut(serializers.ModelSerializer[Host]):
     merged_into = serializers.IntegerField(source="merged_into_id", allow_null=True)
 
     class Meta:
-        """What is told of it."""
-
         model = Host
         fields = (
             "id",
@@ -73,12 +71,17 @@ class HostOut(serializers.ModelSerializer[Host]):
 
 
 class HostFilters(Filters):
-    """Which hosts to list."""
+    """Filters of the list of hosts."""
 
-    name = Name("domain_name", help_text="As the computer names itself.")
-    platform = Name("platform_name", help_text="BOINC's name of it.")
-    account = Id("account_id", help_text="Whose; of interest to who administers.")
-    denied = TrueOrFalse("denied", help_text="Those that get no work, or those that do.")
+    name = Name("domain_name", help_text="The host name that the client reported.")
+    platform = Name("platform_name", help_text="The platform's BOINC name.")
+    account = Id(
+        "account_id",
+        help_text="The owner's account id; useful for callers that may view everything.",
+    )
+    denied = TrueOrFalse(
+        "denied", help_text="true: only hosts that get no work; false: only hosts that do."
+    )
 
 
 class Hosts(Endpoint):
@@ -89,7 +92,7 @@ class Hosts(Endpoint):
 
     @operation("List hosts", name="list_hosts", tag="hosts", answer=HostOut, listed=True)
     def get(self, request: Request) -> Response:
-        """One's own, newest first; all, for who administers."""
+        """The account's hosts, newest first; all hosts for callers that may view everything."""
         return self.page(_seen_by(request), HostOut)
 
 
@@ -98,7 +101,7 @@ class OneHost(Endpoint):
 
     @operation("Read a host", name="read_host", tag="hosts", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
-        """One's own; any, for who administers."""
+        """A host of the account; any host for callers that may view everything."""
         return Response(HostOut(get_object_or_404(_seen_by(request), pk=host_id)).data)
 
 

@@ -1,4 +1,4 @@
-"""The API's front door: where all is, the schema, pages to read it; dead ends."""
+"""The index of the API, its schema and documentation pages, and the 404 answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from scheduler.api.http.operation import Access, operation
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-#: What the index names, in the order in which a newcomer wants it.
-_PLACES = (
+#: The links of the index, in the order in which a new user needs them.
+_LINKS = (
     "docs",
     "redoc",
     "schema",
@@ -40,29 +40,29 @@ _PLACES = (
 
 
 class IndexOut(serializers.Serializer[object]):
-    """What is here."""
+    """The project and the addresses of the API."""
 
-    name = serializers.CharField(help_text="The project's.")
-    version = serializers.CharField(help_text="The API's.")
+    name = serializers.CharField(help_text="The name of the project.")
+    version = serializers.CharField(help_text="The version of the API.")
     links = serializers.DictField(child=serializers.URLField())
 
 
 class Index(Endpoint):
-    """The front door."""
+    """The index."""
 
     @operation(
-        "What is here", name="read_index", tag="project", answer=IndexOut, access=Access.PUBLIC
+        "Read the index", name="read_index", tag="project", answer=IndexOut, access=Access.PUBLIC
     )
     def get(self, request: Request) -> Response:
-        """The project's name, the API's version, and where everything is."""
-        links = {name: request.build_absolute_uri(f"/api/v1/{name}") for name in _PLACES}
+        """The project's name, the API's version, and the addresses of its resources."""
+        links = {name: request.build_absolute_uri(f"/api/v1/{name}") for name in _LINKS}
         version = settings.SPECTACULAR_SETTINGS["VERSION"]
         return Response({"name": settings.PROJECT.name, "version": version, "links": links})
 
 
 @extend_schema(exclude=True)
-class NoSuchPlace(Endpoint):
-    """Every address that is none."""
+class UnknownAddress(Endpoint):
+    """Answers 404 for all other addresses."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -72,8 +72,8 @@ class NoSuchPlace(Endpoint):
         raise Http404
 
 
-class FromHere:
-    """Has a page load nothing from elsewhere: its scripts and styles are the project's own."""
+class OwnAssetsOnly:
+    """Restricts a page to scripts and styles of the project's own server."""
 
     policy = (
         "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
@@ -81,18 +81,18 @@ class FromHere:
     )
 
     def finalize_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Say so to the browser."""
+        """Add the header `Content-Security-Policy`."""
         answer = super().finalize_response(*args, **kwargs)  # type: ignore[misc]  # the view's
         answer["Content-Security-Policy"] = self.policy
         return answer
 
 
-class Swagger(FromHere, SpectacularSwaggerView):
-    """The schema as a page on which every operation can be tried."""
+class Swagger(OwnAssetsOnly, SpectacularSwaggerView):
+    """The schema as a page where every operation can be tried."""
 
 
-class Redoc(FromHere, SpectacularRedocView):
-    """The schema as a page to read."""
+class Redoc(OwnAssetsOnly, SpectacularRedocView):
+    """The schema as a reference page."""
 
     template_name = "scheduler/api/redoc.html"
 
@@ -105,4 +105,4 @@ urlpatterns = [
     path("docs", Swagger.as_view(url_name="api_schema", **_OPEN)),
     path("redoc", Redoc.as_view(url_name="api_schema", **_OPEN)),
 ]
-dead_ends = [re_path("", NoSuchPlace.as_view())]
+dead_ends = [re_path("", UnknownAddress.as_view())]

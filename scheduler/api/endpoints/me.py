@@ -1,4 +1,4 @@
-"""Who one is, what one may do, and how much of it is left."""
+"""The caller's account, rights and quota."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AccountOut(serializers.Serializer[object]):
-    """A person, to himself."""
+    """The account of the token."""
 
     id = serializers.IntegerField()
     email = serializers.CharField()
@@ -28,40 +28,40 @@ class AccountOut(serializers.Serializer[object]):
     is_staff = serializers.BooleanField(help_text="Whether the account may open the admin site.")
     rights = serializers.ListField(
         child=serializers.ChoiceField([str(right) for right in Right]),
-        help_text="Those of the account that the scopes of the token allow.",
+        help_text="The account's rights, limited to the scopes of the token.",
     )
 
 
 class MaySubmitApp(serializers.Serializer[object]):
-    """An app for which one may submit."""
+    """An app for which the account may submit."""
 
     name = serializers.CharField()
     may_manage = serializers.BooleanField()
 
 
 class MaySubmit(serializers.Serializer[object]):
-    """What one may submit."""
+    """The apps for which the account may submit."""
 
     all_apps = serializers.BooleanField()
     apps = MaySubmitApp(many=True)
 
 
 class Quota(serializers.Serializer[object]):
-    """How much at once, and how much of it is used; null does not limit."""
+    """Limits and their current use; null means no limit."""
 
     max_unfinished_workunits = serializers.IntegerField(allow_null=True)
     unfinished_workunits = serializers.IntegerField()
     max_kept_bytes = serializers.IntegerField(allow_null=True)
     kept_bytes = serializers.IntegerField(
-        help_text="Files that are held, inputs of batches, and outputs that are kept."
+        help_text="Uploaded files, input files of batches, and kept outputs."
     )
     kept_output_bytes = serializers.IntegerField(
-        help_text="How much of it are outputs, which go when their batch is retired."
+        help_text="The part of `kept_bytes` that is outputs, deleted when their batch is retired."
     )
 
 
 class MeOut(serializers.Serializer[object]):
-    """Who one is to the API."""
+    """The caller's account, scopes, rights and quota."""
 
     account = AccountOut()
     scopes = serializers.ListField(child=serializers.ChoiceField([str(scope) for scope in Scope]))
@@ -70,17 +70,17 @@ class MeOut(serializers.Serializer[object]):
 
 
 class Me(Endpoint):
-    """Oneself."""
+    """The caller."""
 
     @operation(
-        "Who one is, and what one may do",
+        "Read the caller's account, rights and quota",
         name="read_me",
         tag="tokens",
         answer=MeOut,
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
-        """The account and scopes of the token, its rights and its quota."""
+        """The account and scopes of the token, with the rights and quota of the account."""
         account, rights = self.account, allowances.rights(self.account)
         outputs = allowances.kept_output_bytes(account)
         return Response(

@@ -1,4 +1,4 @@
-"""What batches and results brought, over the API: archives and files, streamed."""
+"""Downloads of outputs: archives of batches, and single files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.models import Batch, ResultFile, Workunit
 from scheduler.work import submitted
 from scheduler.work.answers import open_name
 from scheduler.work.collect import FORMATS, collect
-from scheduler.work.rules.since import LONGEST, BadCursor
+from scheduler.work.rules.since import MAX_LENGTH, BadCursor
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -40,24 +40,24 @@ _CONTENT: Final = "application/octet-stream"
 
 
 class OutputsQuery(StrictQuery):
-    """What of a batch is wanted, and how."""
+    """The format of the download, and which outputs it contains."""
 
     format = serializers.ChoiceField(choices=FORMATS, default="tar")
     since = serializers.CharField(
         required=False,
-        max_length=LONGEST,
-        help_text="The `cursor` of an earlier manifest: only what came later is sent.",
+        max_length=MAX_LENGTH,
+        help_text="The `cursor` of an earlier manifest: only newer outputs are sent.",
     )
     workunit = serializers.CharField(
-        required=False, max_length=254, help_text="One workunit, by name or id."
+        required=False, max_length=254, help_text="Only this workunit, by name or id."
     )
 
 
 class BatchOutputs(Endpoint):
-    """What a batch has brought."""
+    """The outputs of a batch."""
 
     @operation(
-        "Fetch what a batch has brought",
+        "Download the outputs of a batch",
         name="read_batch_outputs",
         tag="batches",
         answer={(200, kind): OpenApiTypes.BINARY for kind in _TYPES.values()},
@@ -65,10 +65,10 @@ class BatchOutputs(Endpoint):
         problems=(422,),
     )
     def get(self, request: Request, batch_id: int) -> HttpResponseBase:
-        """A stream of the outputs of all workunits that are done; while it runs, of those there.
+        """Streams the outputs of all workunits that are done, also while the batch runs.
 
-        Members are `<workunit name>/<open name>`; the last one is `MANIFEST.ndjson`: a line for
-        each workunit that is over, and one with the `cursor` from which a later call goes on.
+        Members are `<workunit name>/<open name>`. The last one is `MANIFEST.ndjson`, with a line
+        for each finished workunit, and a line with the `cursor` for the next call.
         """
         wanted = self.query()
         batch = find(request, batch_id)
@@ -84,11 +84,11 @@ class BatchOutputs(Endpoint):
         answer["Cache-Control"] = "no-store"
         return _attached(answer, f"{batch.name}.{form}", _TYPES[form])
 
-    def _workunit(self, batch: Batch, said: str) -> int:
+    def _workunit(self, batch: Batch, name_or_id: str) -> int:
         rows = Workunit.objects.filter(batch=batch)
-        named = rows.filter(name=said).values_list("pk", flat=True).first()
-        if named is None and re.fullmatch(r"[0-9]{1,18}", said, re.ASCII):
-            named = rows.filter(pk=int(said)).values_list("pk", flat=True).first()
+        named = rows.filter(name=name_or_id).values_list("pk", flat=True).first()
+        if named is None and re.fullmatch(r"[0-9]{1,18}", name_or_id, re.ASCII):
+            named = rows.filter(pk=int(name_or_id)).values_list("pk", flat=True).first()
         if named is None:
             raise Http404
         return int(named)
@@ -98,42 +98,47 @@ class ResultOutput(Endpoint):
     """The content of one output of a result."""
 
     @operation(
-        "Fetch an output",
+        "Download an output",
         name="read_result_output",
         tag="results",
         answer={
             (200, _CONTENT): OpenApiTypes.BINARY,
             (206, _CONTENT): OpenApiTypes.BINARY,
-            304: OpenApiResponse(description="It is what `If-None-Match` says."),
+            304: OpenApiResponse(description="The client's version is current."),
         },
         parameters=[OpenApiParameter("Range", str, OpenApiParameter.HEADER)],
         problems=(410, 416),
     )
     def get(self, request: Request, result_id: int, position: int) -> HttpResponseBase:
-        """The content of a file, whole or a range of it; its ETag is its SHA-256."""
+        """The content of an output file, or a range of it. The ETag is the SHA-256."""
         result = get_object_or_404(submitted.results(viewer_of(request)), pk=result_id)
-        found = [file for file in result.output_files.all() if file.position == position]
-        if not found:
+        files = [file for file in result.output_files.all() if file.position == position]
+        if not files:
             raise Http404
-        tag = f'"{found[0].sha256}"'
+        tag = f'"{files[0].sha256}"'
         if tag in request.headers.get("If-None-Match", ""):
             return HttpResponse(status=304, headers={"ETag": tag})
         name = open_name(result.workunit.outputs, position)
-        return _attached(_content(request, found[0], tag), name, _CONTENT)
+        return _attached(_content(request, files[0], tag), name, _CONTENT)
 
 
 def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
     part = _range(request, file.nbytes, tag)
     if part is not None and not part:
         raise Problem(
-            416, "no_such_range", f"The file has {file.nbytes} bytes. Hint: ask for some of them."
+            416,
+            "no_such_range",
+            f"The range is outside the file, which has {file.nbytes} bytes. Hint: correct Range.",
         )
     try:
         source = storage.open_upload(file.name)
     except OSError as error:
-        msg = "The file is gone: nobody needed it any more, or it was lost."
+        msg = "The file no longer exists: it was deleted because it was not needed, or it was lost."
         raise Problem(
-            410, "file_gone", msg, hint="outputs stay until the batch is retired, if it keeps them."
+            410,
+            "file_gone",
+            msg,
+            hint="with keep_outputs, a batch keeps its outputs until it is retired.",
         ) from error
     span = part if part is not None else range(file.nbytes)
     answer = StreamingHttpResponse(_Part(source, span), status=200 if part is None else 206)
@@ -146,7 +151,7 @@ def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
 
 
 def _range(request: Request, size: int, tag: str) -> range | None:
-    """The bytes that are asked for; None for all, also where the header makes no sense."""
+    """Return the requested bytes; None for the whole file, also for an invalid header."""
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if not match or request.headers.get("If-Range", tag) != tag:
         return None
@@ -160,7 +165,7 @@ def _range(request: Request, size: int, tag: str) -> range | None:
 
 
 class _Part:
-    """Some bytes of a file, which is closed however this ends."""
+    """Yields a range of a file in chunks; the response closes the file."""
 
     def __init__(self, source: BinaryIO, span: range) -> None:
         self._source, self._span = source, span

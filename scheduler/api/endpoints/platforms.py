@@ -1,4 +1,4 @@
-"""Platforms: the kinds of computers that apps are published for."""
+"""Platforms, for which app versions are published."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
 
 class PlatformOut(serializers.ModelSerializer[Platform]):
-    """A kind of computer, by BOINC's name for it."""
+    """A platform: operating system and processor, by its BOINC name."""
 
     class Meta:
-        """What is told of it."""
-
         model = Platform
         fields = ("id", "name", "user_friendly_name")
 
@@ -34,7 +32,7 @@ class Platforms(Endpoint):
 
     @operation("List platforms", name="list_platforms", tag="apps", answer=PlatformOut, listed=True)
     def get(self, request: Request) -> Response:
-        """Those that the project knows; publishing for another makes it known."""
+        """All platforms of the project, oldest first. Publishing for a new platform adds it."""
         return self.page(Platform.objects.all(), PlatformOut)
 
 

@@ -1,4 +1,4 @@
-"""How the project is doing, for everybody: the status page's figures, and totals."""
+"""Public figures of the project: those of the status page, and totals."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
 
 class CountOut(serializers.Serializer[object]):
-    """A number of rows."""
+    """A count."""
 
     value = serializers.IntegerField()
     exact = serializers.BooleanField(
-        help_text="False if it was counted a while before, at most a minute."
+        help_text="False if the count is older than `read_at`, by at most a minute."
     )
 
 
 class CountsOut(serializers.DictField):
-    """Numbers by what they count."""
+    """Counts by name."""
 
     child = CountOut()
 
 
 class DaemonOut(serializers.Serializer[object]):
-    """A daemon, and what lies before it."""
+    """A daemon and its queue."""
 
     name = serializers.CharField()
     does = serializers.CharField()
     waiting = CountOut()
     behind_seconds = serializers.FloatField(
-        allow_null=True, help_text="How long the oldest has been waiting."
+        allow_null=True, help_text="Age of the oldest waiting item."
     )
     silent_seconds = serializers.FloatField(
-        allow_null=True, help_text="How long ago it was last seen alive; null: never."
+        allow_null=True, help_text="Time since its last heartbeat; null: never seen."
     )
 
 
@@ -60,7 +60,7 @@ class VersionLineOut(serializers.Serializer[object]):
 
 
 class AppLineOut(serializers.Serializer[object]):
-    """An app that hands out work."""
+    """An app with its newest versions."""
 
     name = serializers.CharField()
     title = serializers.CharField()
@@ -68,7 +68,7 @@ class AppLineOut(serializers.Serializer[object]):
 
 
 class StatusOut(serializers.Serializer[object]):
-    """How the project is doing."""
+    """The figures of the status page."""
 
     project = serializers.CharField()
     master_url = serializers.CharField()
@@ -79,47 +79,49 @@ class StatusOut(serializers.Serializer[object]):
     people = CountsOut()
     daemons = DaemonOut(many=True)
     waits = WaitShown(
-        many=True, help_text="Why unsent work does not move; empty if it is about to."
+        many=True, help_text="Reasons why unsent work is not sent; empty if nothing blocks it."
     )
     apps = AppLineOut(many=True)
 
 
 class AppTotalOut(serializers.Serializer[object]):
-    """What an app came to, purged work included."""
+    """Totals of an app, purged work included."""
 
     name = serializers.CharField()
     title = serializers.CharField()
     total_credit = serializers.FloatField()
-    workunits_done = serializers.IntegerField(help_text="Those with an answer.")
-    workunits_failed = serializers.IntegerField(help_text="Those with a reason why not.")
+    workunits_done = serializers.IntegerField(help_text="Workunits with a canonical result.")
+    workunits_failed = serializers.IntegerField(
+        help_text="Workunits that failed, were cancelled or expired."
+    )
 
 
 class StatisticsOut(serializers.Serializer[object]):
-    """What the project came to."""
+    """Totals of the project."""
 
     read_at = serializers.DateTimeField()
     total_credit = serializers.FloatField()
     accounts = CountOut()
     hosts = CountOut()
-    workunits = CountOut(help_text="All, purged ones included.")
-    results = CountOut(help_text="All, purged ones included.")
+    workunits = CountOut(help_text="All, including purged ones.")
+    results = CountOut(help_text="All, including purged ones.")
     apps = AppTotalOut(many=True)
 
 
 class StatusNow(Endpoint):
-    """The status page for programs."""
+    """The figures of the status page."""
 
     @operation(
-        "How the project is doing",
+        "Read the status of the project",
         name="read_status",
         tag="project",
         answer=StatusOut,
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
-        """The figures of the status page, purged work included: those of `read_at`.
+        """The figures of the status page at the time `read_at`, purged work included.
 
-        They are at most two seconds old, in large tables at most a minute.
+        They are at most two seconds old; counts of large tables at most a minute.
         """
         live = status.current(now=self.now)
         return Response(
@@ -139,22 +141,22 @@ class StatusNow(Endpoint):
 
 
 class Statistics(Endpoint):
-    """Totals."""
+    """Totals of the project."""
 
     @operation(
-        "What the project came to",
+        "Read the totals of the project",
         name="read_statistics",
         tag="project",
         answer=StatisticsOut,
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
-        """All credit that was granted, and how many there are of everything."""
+        """Granted credit, and numbers of accounts, hosts, workunits and results."""
         return Response(StatisticsOut(totals.current(now=self.now)).data)
 
 
 def _counts(counts: Mapping[str, Count]) -> dict[str, Any]:
-    return {name: {"value": one.value, "exact": one.exact} for name, one in counts.items()}
+    return {name: {"value": count.value, "exact": count.exact} for name, count in counts.items()}
 
 
 def _daemon(station: status.Station) -> dict[str, Any]:

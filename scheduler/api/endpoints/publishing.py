@@ -1,4 +1,4 @@
-"""Publish a version of an app: a program, a script's archive, a command, an image."""
+"""Publishes app versions: a program, a script's archive, a command, an image."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scheduler.people.submitters import require_publish
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-#: What the form's own lines may add to the files.
+#: Bytes that the multipart form may add to the files.
 _FORM_BYTES = 1 << 20
 
-#: What the operation refuses: its status and its code.
+#: Errors of the operation, with the status and code of their responses.
 _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (app_versions.VersionExists, 409, "version_exists"),
     (storage.UnreadablePackage, 422, "unreadable_package"),
@@ -43,25 +43,27 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
 
 
 class NewVersion(StrictQuery):
-    """A form with what shall be published; of `file`, `source_url` and `image` one is given."""
+    """A multipart form with the new version; at most one of `file`, `source_url` and `image`."""
 
-    version = serializers.CharField(max_length=20, help_text="Such as 1.00.")
+    version = serializers.CharField(max_length=20, help_text="For example 1.00.")
     platforms = serializers.ListField(
         child=serializers.CharField(max_length=254),
         required=False,
         max_length=50,
-        help_text="Without any, those that are usual for the kind of the app.",
+        help_text="By default, the usual platforms for the kind of the app.",
     )
     plan_class = serializers.CharField(required=False, allow_blank=True, max_length=60)
     main_program = serializers.CharField(
-        required=False, max_length=200, help_text="Which of several files is started."
+        required=False, max_length=200, help_text="The file to start, if there are several."
     )
     cmdline = serializers.CharField(required=False, allow_blank=True, max_length=255)
     image = serializers.CharField(
-        required=False, max_length=400, help_text="A container's, as name@sha256:DIGEST."
+        required=False, max_length=400, help_text="The container image, as name@sha256:DIGEST."
     )
     source_url = serializers.CharField(
-        required=False, max_length=1000, help_text="Where the server fetches the program, once."
+        required=False,
+        max_length=1000,
+        help_text="The URL from which the server fetches the program, once.",
     )
     beta = serializers.BooleanField(required=False, default=False)
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
@@ -69,11 +71,11 @@ class NewVersion(StrictQuery):
         child=serializers.CharField(max_length=4096, trim_whitespace=False),
         required=False,
         max_length=100,
-        help_text="The texts of .sig files made on another machine, one for each published file.",
+        help_text="Contents of .sig files made on another machine, one for each published file.",
     )
 
     def to_internal_value(self, data: Any) -> Any:
-        """Look at names first."""
+        """Refuse unknown fields, then validate as any serializer does."""
         if isinstance(data, Mapping) and (unknown := data.keys() - self.fields.keys()):
             faults = {
                 str(name): [unknown_name(str(name), self.fields, "field")] for name in unknown
@@ -83,19 +85,19 @@ class NewVersion(StrictQuery):
 
 
 class Versions(VersionsOfApp):
-    """The versions of one app, and how they are made."""
+    """The versions of one app."""
 
     write_scope = Scope.PUBLISH
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Refuse what is too long before a byte of it is read."""
+        """Refuse a request that is too long before its body is read."""
         if request.method == "POST":
-            said = str(request.META.get("CONTENT_LENGTH") or "0")
-            if said.isdecimal() and int(said) > storage.MAX_PACKAGE_BYTES + _FORM_BYTES:
+            length = str(request.META.get("CONTENT_LENGTH") or "0")
+            if length.isdecimal() and int(length) > storage.MAX_PACKAGE_BYTES + _FORM_BYTES:
                 msg = (
                     f"The request is longer than {storage.MAX_PACKAGE_BYTES} bytes. "
-                    "Hint: leave out what the app does not need."
+                    "Hint: leave out files that the app does not need."
                 )
                 raise Problem(413, "too_long", msg)
         super().initial(request, *args, **kwargs)
@@ -110,53 +112,54 @@ class Versions(VersionsOfApp):
         problems=(403, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request, name: str) -> Response:
-        """For one platform or several, for all or for none; what is sent depends on the app's kind.
+        """Publishes for all given platforms or for none. The files depend on the app's kind.
 
-        `native`: a program, or several files, or an archive. `script`: a `run.sh`, or an archive
-        (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top. `command`: no
-        file at all. `container`: `image`. The same again answers 200; other files under a number
-        that clients may know are refused (409): they would never be fetched. A project that keeps
-        its private key on another machine accepts `signatures` over the exact files, launcher and
-        repacked archive included, and refuses a version without them.
+        `native`: a program, several files, or an archive. `script`: a `run.sh`, or an archive
+        (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top level.
+        `command`: no file. `container`: `image`. Publishing the same version with the same files
+        again answers 200; other files under the same version number are refused (409), because
+        clients would never download them. A project that keeps its private key on another machine
+        requires `signatures` over the exact published files, launcher and repacked archive
+        included.
         """
         app = App.objects.filter(name=name).first()
         if app is None:
             raise Http404
         require_publish(self.account, app)
-        if told := idempotent.told_before(request):
-            return told
-        found = NewVersion(data=request.data)
-        found.is_valid(raise_exception=True)
-        said = found.validated_data
-        files = [(str(one.name), one.chunks()) for one in said.get("file", ())]
+        if response := idempotent.stored_response(request):
+            return response
+        form = NewVersion(data=request.data)
+        form.is_valid(raise_exception=True)
+        fields = form.validated_data
+        files = [(str(file.name), file.chunks()) for file in fields.get("file", ())]
         try:
-            sent = deliveries.sent(app, _order(said), files, holder=self.account, now=self.now)
+            sent = deliveries.sent(app, _order(fields), files, holder=self.account, now=self.now)
             with sent as write:
-                return idempotent.once(request, lambda: _answer(write()))
+                return idempotent.once(request, lambda: _response(write()))
         except tuple(kind for kind, _, _ in _REFUSALS) as refusal:
             raise _problem(refusal) from refusal
 
 
-def _order(said: Mapping[str, Any]) -> programs.Order:
+def _order(fields: Mapping[str, Any]) -> programs.Order:
     return programs.Order(
-        version_num=version_number(said["version"]),
-        platforms=tuple(said.get("platforms", ())),
-        plan_class=said.get("plan_class", ""),
-        main_program=said.get("main_program"),
-        cmdline=said.get("cmdline", ""),
-        image=said.get("image", ""),
-        source_url=said.get("source_url", ""),
+        version_num=version_number(fields["version"]),
+        platforms=tuple(fields.get("platforms", ())),
+        plan_class=fields.get("plan_class", ""),
+        main_program=fields.get("main_program"),
+        cmdline=fields.get("cmdline", ""),
+        image=fields.get("image", ""),
+        source_url=fields.get("source_url", ""),
         signatures={
             f"signature {number}": text
-            for number, text in enumerate(said.get("signatures", ()), start=1)
+            for number, text in enumerate(fields.get("signatures", ()), start=1)
         },
-        beta=said["beta"],
+        beta=fields["beta"],
     )
 
 
-def _answer(done: programs.Outcome) -> Response:
-    rows = programs.with_files(done.versions)
-    return Response(AppVersionOut(rows, many=True).data, status=201 if done.created else 200)
+def _response(outcome: programs.Outcome) -> Response:
+    rows = programs.with_files(outcome.versions)
+    return Response(AppVersionOut(rows, many=True).data, status=201 if outcome.created else 200)
 
 
 def _problem(refusal: Exception) -> Problem:

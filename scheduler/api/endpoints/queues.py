@@ -1,4 +1,4 @@
-"""Queues: named lanes of work, kept by staff."""
+"""Queues: named sets of workunits with a limit and an order of their own."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class QueueOut(serializers.Serializer[Queue]):
 
 
 class ChangedQueue(Strict):
-    """What can be changed of a queue."""
+    """The fields of a queue that can be changed."""
 
     app = serializers.CharField(
-        required=False, allow_null=True, max_length=60, help_text="Only for work of this app."
+        required=False, allow_null=True, max_length=60, help_text="Accept only work of this app."
     )
     max_in_progress = serializers.IntegerField(
         required=False, allow_null=True, min_value=0, max_value=INT4, help_text="null: no limit."
@@ -49,7 +49,7 @@ class ChangedQueue(Strict):
 
 
 class NewQueue(ChangedQueue):
-    """A queue to be."""
+    """The fields of a new queue."""
 
     name = serializers.RegexField(
         r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100, help_text="Letters, digits, - . and _."
@@ -57,9 +57,9 @@ class NewQueue(ChangedQueue):
 
 
 class QueueFilters(Filters):
-    """Which queues to list."""
+    """Filters of the list of queues."""
 
-    app = Name("app__name", help_text="Those for this app alone.")
+    app = Name("app__name", help_text="Only queues of this app.")
 
 
 class Queues(Endpoint):
@@ -71,11 +71,11 @@ class Queues(Endpoint):
 
     @operation("List queues", name="list_queues", tag="queues", answer=QueueOut, listed=True)
     def get(self, request: Request) -> Response:
-        """All lanes of work, newest first."""
+        """All queues, newest first."""
         return self.page(Queue.objects.select_related("app"), QueueOut)
 
     @operation(
-        "Make a queue",
+        "Create a queue",
         name="create_queue",
         tag="queues",
         answer=QueueOut,
@@ -85,7 +85,7 @@ class Queues(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """A lane of work that is not there yet."""
+        """The name must be new."""
         try:
             queue = named_queues.create(**self.body(), now=self.now)
         except named_queues.QueueExists as refusal:
@@ -103,11 +103,10 @@ class OneQueue(Endpoint):
 
     @operation("Read a queue", name="read_queue", tag="queues", answer=QueueOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
-        """By its name."""
+        """The queue with this name."""
         return Response(QueueOut(_find(name)).data)
 
     def rows(self, name: str) -> QuerySet[Queue]:
-        """What is changed."""
         return Queue.objects.filter(name=name)
 
     @operation(
@@ -119,16 +118,16 @@ class OneQueue(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """What is not named stays as it is."""
-        wishes = self.body()
+        """Omitted fields keep their values."""
+        data = self.body()
         try:
-            queue = named_queues.change(_find(name), **wishes)
+            queue = named_queues.change(_find(name), **data)
         except named_queues.UnknownQueueApp as refusal:
             raise Problem(422, "unknown_app", str(refusal)) from refusal
         return Response(QueueOut(queue).data)
 
     @operation(
-        "Drop a queue",
+        "Delete a queue",
         name="drop_queue",
         tag="queues",
         answer=None,
@@ -136,7 +135,7 @@ class OneQueue(Endpoint):
         problems=(409,),
     )
     def delete(self, request: Request, name: str) -> Response:
-        """One in which no workunit stands."""
+        """Only a queue without workunits can be deleted."""
         try:
             named_queues.drop(_find(name))
         except named_queues.QueueInUse as refusal:

@@ -1,4 +1,4 @@
-"""Results over the API: what each attempt came to."""
+"""Results: list and read them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 class ByState(Word):
-    """By a state, which is two columns."""
+    """Filters by a state, which is stored in two columns."""
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by both."""
         if not value:
             return qs
         state = RESULT_STATES[value]
@@ -34,33 +33,40 @@ class ByState(Word):
 
 
 class ResultFilters(Filters):
-    """Which results to list."""
+    """Filters of the list of results."""
 
     batch = Id(field_name="workunit__batch_id")
     workunit = Id(field_name="workunit_id")
     state = ByState(words=list(RESULT_STATES))
 
 
-#: Filters that an index serves: what they find is read at once, whosever the rest is.
-_LED_BY = {"batch", "workunit"}
+#: Filters with an index: rows that match are read directly, not account by account.
+_INDEXED_FILTERS = {"batch", "workunit"}
 
 
 class Results(Endpoint):
-    """The results of whoever asks; all, for who administers."""
+    """The caller's results; those of all accounts for callers that may view everything."""
 
     queryset = Result.objects.none()
     filterset_class = ResultFilters
 
     def read_page(self, rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
-        """Read a page past other people's rows, unless an index leads to what is asked for."""
-        way = "workunit__batch"
-        return own_page(self.request, rows, beyond, order, count, batch=way, led_by=_LED_BY)
+        """Read a page of the rows that the caller may see, by `viewer.own_page`."""
+        return own_page(
+            self.request,
+            rows,
+            beyond,
+            order,
+            count,
+            batch="workunit__batch",
+            indexed_filters=_INDEXED_FILTERS,
+        )
 
     @operation("List results", name="list_results", tag="results", answer=ResultShown, listed=True)
     def get(self, request: Request) -> Response:
-        """The newest first."""
+        """Newest first, without the standard error output."""
         rows = self.filter_queryset(submitted.results(None).defer("stderr"))
-        page = [describe.result(one) for one in self.paginate_queryset(rows) or []]
+        page = [describe.result(row) for row in self.paginate_queryset(rows) or []]
         return self.get_paginated_response(ResultShown(page, many=True).data)
 
 
@@ -68,17 +74,17 @@ class OneResult(Endpoint):
     """A result."""
 
     @operation(
-        "Show a result",
+        "Read a result",
         name="read_result",
         tag="results",
         answer=ResultWithStderr,
         conditional=True,
     )
     def get(self, request: Request, result_id: int) -> Response:
-        """With its outputs, and what it wrote to stderr."""
-        one = get_object_or_404(submitted.results(viewer_of(request)), pk=result_id)
-        told = describe.result(one) | {"stderr": one.stderr}
-        return Response(ResultWithStderr(told).data)
+        """One result, with its output files and its standard error output."""
+        row = get_object_or_404(submitted.results(viewer_of(request)), pk=result_id)
+        fields = describe.result(row) | {"stderr": row.stderr}
+        return Response(ResultWithStderr(fields).data)
 
 
 urlpatterns = [

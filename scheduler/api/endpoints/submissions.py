@@ -1,4 +1,4 @@
-"""`POST /workunits`: submit work, as JSON or as a stream of lines."""
+"""`POST /workunits`: submits workunits, as one JSON document or a stream of lines."""
 
 from __future__ import annotations
 
@@ -28,47 +28,49 @@ from scheduler.work.submission.submission_checks import SubmissionRefused, Unkno
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-#: Longest body: of one JSON document, which is read into memory, and of a stream; bytes.
-MOST_JSON: Final = 8 << 20
-MOST_STREAM: Final = 4 << 30
-#: Longest line of a stream; bytes.
-MOST_LINE: Final = 4 << 20
-LINES: Final = "application/x-ndjson"
-#: So many submissions are worked on at a time, and so many are open, whose clients may be slow; the
-#: next waits so many seconds for its turn.
-AT_ONCE: Final = 3
-OPEN: Final = 16
-PATIENCE: Final = 10.0
+#: Maximum length of a JSON document, which is read into memory, and of a stream.
+MAX_JSON_BYTES: Final = 8 << 20
+MAX_STREAM_BYTES: Final = 4 << 30
+#: Maximum length of a line of a stream.
+MAX_LINE_BYTES: Final = 4 << 20
+NDJSON: Final = "application/x-ndjson"
+#: At most `MAX_CONCURRENT` submissions are processed at a time, and at most `MAX_OPEN` are open,
+#: because a client may send slowly.  Another one waits for a slot, and is then refused with 503.
+MAX_CONCURRENT: Final = 3
+MAX_OPEN: Final = 16
+SLOT_TIMEOUT_SECONDS: Final = 10.0
 RETRY_AFTER_SECONDS: Final = 30
-_turns = threading.BoundedSemaphore(AT_ONCE)
-_open = threading.BoundedSemaphore(OPEN)
+_slots = threading.BoundedSemaphore(MAX_CONCURRENT)
+_open_slots = threading.BoundedSemaphore(MAX_OPEN)
 
 
 class SubmissionIn(Strict):
-    """Workunits of one app; what a workunit may say is told in `docs/submitting.md`."""
+    """Workunits of one app; `docs/submitting.md` describes the fields of a workunit."""
 
     app = serializers.CharField(max_length=254)
     batch = serializers.JSONField(
         required=False,
         allow_null=True,
-        help_text="The name or the number of a batch, or an object as of `POST /batches`.",
+        help_text="The name or id of a batch, or an object with fields of `POST /batches`.",
     )
-    defaults = JsonObject(required=False, help_text="Fields that hold for all workunits.")
+    defaults = JsonObject(
+        required=False, help_text="Default values for the fields of all workunits."
+    )
     workunits = serializers.ListField(child=JsonObject(), min_length=1)
 
 
 class BatchNamed(serializers.Serializer[Any]):
-    """The batch that workunits went into."""
+    """The batch of the submitted workunits."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
     workunits_before = serializers.IntegerField(
-        help_text="How many workunits the batch had before this submission; 0 if it is new."
+        help_text="Number of workunits in the batch before this submission; 0 for a new batch."
     )
 
 
 class SubmissionOut(serializers.Serializer[Any]):
-    """What was made."""
+    """The submitted workunits."""
 
     batch = BatchNamed()
     count = serializers.IntegerField()
@@ -78,7 +80,7 @@ class SubmissionOut(serializers.Serializer[Any]):
 
 
 class Submissions(Endpoint):
-    """What an address takes work in by."""
+    """The view that accepts submissions; `Workunits` adds the list."""
 
     write_scope = Scope.SUBMIT
 
@@ -90,57 +92,64 @@ class Submissions(Endpoint):
         status=201,
         body={
             "application/json": SubmissionIn,
-            LINES: {"type": "string", "description": "See above."},
+            NDJSON: {
+                "type": "string",
+                "description": "One JSON object per line; see the description of the operation.",
+            },
         },
         keyed=True,
         problems=(400, 403, 408, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request) -> Response:
-        """All of them, or none.
+        """Submits all workunits, or none.
 
-        As `application/json`, or, however many they are, as `application/x-ndjson`: the first
-        line is the same object without `workunits`, and each further line is a workunit. It may
-        be packed with `Content-Encoding: gzip`. If it is sent in chunks and not packed, its last
-        line is `{"count": N}`, the number of workunits: else nobody could tell that it was cut
-        short. Nothing is done unless the whole body has arrived. Faults are told with the lines
-        they are in, the first hundred.
+        The body is `application/json` or, for any number of workunits, `application/x-ndjson`:
+        the first line is the same object without `workunits`, and each further line is a
+        workunit. The body may be compressed (`Content-Encoding: gzip`). A stream with chunked
+        transfer encoding and without gzip must end with a line `{"count": N}`, the number of
+        workunits, because the server could not detect a truncated stream otherwise. Nothing is
+        submitted before the whole body has arrived. The response lists the first hundred errors
+        with their lines.
         """
-        body = Body(request._request, most=_most(request))  # noqa: SLF001  Django REST would read it
+        body = Body(request._request, max_bytes=_max_bytes(request))  # noqa: SLF001  Django REST would read it
         try:
-            told = self._told_before(request, body)
-            if told is None:
-                # Turns are few: one is not for those who may submit nothing at all.
+            outcome = self._stored_outcome(request, body)
+            if outcome is None:
+                # Checked first: an account that may submit nothing does not take one of the slots.
                 submitters.require_submitter(self.account)
-                with _a_turn() as has_turn:
-                    if not has_turn:
+                with _slot() as has_slot:
+                    if not has_slot:
                         body.drain()
-                        return _later()
-                    with body.waiting(_turn_given_up):
-                        told = self._submit(request, body)
+                        return _busy()
+                    with body.while_waiting(_slot_released):
+                        outcome = self._submit(request, body)
         except Exception:
             body.drain()
             raise
-        return idempotent.answer(told)
+        return idempotent.to_response(outcome)
 
-    def _told_before(self, request: Request, body: Body) -> idempotency.Told | None:
-        """Of a repeat nothing is parsed, only hashed."""
+    def _stored_outcome(self, request: Request, body: Body) -> idempotency.Outcome | None:
+        """Return the outcome of an earlier request with the same key, or None.
+
+        The body of a repeated request is only hashed, not parsed.
+        """
         key = request.headers.get(idempotent.HEADER)
         if key is None:
             return None
-        return idempotency.told_before(
+        return idempotency.earlier_outcome(
             account=self.account, key=key, request_hash=lambda: _hash(request, body)
         )
 
-    def _submit(self, request: Request, body: Body) -> idempotency.Told:
+    def _submit(self, request: Request, body: Body) -> idempotency.Outcome:
         now = self.now
         if _is_stream(request):
-            given, lines = _from_lines(body)
+            head, lines = _from_lines(body)
         else:
-            given, lines = _from_document(body)
+            head, lines = _from_document(body)
         key = request.headers.get(idempotent.HEADER)
         try:
             return bulk.submit_lines(
-                bulk.read_head(given, now=now),
+                bulk.read_head(head, now=now),
                 lines,
                 submitter=self.account,
                 key=None if key is None else bulk.Key(key, lambda: _hash(request, body)),
@@ -151,53 +160,53 @@ class Submissions(Endpoint):
 
 
 def _is_stream(request: Request) -> bool:
-    return (request.content_type or "").partition(";")[0].strip().lower() == LINES
+    return (request.content_type or "").partition(";")[0].strip().lower() == NDJSON
 
 
-def _most(request: Request) -> int:
+def _max_bytes(request: Request) -> int:
     if _is_stream(request):
-        return MOST_STREAM
+        return MAX_STREAM_BYTES
     if (request.content_type or "").partition(";")[0].strip().lower() != "application/json":
-        msg = f"This type of body is not read. Hint: send application/json or {LINES}."
+        msg = f"The content type is not supported. Hint: send application/json or {NDJSON}."
         raise Problem(415, "unsupported_media_type", msg)
-    return MOST_JSON
+    return MAX_JSON_BYTES
 
 
 @contextmanager
-def _a_turn() -> Iterator[bool]:
-    """Wait for one of the few turns; tells whether one came."""
-    with _one_of(_open) as is_open:
+def _slot() -> Iterator[bool]:
+    """Wait for a slot, and hold it; yields False if none became free in time."""
+    with _acquired(_open_slots) as is_open:
         if not is_open:
             yield False
             return
-        with _one_of(_turns) as has_turn:
-            yield has_turn
+        with _acquired(_slots) as has_slot:
+            yield has_slot
 
 
 @contextmanager
-def _one_of(semaphore: threading.Semaphore) -> Iterator[bool]:
-    is_mine = semaphore.acquire(timeout=PATIENCE)
+def _acquired(semaphore: threading.Semaphore) -> Iterator[bool]:
+    is_acquired = semaphore.acquire(timeout=SLOT_TIMEOUT_SECONDS)
     try:
-        yield is_mine
+        yield is_acquired
     finally:
-        if is_mine:
+        if is_acquired:
             semaphore.release()
 
 
 @contextmanager
-def _turn_given_up() -> Iterator[None]:
-    """Let others work while a client sends nothing: no web server ends that for us."""
-    _turns.release()
+def _slot_released() -> Iterator[None]:
+    """Release the slot while the client is read: web servers do not end a stalled upload."""
+    _slots.release()
     try:
         yield
     finally:
-        _turns.acquire()
+        _slots.acquire()
 
 
-def _later() -> Response:
-    said = "Other submissions are being read. Hint: send this one again a little later."
+def _busy() -> Response:
+    detail = "Too many submissions are in progress. Hint: send the request again later."
     return Response(
-        problem(503, "busy", said),
+        problem(503, "busy", detail),
         status=503,
         content_type=CONTENT_TYPE,
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
@@ -205,16 +214,16 @@ def _later() -> Response:
 
 
 def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
-    """The first line, and the others, read as they come; empty ones are passed over."""
-    lines = enumerate(body.lines(most=MOST_LINE), 1)
+    """Return the object of the first line, and an iterator over the others; skips empty lines."""
+    lines = enumerate(body.lines(max_bytes=MAX_LINE_BYTES), 1)
     for number, line in lines:
         if line.strip():
             head = bulk.read_line(number, line)
             if head.fault is not None:
                 msg = f"Line {number}: {head.fault.sentence}"
                 raise Problem(400, "parse_error", msg, hint=head.fault.hint)
-            return head.said, bulk.counted(_read(lines), is_needed=not body.says_its_end)
-    msg = 'The body is empty. Hint: begin with a line {"app": "..."}, then a line per workunit.'
+            return head.value, bulk.counted(_read(lines), is_needed=not body.detects_truncation)
+    msg = 'The body is empty. Hint: send a line {"app": "..."}, then a line for each workunit.'
     raise Problem(400, "parse_error", msg)
 
 
@@ -224,19 +233,19 @@ def _read(lines: Iterator[tuple[int, bytes]]) -> Iterator[bulk.Line]:
 
 def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:
     try:
-        given = orjson.loads(b"".join(body.chunks()))
+        document = orjson.loads(b"".join(body.chunks()))
     except ValueError as error:
-        msg = f"The body is no JSON: {error}. Hint: compare it with the schema's examples."
+        msg = f"The body is not JSON: {error}. Hint: compare it with the schema at /api/v1/docs."
         raise Problem(400, "parse_error", msg) from None
-    workunits = given.pop("workunits", None) if isinstance(given, dict) else None
-    if isinstance(given, dict) and not isinstance(workunits, list):
+    workunits = document.pop("workunits", None) if isinstance(document, dict) else None
+    if isinstance(document, dict) and not isinstance(workunits, list):
         errors = [{"pointer": "/workunits", "detail": "This must be a list of workunits."}]
         raise Problem(400, "invalid", "The request is not valid.", errors=errors)
-    return given, (bulk.Line(n, said) for n, said in enumerate(workunits or ()))
+    return document, (bulk.Line(n, fields) for n, fields in enumerate(workunits or ()))
 
 
 def _hash(request: Request, body: Body) -> str:
-    """Digest what is asked for: what is still to come is read, and not looked at."""
+    """Return the digest of body, method and address; reads the rest of the body."""
     body.skip()
     hasher = body.sha256.copy()
     hasher.update(f"\n{request.method} {request.get_full_path()}".encode())
@@ -244,21 +253,21 @@ def _hash(request: Request, body: Body) -> str:
 
 
 def _refused(refusal: Exception, *, is_stream: bool) -> Problem:
-    """Say why nothing was submitted."""
-    said = str(refusal)
+    """Return the problem for an error of a submission."""
+    detail = str(refusal)
     if isinstance(refusal, bulk.BadLines):
-        faults = [_told(fault, is_stream=is_stream) for fault in refusal.faults]
-        return Problem(422, "bad_workunits", said, errors=faults)
+        faults = [_error_of(fault, is_stream=is_stream) for fault in refusal.faults]
+        return Problem(422, "bad_workunits", detail, errors=faults)
     if isinstance(refusal, bulk.BadHead):
         error = {"pointer": refusal.pointer, "detail": refusal.sentence, "hint": refusal.hint}
-        return Problem(422, "invalid", said, errors=[error])
+        return Problem(422, "invalid", detail, errors=[error])
     if isinstance(refusal, DuplicateNames):
         taken = [{"detail": f"The name {name!r} is taken."} for name in refusal.names]
-        return Problem(409, "names_taken", said, errors=taken[: bulk.SHOWN])
+        return Problem(409, "names_taken", detail, errors=taken[: bulk.MAX_SHOWN_FAULTS])
     for kind, status, code in _CODES:
         if isinstance(refusal, kind):
-            return Problem(status, code, said)
-    return Problem(422, "refused", said)
+            return Problem(status, code, detail)
+    return Problem(422, "refused", detail)
 
 
 _CODES: tuple[tuple[type[Exception], int, str], ...] = (
@@ -272,7 +281,7 @@ _CODES: tuple[tuple[type[Exception], int, str], ...] = (
 )
 
 
-def _told(fault: bulk.LineFault, *, is_stream: bool) -> dict[str, Any]:
+def _error_of(fault: bulk.LineFault, *, is_stream: bool) -> dict[str, Any]:
     where = (
         {"line": fault.number, "pointer": fault.pointer}
         if is_stream

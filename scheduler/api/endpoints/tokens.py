@@ -1,4 +1,4 @@
-"""Tokens: made by password or by another token, listed, revoked."""
+"""Tokens: create them by password or by another token, list and revoke them."""
 
 from __future__ import annotations
 
@@ -29,42 +29,39 @@ class TokenOut(serializers.ModelSerializer[ApiToken]):
     scopes = serializers.SerializerMethodField()
 
     class Meta:
-        """What is told of it."""
-
         model = ApiToken
         fields = ("id", "name", "scopes", "created_at", "expire_at", "last_used_on")
 
     def get_scopes(self, token: ApiToken) -> list[str]:
-        """Name them."""
         return api_tokens.scopes_of(token)
 
 
 class NewTokenOut(TokenOut):
-    """A token that was just made: its text is told this once."""
+    """A new token with its text, which is returned only once."""
 
     token = serializers.CharField()
 
     class Meta:
-        """The same, and the text."""
-
         model = ApiToken
         fields = (*TokenOut.Meta.fields, "token")
 
 
 class NewToken(Strict):
-    """What a token shall be; by whom, unless another token says it."""
+    """The new token; `email` and `password` are needed unless the request is authenticated."""
 
     email = serializers.CharField(required=False, max_length=254, help_text="With `password`.")
     password = serializers.CharField(
         required=False, max_length=1000, trim_whitespace=False, help_text="With `email`."
     )
-    name = serializers.CharField(max_length=api_tokens.MAX_NAME, help_text="What it is for.")
+    name = serializers.CharField(
+        max_length=api_tokens.MAX_NAME, help_text="A name by which people recognize the token."
+    )
     scopes = serializers.ListField(
         child=serializers.ChoiceField([str(scope) for scope in Scope]),
         required=False,
         min_length=1,
         max_length=len(Scope),
-        help_text="The default is all that the account, or the token in use, may give, except "
+        help_text="By default all scopes that the account, or the token in use, may give, except "
         "`administer`.",
     )
     expires_in_seconds = serializers.IntegerField(
@@ -73,12 +70,12 @@ class NewToken(Strict):
 
 
 class Tokens(Endpoint):
-    """One's own tokens."""
+    """The account's tokens."""
 
     queryset = ApiToken.objects.none()
 
     @operation(
-        "List one's own tokens",
+        "List the account's tokens",
         name="list_tokens",
         tag="tokens",
         answer=TokenOut,
@@ -86,11 +83,11 @@ class Tokens(Endpoint):
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
-        """Those that were not revoked, newest first; never their texts."""
+        """Tokens that were not revoked, newest first, without their texts."""
         return self.page(api_tokens.of_account(self.account), TokenOut)
 
     @operation(
-        "Make a token",
+        "Create a token",
         name="create_token",
         tag="tokens",
         answer=NewTokenOut,
@@ -100,51 +97,51 @@ class Tokens(Endpoint):
         problems=(403, 429),
     )
     def post(self, request: Request) -> Response:
-        """By e-mail address and password, or by a token, which gives no scopes above its own.
+        """Requires the e-mail address and password, or a token with at least the same scopes.
 
-        The text of the new token is answered this once. A token that is made by another one lives
-        no longer than that.
+        The text of the new token is returned only in this response. A token that was created by
+        another token expires no later than that one.
         """
-        wishes, now = self.body(), self.now
-        seconds = wishes.get("expires_in_seconds")
-        asked: dict[str, Any] = {
-            "name": wishes["name"],
+        data, now = self.body(), self.now
+        seconds = data.get("expires_in_seconds")
+        fields: dict[str, Any] = {
+            "name": data["name"],
             "expire_at": None if seconds is None else now + timedelta(seconds=seconds),
             "now": now,
         }
         try:
-            token, text = self._make(wishes, asked)
+            token, text = self._make(data, fields)
         except api_tokens.WrongPassword as refusal:
             raise Problem(401, "wrong_password", str(refusal)) from refusal
         except api_tokens.TokenRefused as refusal:
             raise Problem(403, "token_refused", str(refusal)) from refusal
-        token.token = text  # type: ignore[attr-defined]  # for the serializer, this once
+        token.token = text  # type: ignore[attr-defined]  # for the serializer
         return Response(NewTokenOut(token).data, status=201, headers={"Cache-Control": "no-store"})
 
-    def _make(self, wishes: dict[str, Any], asked: dict[str, Any]) -> tuple[ApiToken, str]:
-        email, password = wishes.get("email"), wishes.get("password")
+    def _make(self, data: dict[str, Any], fields: dict[str, Any]) -> tuple[ApiToken, str]:
+        email, password = data.get("email"), data.get("password")
         if email is None and password is None and self.request.auth is not None:
             parent = cast("ApiToken", self.request.auth)
-            scopes = wishes.get("scopes") or [
+            scopes = data.get("scopes") or [
                 scope for scope in api_tokens.effective_scopes(parent) if scope != "administer"
             ]
-            return api_tokens.create_by_token(parent, **asked, scopes=scopes)
+            return api_tokens.create_by_token(parent, **fields, scopes=scopes)
         if email is None or password is None:
-            msg = "It is not said who asks. Hint: send `email` and `password`, or a token."
+            msg = "The request has no credentials. Hint: send `email` and `password`, or a token."
             raise Problem(401, "not_authenticated", msg)
         account = api_tokens.of_password(
             email=email,
             password=password,
             address=str(self.request.META.get("REMOTE_ADDR", "")),
-            now=asked["now"],
+            now=fields["now"],
         )
         audit.identify(account)
-        scopes = wishes.get("scopes") or api_tokens.default_scopes(account)
-        return api_tokens.create(account=account, **asked, scopes=scopes)
+        scopes = data.get("scopes") or api_tokens.default_scopes(account)
+        return api_tokens.create(account=account, **fields, scopes=scopes)
 
 
 class OneToken(Endpoint):
-    """One of one's own tokens."""
+    """One token of the account."""
 
     @operation(
         "Revoke a token",
@@ -155,7 +152,10 @@ class OneToken(Endpoint):
         access=Access.ANY,
     )
     def delete(self, request: Request, token_id: int) -> Response:
-        """Permanent and immediate. Revokes tokens created with it, too. Also for the one in use."""
+        """Permanent and immediate. Also revokes all tokens that were created with this token.
+
+        A token can revoke itself.
+        """
         now: datetime = self.now
         if not api_tokens.revoke(account=self.account, token_id=token_id, now=now):
             raise Http404

@@ -1,4 +1,4 @@
-"""What somebody's batches have taken, over the API."""
+"""Resource usage of the account's batches."""
 
 from __future__ import annotations
 
@@ -19,37 +19,41 @@ from scheduler.work.usage import WAYS, usage_of
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-_USUAL = timedelta(days=30)
+_DEFAULT_PERIOD = timedelta(days=30)
 
 
 class UsageQuery(StrictQuery):
-    """Of which days, and how it is parted."""
+    """The period, and how the usage is grouped."""
 
     since = serializers.DateField(
-        required=False, help_text="The first day (UTC); 30 days before `until`, if not given."
+        required=False, help_text="The first day (UTC); by default 30 days before `until`."
     )
     until = serializers.DateField(
-        required=False, help_text="The day after the last one; tomorrow, if not given."
+        required=False, help_text="The day after the last day (UTC); by default tomorrow."
     )
     by = serializers.ChoiceField(choices=WAYS, default="day")
 
 
 class UsedShown(serializers.Serializer[Any]):
-    """What a day, an app or a batch took; the others of the three are null."""
+    """Usage of a day, an app or a batch, as `by` selects; the other two fields are null."""
 
     day = serializers.DateField(allow_null=True)
     app = serializers.CharField(allow_null=True)
     batch = serializers.IntegerField(allow_null=True)
-    name = serializers.CharField(allow_null=True, help_text="The batch's.")
-    workunits = serializers.IntegerField(help_text="Finished, on the day when they were.")
-    results = serializers.IntegerField(help_text="Sent, on the day when they were reported.")
+    name = serializers.CharField(allow_null=True, help_text="The name of the batch.")
+    workunits = serializers.IntegerField(
+        help_text="Finished workunits, counted on the day they finished."
+    )
+    results = serializers.IntegerField(
+        help_text="Sent results, counted on the day they were reported."
+    )
     cpu_seconds = serializers.FloatField()
     elapsed_seconds = serializers.FloatField()
     credit = serializers.FloatField()
 
 
 class UsageShown(serializers.Serializer[Any]):
-    """What was used."""
+    """Usage in a period."""
 
     since = serializers.DateField()
     until = serializers.DateField()
@@ -58,10 +62,10 @@ class UsageShown(serializers.Serializer[Any]):
 
 
 class Usage(Endpoint):
-    """What the batches of whoever asks have taken; all, for who administers."""
+    """Usage of the caller's batches; of all batches for callers that may view everything."""
 
     @operation(
-        "Say what was used",
+        "Read the resource usage",
         name="read_usage",
         tag="batches",
         answer=UsageShown,
@@ -69,18 +73,16 @@ class Usage(Endpoint):
         problems=(422,),
     )
     def get(self, request: Request) -> Response:
-        """By day, app or batch; purged workunits are counted with the others."""
-        said = self.query()
-        until = said.get("until") or self.now.date() + timedelta(days=1)
-        since = said.get("since") or max(until, until.min + _USUAL) - _USUAL
+        """By day, app or batch, including purged workunits."""
+        query = self.query()
+        until = query.get("until") or self.now.date() + timedelta(days=1)
+        since = query.get("since") or max(until, until.min + _DEFAULT_PERIOD) - _DEFAULT_PERIOD
         if since > until:
-            msg = (
-                f"since ({since}) is later than until ({until}). Hint: give the earlier day first."
-            )
+            msg = f"since ({since}) is later than until ({until}). Hint: exchange the two days."
             raise Problem(422, "no_days", msg)
-        used = usage_of(viewer_of(request), since=since, until=until, by=said["by"])
-        told = {"since": since, "until": until, "by": said["by"], "usage": used}
-        return Response(UsageShown(told).data)
+        used = usage_of(viewer_of(request), since=since, until=until, by=query["by"])
+        fields = {"since": since, "until": until, "by": query["by"], "usage": used}
+        return Response(UsageShown(fields).data)
 
 
 urlpatterns = [path("usage", Usage.as_view())]

@@ -1,4 +1,4 @@
-"""`POST /weak-key`: the weak account key, which attaches computers, by password."""
+"""`POST /weak-key`: returns the weak account key, which attaches computers."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class WeakKey(Endpoint):
             )
         except api_tokens.WrongPassword as refusal:
             raise Problem(401, "wrong_password", str(refusal)) from refusal
-        shown = {"weak_key": account_keys.weak_key(account)}
-        return Response(shown, headers={"Cache-Control": "no-store"})
+        fields = {"weak_key": account_keys.weak_key(account)}
+        return Response(fields, headers={"Cache-Control": "no-store"})
 
 
 urlpatterns = [path("weak-key", WeakKey.as_view())]

@@ -1,4 +1,4 @@
-"""Workunits over the API: where each is, and how it came there."""
+"""Workunits: list and read them, with their timelines."""
 
 from __future__ import annotations
 
@@ -26,44 +26,52 @@ if TYPE_CHECKING:
 
 
 class IndexedMeta(Meta):
-    """By what `meta` contains, in the words of the index that serves it."""
+    """Filters by contents of `meta`, with the expression that the index supports."""
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; what is no JSON object is refused."""
+        """Filter by containment; refuses a value that is not a JSON object."""
         return submitted.containing(qs, read_meta(value)) if value else qs
 
 
 class WorkunitFilters(Filters):
-    """Which workunits to list."""
+    """Filters of the list of workunits."""
 
     batch = Id(field_name="batch_id")
     app = Name(field_name="app__name")
-    status = Word(words=[one.value for one in Status])
+    status = Word(words=[status.value for status in Status])
     name = Name()
     meta = IndexedMeta()
 
 
-#: Filters that an index serves: what they find is read at once, whosever the rest is.
-_LED_BY = {"batch", "name", "meta"}
+#: Filters with an index: rows that match are read directly, not account by account.
+_INDEXED_FILTERS = {"batch", "name", "meta"}
 
 
 class Workunits(Submissions):
-    """The workunits of whoever asks; of all, for who administers."""
+    """The caller's workunits; those of all accounts for callers that may view everything."""
 
     queryset = Workunit.objects.none()
     filterset_class = WorkunitFilters
 
     def read_page(self, rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
-        """Read a page past other people's rows, unless an index leads to what is asked for."""
-        return own_page(self.request, rows, beyond, order, count, batch="batch", led_by=_LED_BY)
+        """Read a page of the rows that the caller may see, by `viewer.own_page`."""
+        return own_page(
+            self.request,
+            rows,
+            beyond,
+            order,
+            count,
+            batch="batch",
+            indexed_filters=_INDEXED_FILTERS,
+        )
 
     @operation(
         "List workunits", name="list_workunits", tag="workunits", answer=WorkunitBrief, listed=True
     )
     def get(self, request: Request) -> Response:
-        """The newest first."""
+        """Newest first."""
         rows = self.filter_queryset(submitted.workunits(None, now=self.now))
-        page = [describe.workunit(one) for one in self.paginate_queryset(rows) or []]
+        page = [describe.workunit(row) for row in self.paginate_queryset(rows) or []]
         return self.get_paginated_response(WorkunitBrief(page, many=True).data)
 
 
@@ -71,34 +79,34 @@ class OneWorkunit(Endpoint):
     """A workunit."""
 
     @operation(
-        "Show a workunit",
+        "Read a workunit",
         name="read_workunit",
         tag="workunits",
         answer=WorkunitShown,
         conditional=True,
     )
     def get(self, request: Request, workunit_id: int) -> Response:
-        """What it was given, and its results."""
+        """One workunit, with its parameters, input files, outputs and results."""
         rows = submitted.workunits(viewer_of(request), now=self.now)
-        one = get_object_or_404(submitted.with_inputs(rows), pk=workunit_id)
-        return Response(WorkunitShown(describe.whole_workunit(one)).data)
+        row = get_object_or_404(submitted.with_inputs(rows), pk=workunit_id)
+        return Response(WorkunitShown(describe.whole_workunit(row)).data)
 
 
 class WorkunitTimeline(Endpoint):
-    """How a workunit came where it is."""
+    """The history of a workunit."""
 
     @operation(
-        "Tell a workunit's story",
+        "Read the timeline of a workunit",
         name="read_workunit_timeline",
         tag="workunits",
         answer=TimelineShown,
     )
     def get(self, request: Request, workunit_id: int) -> Response:
-        """Its moves and those of its results, the oldest first, and what it waits for."""
+        """State changes of the workunit and its results, oldest first, and what it waits for."""
         rows = submitted.workunits(viewer_of(request), now=self.now)
-        one = get_object_or_404(rows, pk=workunit_id)
-        told = explain.explanation_of_workunit(one.pk, now=self.now)
-        return Response(TimelineShown(asdict(told)).data)
+        row = get_object_or_404(rows, pk=workunit_id)
+        explanation = explain.explanation_of_workunit(row.pk, now=self.now)
+        return Response(TimelineShown(asdict(explanation)).data)
 
 
 urlpatterns = [

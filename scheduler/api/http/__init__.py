@@ -1,1 +1,1 @@
-"""How requests of the API are read and answered: bodies, pages, ETags, problems."""
+"""HTTP of the API: bodies, pages, ETags, idempotency keys, problems."""

@@ -1,4 +1,4 @@
-"""What may be sent: no unknown field, and no value of another type."""
+"""Base serializers of bodies: they refuse unknown fields and wrong types."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from typing import Any
 
 from rest_framework import serializers
 
-#: What PostgreSQL's integers hold.
+#: Largest values of PostgreSQL's `integer` and `bigint`.
 INT4 = 2**31 - 1
 INT8 = 2**63 - 1
 
-#: What JSON must bring for a field: Django REST itself would make a text of a number, and the like.
+#: JSON types that a field accepts, and their description.  Django REST framework itself would
+#: convert a number to a text, for example.
 _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (
     (serializers.BooleanField, (bool,), "true or false"),
     (serializers.IntegerField, (int, float), "a whole number"),
     (serializers.FloatField, (int, float), "a number"),
     (serializers.DecimalField, (int, float, str), "a number"),
-    (serializers.CharField, (str,), "a text"),
-    (serializers.ChoiceField, (str,), "a text"),
-    (serializers.DateTimeField, (str,), "a moment as 2027-01-31T12:00:00Z"),
+    (serializers.CharField, (str,), "a string"),
+    (serializers.ChoiceField, (str,), "a string"),
+    (serializers.DateTimeField, (str,), "a time such as 2027-01-31T12:00:00Z"),
     (serializers.DictField, (dict,), "an object"),
     (serializers.ListField, (list,), "a list"),
 )
 
 
 class Strict(serializers.Serializer[Any]):
-    """Refuses fields that it does not know, naming the near miss, and values of another type.
+    """Refuses unknown fields, with a suggestion for misspelled ones, and values of a wrong type.
 
-    The schema says ``additionalProperties: false`` of it.
+    Its schema has ``additionalProperties: false``.
     """
 
     def get_fields(self) -> dict[str, Any]:
-        """Take texts as they are: what is only white space is a text, too."""
+        """Return the fields; strings keep leading and trailing white space."""
         fields: dict[str, Any] = super().get_fields()
         for field in fields.values():
             inner = getattr(field, "child", field)
@@ -42,7 +43,7 @@ class Strict(serializers.Serializer[Any]):
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        """Look at names and types first, then as every serializer."""
+        """Check names and JSON types first, then validate as any serializer does."""
         if isinstance(data, Mapping):
             faults: dict[str, list[str]] = {
                 name: [unknown_name(name, self.fields, "field")]
@@ -50,35 +51,36 @@ class Strict(serializers.Serializer[Any]):
                 if name not in self.fields
             }
             for name, value in data.items():
-                if name in self.fields and (said := _other_type(self.fields[name], value)):
-                    faults[name] = [said]
+                if name in self.fields and (fault := _type_fault(self.fields[name], value)):
+                    faults[name] = [fault]
             if faults:
                 raise serializers.ValidationError(faults)
         return super().to_internal_value(data)
 
 
 class StrictQuery(Strict):
-    """What may stand behind the question mark; everything there is a text."""
+    """Query parameters.  All values are strings, so JSON types are not checked."""
 
     def to_internal_value(self, data: Any) -> Any:
-        """Read each from its text."""
+        """Convert every value from its string; unknown names are checked by `Endpoint.initial`."""
         return serializers.Serializer.to_internal_value(self, data)
 
 
 class JsonObject(serializers.DictField):
-    """Any JSON object, as it is: `meta` and the like."""
+    """Any JSON object, stored unchanged, such as `meta`."""
 
 
-def unknown_name(name: str, known: Iterable[str], noun: str) -> str:
-    """Say that there is no such field or parameter, and which might be meant."""
-    near = get_close_matches(name, list(known), n=1)
-    meant = f"do you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)) or '-'}."
+def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
+    """Return the error for an unknown field or parameter, with a suggestion or all valid names."""
+    near = get_close_matches(name, list(valid_names), n=1)
+    valid = ", ".join(sorted(valid_names)) or "none"
+    meant = f"do you mean {near[0]!r}?" if near else f"valid names: {valid}."
     return f"There is no {noun} {name[:80]!r}. Hint: {meant}"
 
 
-def _other_type(field: serializers.Field[Any, Any, Any, Any], value: object) -> str:
+def _type_fault(field: serializers.Field[Any, Any, Any, Any], value: object) -> str:
     if value is None or isinstance(field, JsonObject):
-        # Whether null is taken, the field itself says.
+        # The field itself accepts or refuses null.
         return "" if value is None or isinstance(value, dict) else "This must be an object."
     for kind, types, words in _TYPES:
         if isinstance(field, kind):
@@ -90,5 +92,5 @@ def _other_type(field: serializers.Field[Any, Any, Any, Any], value: object) -> 
             break
     child = getattr(field, "child", None)
     if isinstance(value, list) and isinstance(child, serializers.Field):
-        return next((said for item in value if (said := _other_type(child, item))), "")
+        return next((fault for item in value if (fault := _type_fault(child, item))), "")
     return ""

@@ -1,4 +1,4 @@
-"""What all endpoints stand on: strict parameters, bodies, pages, ETags."""
+"""The base class of endpoints: strict parameters, bodies, pages, ETags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from scheduler.api.http.body import unknown_name
 from scheduler.api.http.matching import etag_of
-from scheduler.api.http.operation import Described, described
+from scheduler.api.http.operation import OperationSpec, spec_of
 from scheduler.api.http.paging import ById
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class JsonAnyway(DefaultContentNegotiation):
-    """Answers in JSON whatever is accepted: a refusal must be readable to everybody."""
+    """Answers in JSON whatever `Accept` contains, so that errors reach every client."""
 
     def select_renderer(
         self,
@@ -33,16 +33,15 @@ class JsonAnyway(DefaultContentNegotiation):
         renderers: Any,
         format_suffix: str | None = None,
     ) -> Any:
-        """Take the first."""
         renderer = next(iter(renderers))
         return renderer, renderer.media_type
 
 
 class Endpoint(GenericAPIView[Any]):
-    """One address.  Each method is described by `operation`, which this obeys.
+    """The view of one address.  Each method is declared by `operation`, which this class enforces.
 
-    A list says ``queryset`` (for the schema alone), `filterset_class` and, if oldest come first,
-    ``ascending = True``; it ends by ``return self.page(rows, Serializer)``.
+    A list sets ``queryset`` (only for the schema), `filterset_class` and, to list the oldest
+    first, ``ascending = True``; its `get` ends with ``return self.page(rows, Serializer)``.
     """
 
     content_negotiation_class = JsonAnyway
@@ -51,73 +50,73 @@ class Endpoint(GenericAPIView[Any]):
 
     @property
     def account(self) -> Account:
-        """Who speaks."""
+        """The account of the token."""
         return cast("Account", self.request.user)
 
     @property
     def now(self) -> datetime:
-        """The moment: a face reads the clock."""
+        """The current time; only interfaces read the clock, and pass the time on."""
         return timezone.now()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Refuse who may not, then parameters that nobody reads."""
+        """Check authentication and permissions, then refuse unknown query parameters."""
         super().initial(request, *args, **kwargs)
         if request.method == "OPTIONS" or str(request.method) not in self.allowed_methods:
             return
-        known = self.known_parameters(described(self, request.method))
+        valid_names = self.valid_parameters(spec_of(self, request.method))
         faults = {
-            name: [unknown_name(name, known, "parameter")]
+            name: [unknown_name(name, valid_names, "parameter")]
             for name in request.query_params
-            if name not in known
+            if name not in valid_names
         }
         if faults:
             raise serializers.ValidationError(faults)
 
-    def known_parameters(self, says: Described | None) -> set[str]:
-        """Name what may stand behind the question mark."""
-        known: set[str] = set()
-        if says is not None and says.listed:
-            known |= ById.parameters
+    def valid_parameters(self, spec: OperationSpec | None) -> set[str]:
+        """Return the names of the query parameters of an operation."""
+        names: set[str] = set()
+        if spec is not None and spec.listed:
+            names |= ById.parameters
             if filters := getattr(self, "filterset_class", None):
-                known |= set(filters.base_filters)
-        if says is not None and says.query is not None:
-            known |= set(says.query().fields)
-        return known
+                names |= set(filters.base_filters)
+        if spec is not None and spec.query is not None:
+            names |= set(spec.query().fields)
+        return names
 
     def query(self) -> dict[str, Any]:
-        """Read the parameters by the `query` serializer of the operation."""
-        says = cast("Described", described(self, self.request.method))
-        # As a plain dict: Django REST takes an empty text of a form for none at all.
-        found = says.query(data=self.request.query_params.dict())
-        found.is_valid(raise_exception=True)
-        return cast("dict[str, Any]", found.validated_data)
+        """Return the query parameters, validated by the operation's `query` serializer."""
+        spec = cast("OperationSpec", spec_of(self, self.request.method))
+        # A plain dict: Django REST framework treats an empty string of a form as a missing value.
+        serializer = spec.query(data=self.request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
+        return cast("dict[str, Any]", serializer.validated_data)
 
     def body(self, **context: Any) -> dict[str, Any]:
-        """Read the body by the `body` serializer of the operation."""
-        says = cast("Described", described(self, self.request.method))
-        found = says.body(data=self.request.data, context=context)
-        found.is_valid(raise_exception=True)
-        return cast("dict[str, Any]", found.validated_data)
+        """Return the body, validated by the operation's `body` serializer."""
+        spec = cast("OperationSpec", spec_of(self, self.request.method))
+        serializer = spec.body(data=self.request.data, context=context)
+        serializer.is_valid(raise_exception=True)
+        return cast("dict[str, Any]", serializer.validated_data)
 
     def page(self, rows: QuerySet[Any], serializer: type[serializers.Serializer[Any]]) -> Response:
-        """Filter, cut and answer a list."""
-        found = self.paginate_queryset(self.filter_queryset(rows))
-        return self.get_paginated_response(serializer(found, many=True).data)
+        """Return the response with one page of the filtered rows."""
+        page_rows = self.paginate_queryset(self.filter_queryset(rows))
+        return self.get_paginated_response(serializer(page_rows, many=True).data)
 
     def options(  # type: ignore[override]  # Django REST's request
         self, request: Request, *args: Any, **kwargs: Any
     ) -> Response:
-        """Say which methods there are, and no more."""
+        """Return the allowed methods in the header `Allow`, without a body."""
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Give what is worth it an ETag, and spare who has it already the body."""
+        """Add an ETag; answer 304 if the client already has this version."""
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-cache, private")
-        says = described(self, request.method)
+        spec = spec_of(self, request.method)
         if (
-            says is not None
-            and says.conditional
+            spec is not None
+            and spec.conditional
             and request.method in {"GET", "HEAD"}
             and answer.status_code == 200  # noqa: PLR2004  OK
         ):
@@ -129,11 +128,11 @@ def _conditional(request: Request, answer: Response) -> Response:
     if "ETag" not in answer.headers:
         answer.headers["ETag"] = etag_of(answer.data)
     etag = answer.headers["ETag"]
-    shown = {
-        one.strip().removeprefix("W/")
-        for one in request.headers.get("If-None-Match", "").split(",")
+    client_etags = {
+        text.strip().removeprefix("W/")
+        for text in request.headers.get("If-None-Match", "").split(",")
     }
-    if etag in shown or "*" in shown:
+    if etag in client_etags or "*" in client_etags:
         answer.status_code = 304
         answer.data = None
     return answer

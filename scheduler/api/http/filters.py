@@ -1,4 +1,4 @@
-"""Filters of lists: each refuses nonsense, and says what it takes to the schema."""
+"""Filters of lists: each refuses invalid values and documents itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.api.http.parsers import parse
 
 
 class Filters(django_filters.FilterSet):
-    """The filters of one list; what they do not know, the endpoint refuses."""
+    """The filters of one list; `Endpoint` refuses parameters that are not among them."""
 
 
 class _Number(forms.IntegerField):
@@ -28,7 +28,7 @@ class _Number(forms.IntegerField):
 
 
 class Id(django_filters.Filter):
-    """By the id of something: ``?batch=17``."""
+    """Filters by an id: ``?batch=17``."""
 
     field_class = _Number
     schema: Mapping[str, Any] = {
@@ -39,31 +39,28 @@ class Id(django_filters.Filter):
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Hold it to what a column holds."""
         super().__init__(*args, min_value=0, max_value=INT8, **kwargs)
 
 
 class Name(django_filters.CharFilter):
-    """By a name, exactly: ``?app=primes``."""
+    """Filters by an exact name: ``?app=primes``."""
 
     schema: Mapping[str, Any] = {"type": "string"}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Take the text as it is."""
         super().__init__(*args, strip=False, **kwargs)
 
 
 class Word(django_filters.ChoiceFilter):
-    """By one of some words; `words` maps each to what the column holds."""
+    """Filters by one of some words; `words` maps each word to the column's value."""
 
     def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
-        """Keep the words."""
         self.words = words if isinstance(words, Mapping) else {word: word for word in words}
         self.schema = {"type": "string", "enum": list(self.words)}
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by what the word stands for."""
+        """Filter by the value that the word stands for."""
         if not value:
             return qs
         if self.method is not None:
@@ -72,48 +69,47 @@ class Word(django_filters.ChoiceFilter):
 
 
 class TrueOrFalse(Word):
-    """By a flag: ``?deprecated=false``."""
+    """Filters by a flag: ``?deprecated=false``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Know two words."""
         super().__init__(*args, words={"true": True, "false": False}, **kwargs)
         self.schema = {"type": "boolean"}
 
 
 class Meta(django_filters.CharFilter):
-    """By what `meta` contains: ``?meta={"study": 7}``, as PostgreSQL's ``@>``."""
+    """Filters by contents of `meta`: ``?meta={"study": 7}``, as PostgreSQL's ``@>``."""
 
     schema: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/json"}
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; what is no JSON object is refused."""
+        """Filter by containment; refuses a value that is not a JSON object."""
         if not value:
             return qs
         return self.get_method(qs)(**{f"{self.field_name}__contains": read_meta(value)})
 
 
 def read_meta(text: str) -> dict[str, Any]:
-    """Read a filter by `meta`; raises Django REST's `ValidationError` for what is no object."""
+    """Return the JSON object of a `meta` filter; raises `ValidationError` for other values."""
     try:
-        found = parse(text.encode("utf-8", "replace"))
+        value = parse(text.encode("utf-8", "replace"))
     except ParseError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         example = json.dumps({"study": 7})
-        raise Invalid({"meta": [f"This is no JSON object. Hint: write {example}."]})
-    return found
+        raise Invalid({"meta": [f"This is not a JSON object. Hint: write {example}."]})
+    return value
 
 
-def schema_of(one: Any) -> dict[str, Any]:
-    """What a filter takes, for the schema; those of django-filter itself by their class."""
-    if (own := getattr(one, "schema", None)) is not None:
+def schema_of(item: Any) -> dict[str, Any]:
+    """Return the JSON schema of a filter's value; for filters of django-filter, by class."""
+    if (own := getattr(item, "schema", None)) is not None:
         return dict(own)
-    if isinstance(one, django_filters.NumberFilter):
+    if isinstance(item, django_filters.NumberFilter):
         return {"type": "number"}
-    if isinstance(one, django_filters.BooleanFilter):
+    if isinstance(item, django_filters.BooleanFilter):
         return {"type": "boolean"}
-    if isinstance(one, django_filters.IsoDateTimeFilter):
+    if isinstance(item, django_filters.IsoDateTimeFilter):
         return {"type": "string", "format": "date-time"}
-    if isinstance(one, django_filters.ChoiceFilter):
-        return {"type": "string", "enum": [choice for choice, _ in one.extra["choices"]]}
+    if isinstance(item, django_filters.ChoiceFilter):
+        return {"type": "string", "enum": [choice for choice, _ in item.extra["choices"]]}
     return {"type": "string"}

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a request that was carried out is not carried out again."""
+"""`Idempotency-Key`: a repeated request returns the first response."""
 
 from __future__ import annotations
 
@@ -26,66 +26,72 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replay"
 
 
-def obeys_key(handler: Handler) -> Handler:
-    """Have a POST obey the header; its answer must be a `Response`, its refusals raised."""
+def with_idempotency_key(handler: Handler) -> Handler:
+    """Make a POST handler obey the header; it must return a `Response` and raise its errors."""
 
     @functools.wraps(handler)
-    def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         return once(request, lambda: handler(view, request, *args, **kwargs))
 
-    return obeying  # type: ignore[return-value]
+    return wrapper  # type: ignore[return-value]
 
 
 def once(request: Request, handle: Callable[[], Response]) -> Response:
-    """Answer by `handle`, within a transaction with the key if one is sent, or as at first."""
+    """Return the response of `handle`, or the stored response if the key was used before.
+
+    With a key, `handle` runs in the transaction that stores the key and the response.
+    """
     key = request.headers.get(HEADER)
     if key is None:
         return handle()
-    # Read before the claim: what is no request needs no key.
+    # Computed before the key is claimed: an invalid body raises here and leaves the key free.
     request_hash = digest_of(request)
 
     def act() -> tuple[int, dict[str, Any]]:
-        made = handle()
-        kept = {"body": json.loads(JSONRenderer().render(made.data) or b"null")}
-        if location := made.headers.get("Location"):
-            kept["location"] = location
-        return made.status_code, kept
+        response = handle()
+        stored = {"body": json.loads(JSONRenderer().render(response.data) or b"null")}
+        if location := response.headers.get("Location"):
+            stored["location"] = location
+        return response.status_code, stored
 
-    told = idempotency.once(
+    outcome = idempotency.once(
         act,
         account=cast("Account", request.user),
         key=key,
         request_hash=request_hash,
         now=timezone.now(),
     )
-    return answer(told)
+    return to_response(outcome)
 
 
-def told_before(request: Request) -> Response | None:
-    """Answer a repeat as at first, before anything that takes long; None if it is none, so far."""
+def stored_response(request: Request) -> Response | None:
+    """Return the stored response of an earlier request with the same key, or None.
+
+    For handlers with slow preparation, which call it before they begin.
+    """
     key = request.headers.get(HEADER)
     if key is None:
         return None
-    told = idempotency.told_before(
+    outcome = idempotency.earlier_outcome(
         account=cast("Account", request.user), key=key, request_hash=lambda: digest_of(request)
     )
-    return None if told is None else answer(told)
+    return None if outcome is None else to_response(outcome)
 
 
-def answer(told: idempotency.Told) -> Response:
-    """Answer what a request with a key was told; `answer` of it is ``{body, location?}``."""
-    headers = {REPLAYED: "true"} if told.replayed else {}
-    if location := told.answer.get("location"):
+def to_response(outcome: idempotency.Outcome) -> Response:
+    """Return the response for a stored outcome, whose `answer` is ``{body, location?}``."""
+    headers = {REPLAYED: "true"} if outcome.replayed else {}
+    if location := outcome.answer.get("location"):
         headers["Location"] = location
-    return Response(told.answer["body"], status=told.status, headers=headers)
+    return Response(outcome.answer["body"], status=outcome.status, headers=headers)
 
 
 def digest_of(request: Request) -> str:
-    """Digest what is asked for: method, address and what was sent, form by form."""
+    """Return the SHA-256 of method, address and body; of a form, of its fields and files."""
     hasher = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     data = request.data
     if hasattr(data, "lists"):
-        # A form: its boundary differs from one sending to the next, its parts do not.
+        # The boundary of a multipart form differs in a repeat, its parts do not.
         for name, values in sorted(data.lists()):
             for value in values:
                 _add(hasher, name, value)

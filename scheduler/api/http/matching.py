@@ -1,4 +1,4 @@
-"""`ETag` and `If-Match`: what was changed meanwhile is not changed unseen."""
+"""`ETag` and `If-Match`: conditional changes, which prevent lost updates."""
 
 from __future__ import annotations
 
@@ -17,37 +17,41 @@ from scheduler.sql.guarded import guarded
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-def obeys_match(handler: Handler) -> Handler:
-    """Have a PATCH obey the header; its answer is what GET of the same view answers.
+def with_if_match(handler: Handler) -> Handler:
+    """Make a PATCH handler obey the header; its response has the body of a GET of the same view.
 
-    The view's `rows` are what is changed, by the parts of the address.  What else is wrong with the
-    request is told first (RFC 9110, 13.2.1); what was done until then is undone.
+    The view's `rows(...)`, called with the parts of the address, returns the rows that the handler
+    changes.  Other errors of the request take precedence over 412 (RFC 9110, 13.2.1); on 412 the
+    handler's changes are rolled back.
     """
 
     @functools.wraps(handler)
-    def obeying(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         def act() -> Response:
-            made: Response = handler(view, request, *args, **kwargs)
-            made.headers["ETag"] = etag_of(made.data)
-            return made
+            response: Response = handler(view, request, *args, **kwargs)
+            response.headers["ETag"] = etag_of(response.data)
+            return response
 
-        said = request.headers.get("If-Match")
-        if said is None:
+        if_match = request.headers.get("If-Match")
+        if if_match is None:
             return act()
 
         def act_if_fresh() -> Response:
-            now = etag_of(view.get(request, *args, **kwargs).data)
-            made = act()
-            if not {"*", now} & {one.strip() for one in said.split(",")}:
-                msg = "It is not any more what If-Match says. Hint: read it again, then change it."
+            current = etag_of(view.get(request, *args, **kwargs).data)
+            response = act()
+            if not {"*", current} & {etag.strip() for etag in if_match.split(",")}:
+                msg = (
+                    "The resource changed since the ETag in If-Match was issued. "
+                    "Hint: read it again, then change it."
+                )
                 raise Problem(412, "changed_meanwhile", msg)
-            return made
+            return response
 
         return guarded(view.rows(*args, **kwargs), act_if_fresh)
 
-    return obeying  # type: ignore[return-value]
+    return wrapper  # type: ignore[return-value]
 
 
 def etag_of(data: Any) -> str:
-    """Make the ETag of an answer: the digest of what is sent."""
+    """Return the ETag of a response: a digest of its rendered body."""
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'

@@ -1,4 +1,4 @@
-"""What an operation of the API says of itself: its rights, bodies, answers."""
+"""The decorator that declares an operation: access, body, query, response, errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from drf_spectacular.utils import extend_schema
 
-from scheduler.api.http.idempotent import obeys_key
-from scheduler.api.http.matching import obeys_match
+from scheduler.api.http.idempotent import with_idempotency_key
+from scheduler.api.http.matching import with_if_match
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -26,16 +26,16 @@ class Scope(StrEnum):
 
 
 class Access(StrEnum):
-    """Who is let in where no scope is asked for."""
+    """The callers of an operation that needs no scope."""
 
-    PUBLIC = "public"  # everybody; a token is not looked at
-    OPTIONAL = "optional"  # everybody; but a token that is shown must be good
-    ANY = "any"  # whoever has a token
+    PUBLIC = "public"  # everybody; a token is ignored
+    OPTIONAL = "optional"  # everybody; a token that is sent must be valid
+    ANY = "any"  # every valid token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """What `operation` was told; the endpoint's checks and the schema both read it."""
+class OperationSpec:
+    """The arguments of `operation`, which the endpoint's checks and the schema read."""
 
     access: Scope | Access | None
     or_scope: Scope | None = None
@@ -67,16 +67,16 @@ def operation(  # noqa: PLR0913  by name, each with its default
     problems: Sequence[int] = (),
     **schema: Any,
 ) -> Callable[[Handler], Handler]:
-    """Describe a method of an `Endpoint`.
+    """Declare a method of an `Endpoint` as an operation.
 
-    `name` is the operation's name for programs, ``list_apps``.  `answer` is the serializer of what
-    is answered with `status` (None: no body), or a mapping from statuses to them.  `listed` cuts
-    the answer into pages and offers the view's filters.  `body` and `query` are the `Strict`
-    serializers that `Endpoint.body` and `Endpoint.query` read.  `access` None means the view's
-    `read_scope` or `write_scope`; `or_scope` is a second scope that is sufficient, whose limits the
-    handler checks.  `conditional` adds an ETag and answers 304; `idempotent` obeys
-    ``Idempotency-Key`` (`keyed`: the handler does so itself); `guarded` obeys ``If-Match``.
-    `problems` are statuses beside those that follow from all this.
+    `name` is the operation id, such as ``list_apps``.  `answer` is the serializer of the response
+    with `status` (None: no body), or a mapping from statuses to serializers.  `listed` adds pages
+    and the view's filters.  `body` and `query` are the `Strict` serializers that `Endpoint.body`
+    and `Endpoint.query` use.  `access` None means the view's `read_scope` or `write_scope`;
+    `or_scope` is a second scope that is sufficient, whose limits the handler checks.
+    `conditional` adds an ETag and answers 304; `idempotent` supports ``Idempotency-Key`` (`keyed`:
+    the handler does so itself); `guarded` supports ``If-Match``.  `problems` are further error
+    statuses, besides those that follow from these arguments.
     """
     if isinstance(answer, Mapping):
         responses: dict[Any, Any] = dict(answer)
@@ -85,10 +85,10 @@ def operation(  # noqa: PLR0913  by name, each with its default
 
     def describe(handler: Handler) -> Handler:
         if idempotent:
-            handler = obeys_key(handler)
+            handler = with_idempotency_key(handler)
         if guarded:
-            handler = obeys_match(handler)
-        handler.described = Described(  # type: ignore[attr-defined]
+            handler = with_if_match(handler)
+        handler.operation_spec = OperationSpec(  # type: ignore[attr-defined]
             access=access,
             or_scope=or_scope,
             body=body,
@@ -112,9 +112,9 @@ def operation(  # noqa: PLR0913  by name, each with its default
     return describe
 
 
-def described(view: object, method: str | None) -> Described | None:
-    """Find what the handler of a method says of itself; HEAD is GET's."""
+def spec_of(view: object, method: str | None) -> OperationSpec | None:
+    """Return the declaration of a view's method, None without one; HEAD has that of GET."""
     name = (method or "").lower()
     handler = getattr(view, "get" if name == "head" else name, None)
-    found: Described | None = getattr(handler, "described", None)
-    return found
+    spec: OperationSpec | None = getattr(handler, "operation_spec", None)
+    return spec

@@ -1,4 +1,4 @@
-"""How lists are cut into pages: by id, each page at the same cost."""
+"""Keyset pagination by id: every page costs the same."""
 
 from __future__ import annotations
 
@@ -21,58 +21,63 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.views import APIView
 
-USUAL, MOST = 100, 1000
+DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
 _CURSOR = re.compile(r"([<>])([0-9]{1,19})")
 
 
 class Place(NamedTuple):
-    """Where a page begins: beside a row, towards smaller ids ("<") or larger ones (">")."""
+    """Where a page begins: after the row `beside`, in the direction of smaller or larger ids.
+
+    `towards` is "<" or ">".
+    """
 
     towards: str
     beside: int
 
 
 def read_limit(request: Request) -> int:
-    """Read ``?limit=``; what is no number from 1 to 1000 is refused."""
-    said = request.query_params.get("limit")
-    if said is None:
-        return USUAL
-    if not re.fullmatch(r"[0-9]{1,4}", said, re.ASCII) or not 0 < int(said) <= MOST:
-        msg = f"This must be a whole number from 1 to {MOST}."
+    """Return ``?limit=``, by default 100; raises `ValidationError` unless it is 1 to 1000."""
+    text = request.query_params.get("limit")
+    if text is None:
+        return DEFAULT_LIMIT
+    if not re.fullmatch(r"[0-9]{1,4}", text, re.ASCII) or not 0 < int(text) <= MAX_LIMIT:
+        msg = f"This must be a whole number from 1 to {MAX_LIMIT}."
         raise serializers.ValidationError({"limit": [msg]})
-    return int(said)
+    return int(text)
 
 
 def read_cursor(request: Request) -> Place | None:
-    """Read ``?cursor=``; one that was not made here is refused."""
-    said = request.query_params.get("cursor")
-    if not said:
+    """Return the place of ``?cursor=``, or None; raises `Problem` (422) for an invalid cursor."""
+    cursor = request.query_params.get("cursor")
+    if not cursor:
         return None
     try:
-        text = urlsafe_b64decode(said.encode("ascii")).decode("ascii")
+        text = urlsafe_b64decode(cursor.encode("ascii")).decode("ascii")
     except (UnicodeError, NotBase64, ValueError):
         text = ""
-    found = _CURSOR.fullmatch(text)
-    if found is None or int(found[2]) > INT8:
-        msg = "The cursor was not made here."
-        raise Problem(422, "bad_cursor", msg, hint="follow `next` and `previous` as they are.")
-    return Place(found[1], int(found[2]))
+    match = _CURSOR.fullmatch(text)
+    if match is None or int(match[2]) > INT8:
+        msg = "The cursor is not valid."
+        raise Problem(
+            422, "bad_cursor", msg, hint="use the URLs in `next` and `previous` unchanged."
+        )
+    return Place(match[1], int(match[2]))
 
 
 def write_cursor(place: Place) -> str:
-    """Write a cursor, as `read_cursor` reads it."""
+    """Return the cursor of a place, which `read_cursor` reads."""
     return urlsafe_b64encode(f"{place.towards}{place.beside}".encode()).decode()
 
 
 def read_page(rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
-    """Read the first `count` rows `beyond` a place."""
+    """Return the first `count` rows that match `beyond`, sorted by `order`."""
     return list(rows.filter(beyond).order_by(order)[:count])
 
 
 class ById(BasePagination):
-    """``?limit=100&cursor=...``: newest first, unless the view says ``ascending = True``.
+    """``?limit=100&cursor=...``: newest first, unless the view sets ``ascending = True``.
 
-    A view may read pages in its own way, by a `read_page` like the one above.
+    A view may define its own `read_page` with the signature of the function above.
     """
 
     parameters = frozenset({"limit", "cursor"})
@@ -80,7 +85,7 @@ class ById(BasePagination):
     def paginate_queryset(
         self, queryset: Any, request: Request, view: APIView | None = None
     ) -> list[Any]:
-        """Read one page, by the primary key alone."""
+        """Return one page, sorted by the primary key, and set the links."""
         limit, place = read_limit(request), read_cursor(request)
         usual = ">" if getattr(view, "ascending", False) else "<"
         towards = place.towards if place else usual
@@ -109,11 +114,11 @@ class ById(BasePagination):
         self.previous = link(back, rows[0]) if rows and before else None
 
     def get_paginated_response(self, data: Any) -> Response:
-        """Put the page between its links."""
+        """Return the response with `next`, `previous` and `results`."""
         return Response({"next": self.next, "previous": self.previous, "results": data})
 
     def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Say the same to the schema."""
+        """Return the schema of a page."""
         link = {"type": ["string", "null"], "format": "uri"}
         return {
             "type": "object",
@@ -122,19 +127,19 @@ class ById(BasePagination):
         }
 
     def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
-        """Name the two parameters."""
-        limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
+        """Return the schema of `limit` and `cursor`."""
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         return [
             {
                 "name": "limit",
                 "in": "query",
-                "description": "How many a page holds at most.",
+                "description": "Maximum number of items in a page.",
                 "schema": limit,
             },
             {
                 "name": "cursor",
                 "in": "query",
-                "description": "Where the page begins; `next` and `previous` carry it.",
+                "description": "Start of the page; part of the URLs in `next` and `previous`.",
                 "schema": {"type": "string"},
             },
         ]

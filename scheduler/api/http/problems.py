@@ -1,4 +1,4 @@
-"""How the API says what is wrong: problem+json (RFC 9457), with a hint."""
+"""Error responses of the API: problem+json (RFC 9457) with a code and a hint."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from scheduler.storage import StoreError
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
-#: When to come again if the database or the store of files is away, or somebody else is served.
+#: `Retry-After` of a 503: the database or the file store is unavailable, or all slots are in use.
 RETRY_AFTER_SECONDS = 5
 _HINT = re.compile(r"\s*\bHint:\s*")
-_AWAY = HTTPStatus.SERVICE_UNAVAILABLE
+_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Problem(exceptions.APIException):
-    """A refusal with a code for programs, a sentence and a hint for people, and its faults."""
+    """An error response: a code for programs, a detail and a hint for people, errors by field."""
 
     def __init__(
         self,
@@ -42,13 +42,12 @@ class Problem(exceptions.APIException):
         hint: str = "",
         errors: list[dict[str, Any]] | None = None,
     ) -> None:
-        """Keep what will be said."""
         super().__init__(detail, code)
         self.status_code = status
         self.body = problem(status, code, detail, hint=hint, errors=errors)
 
 
-#: What operations refuse for everybody alike: its status and its code.
+#: Exceptions that any operation may raise, with the status and code of their responses.
 _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotAllowed, 403, "not_allowed"),
     (PermissionDenied, 403, "not_allowed"),
@@ -70,41 +69,45 @@ def problem(
     hint: str = "",
     errors: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The body: a ``Hint:`` at the end of a sentence becomes a field of its own."""
+    """Return the body of a response; a ``Hint:`` in `detail` becomes the field `hint`."""
     body: dict[str, Any] = {
         "type": f"urn:manyhands:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        **parted(detail, hint=hint),
+        **split_hint(detail, hint=hint),
     }
     if errors:
-        body["errors"] = [one | parted(one["detail"], hint=one.get("hint", "")) for one in errors]
+        body["errors"] = [
+            error | split_hint(error["detail"], hint=error.get("hint", "")) for error in errors
+        ]
     return body
 
 
-def parted(said: str, *, hint: str = "") -> dict[str, str]:
-    """Part what happened from what to do: ``{detail, hint?}``; a `hint` goes before what is said.
+def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
+    """Return ``{detail, hint?}``; `hint` takes precedence over hints in the sentence.
 
-    >>> parted("It is full. Hint: wait. Hint: or go.")
+    >>> split_hint("It is full. Hint: wait. Hint: or go.")
     {'detail': 'It is full.', 'hint': 'wait. or go.'}
     """
-    detail, *hints = _HINT.split(said)
+    detail, *hints = _HINT.split(sentence)
     hint = hint or " ".join(hints)
     return {"detail": detail} | ({"hint": hint} if hint else {})
 
 
 def disk_full() -> Problem:
-    """Say that what is sent has no room at this moment."""
+    """Return the 503 problem for a full disk."""
     return Problem(
         503, "disk_full", "The server's disk is full. Hint: send the request again later."
     )
 
 
-def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST's shape; a kind each
-    """Put an exception of a view into words; None for those that are bugs."""
+def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001, PLR0911  Django REST framework's signature; one return for each kind
+    """Return the response for an exception of a view; None for exceptions that are bugs."""
     if isinstance(error, Problem):
-        return _later(error.body) if error.status_code == _AWAY else _response(error.body)
+        if error.status_code == _UNAVAILABLE:
+            return _retry_later(error.body)
+        return _response(error.body)
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
             return _response(problem(status, code, str(error) or "This is not allowed."))
@@ -113,34 +116,36 @@ def answer_exception(error: Exception, context: dict[str, Any]) -> Response | No
         answer["Retry-After"] = str(error.seconds)
         return answer
     if isinstance(error, Http404):
-        return _response(problem(404, "not_found", "There is no such thing, or it is not yours."))
+        return _response(
+            problem(404, "not_found", "It does not exist, or it belongs to another account.")
+        )
     if isinstance(error, exceptions.ValidationError):
         errors = list(_faults(error.detail, ""))
         return _response(problem(400, "invalid", _summary(errors), errors=errors))
     if isinstance(error, exceptions.APIException):
         return _of_rest(error)
-    return _put_off(error)
+    return _temporary_problem(error)
 
 
-def _put_off(error: Exception) -> Response | None:
-    """What is away may be back soon; None for what is not that."""
+def _temporary_problem(error: Exception) -> Response | None:
+    """Return a 503 if a later request may succeed, else None."""
     if isinstance(error, OperationalError | InterfaceError):
-        said = "The database does not answer at this moment. Hint: send the request again soon."
-        body = problem(503, "database_away", said)
+        detail = "The database is unavailable. Hint: send the request again later."
+        body = problem(503, "database_away", detail)
     elif isinstance(error, HashQueueFull):
         body = problem(503, "too_many_log_ins", str(error))
     elif isinstance(error, StoreError):
-        said = "The store of files takes none at this moment. Hint: send the request again soon."
-        body = problem(503, "store_away", said)
+        detail = "The file store is unavailable. Hint: send the request again later."
+        body = problem(503, "store_away", detail)
     elif isinstance(error, OSError) and error.errno in _FULL_DISK:
         body = disk_full().body
     else:
         return None
-    log.warning("api request put off", extra={"error": str(error).strip()})
-    return _later(body)
+    log.warning("api_request_deferred", extra={"error": str(error).strip()})
+    return _retry_later(body)
 
 
-def _later(body: dict[str, Any]) -> Response:
+def _retry_later(body: dict[str, Any]) -> Response:
     answer = _response(body)
     answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
     return answer
@@ -171,7 +176,7 @@ def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
             else:
                 part = str(name).replace("~", "~0").replace("/", "~1")
                 yield from _faults(inner, f"{pointer}/{part}")
-    elif isinstance(detail, list | tuple) and any(isinstance(one, dict | list) for one in detail):
+    elif isinstance(detail, list | tuple) and any(isinstance(item, dict | list) for item in detail):
         for index, inner in enumerate(detail):
             yield from _faults(inner, f"{pointer}/{index}")
     elif isinstance(detail, list | tuple):
@@ -181,8 +186,8 @@ def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
         yield _fault(pointer, str(detail))
 
 
-def _fault(pointer: str, said: str) -> dict[str, Any]:
-    return {"pointer": pointer, **parted(said)}
+def _fault(pointer: str, sentence: str) -> dict[str, Any]:
+    return {"pointer": pointer, **split_hint(sentence)}
 
 
 def _response(body: dict[str, Any]) -> Response:

@@ -1,1 +1,1 @@
-"""Judgements of apps and packages: facts in, a verdict out [pure]."""
+"""Decisions about apps and packages, from facts alone [pure]."""

@@ -1,12 +1,12 @@
-"""Which facts of an app a scientist may set, and which the project alone [pure]."""
+"""The fields of an app that only administrators may set [pure]."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-#: The fields that weigh apps against each other.  Science needs no right of its own: an app can
-#: only name science that is built in or in the allow-list (`scheduler.apps.rules.plugins`).
+#: The fields that weigh apps against each other.  Science needs no separate right: an app can only
+#: name science that is built in or in the allow-list (`scheduler.apps.rules.plugins`).
 PROJECTS_OWN = frozenset({"weight", "credit_rule", "credit_per_workunit"})
 
 

@@ -1,9 +1,8 @@
-"""What a folder of files is, as one version of an app [pure].
+"""Reads a folder of files as one version of an app [pure].
 
-A package is a mapping of relative names to contents, or to paths of files that have them.
-``version.xml`` in it follows BOINC's ``update_versions`` (PROTOCOL 7.5); without one there is a
-single file, or a main program is named.
-Files beside it that are called ``<name>.sig`` are signatures made elsewhere.
+A package is a mapping of relative names to contents, or to paths of files.  A ``version.xml`` in it
+follows BOINC's ``update_versions`` (PROTOCOL 7.5); without one, the package has a single file, or
+the caller names the main program.  Files named ``<name>.sig`` are signatures from another machine.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from scheduler.files.rules.refused_names import clash, name_fault
 VERSION_XML = "version.xml"
 SIGNATURE_SUFFIX = ".sig"
 
-#: BOINC's names for the computers that its clients run on.
+#: BOINC's names of the platforms that its clients run on.
 KNOWN_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "i686-pc-linux-gnu",
@@ -40,7 +39,7 @@ KNOWN_PLATFORMS = (
     "x86_64-pc-freebsd__generic",
 )
 
-#: Where a POSIX shell runs programs that are no binaries: the platforms of scripts and containers.
+#: The platforms with a POSIX shell, which runs the launcher of scripts and containers.
 UNIX_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "i686-pc-linux-gnu",
@@ -49,7 +48,7 @@ UNIX_PLATFORMS = (
     "x86_64-apple-darwin",
     "arm64-apple-darwin",
 )
-#: What a script's archive has at its top, and is run.
+#: The file at the top of a script's archive that is run.
 RUN = "run.sh"
 
 #: Windows opens devices by these names, whatever follows the dot.
@@ -63,22 +62,22 @@ _MAX_IMAGE = 400
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f<>&%:]{1,200}")
 _FILE_FLAGS = ("main_program", "copy_file", "executable")
 _FILE_ELEMENTS = (*_FILE_FLAGS, "physical_name", "logical_name", "gzip", "url")
-#: What `version.xml` may say of a version beside its files: flags, then texts with their lengths.
+#: The elements of `version.xml` beside files: flags, then texts with their maximum lengths.
 VERSION_FLAGS = ("beta", "dont_throttle", "needs_network", "is_wrapper")
 _VERSION_TEXTS = {"api_version": 15, "file_prefix": 255}
-#: What BOINC's library leaves in every program, as `strings` prints it.
+#: The text that BOINC's library puts into every program, as `strings` prints it.
 _API_VERSION = re.compile(rb"API_VERSION_([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})[^0-9.]")
 
 
 class BadPackage(ValueError):
-    """A package cannot be an app version. Hint: the message says what to change."""
+    """A package cannot be an app version. Hint: the message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
-    """One file of a package: its name there, the name the program opens, and its part.
+    """One file of a package: its name, the name that the program opens, and its role.
 
-    `content` is the bytes themselves, or the path of a file that has them.
+    `content` is the bytes, or the path of a file.
     """
 
     name: str
@@ -92,14 +91,14 @@ class PackedFile:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The files of a version, main program first, and what ``version.xml`` sets beside.
+    """The files of a version, main program first, and the other elements of ``version.xml``.
 
-    `facts` has texts, and of `VERSION_FLAGS` those that are set, with an empty text.
+    `facts` contains texts, and those of `VERSION_FLAGS` that are set, with an empty text.
     """
 
     files: tuple[PackedFile, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
-    #: Its main program is the launcher, which the server has written.
+    #: Whether the main program is the server's launcher.
     launched: bool = False
 
 
@@ -112,7 +111,7 @@ def unpack(
 ) -> Package:
     """Read a package; raises `BadPackage`.
 
-    `executables` names further files that the program starts; the main program always is one.
+    `executables` names further files that the program starts; the main program is always included.
     `with_unlisted` adds the files that ``version.xml`` does not list, as BOINC's server does.
     """
     for name in files:
@@ -177,9 +176,7 @@ def _with_unlisted(
 
 
 def find_api_version(content: bytes) -> str:
-    """Return the version of BOINC's API that a program contains; empty if it has none.
-
-    A byte must follow it.
+    """Return the version of BOINC's API that a program contains, followed by any byte, or "".
 
     >>> find_api_version(b"...API_VERSION_8.3.0" + bytes(9))
     '8.3.0'
@@ -205,27 +202,27 @@ def _check_slot_names(files: Iterable[PackedFile]) -> None:
 
 
 def version_number(text: str) -> int:
-    """Read 123 or 1.23, which is the same version; raises `BadPackage`.
+    """Parse a version number, 123 or 1.23, which are the same; raises `BadPackage`.
 
     >>> version_number("1.02"), version_number("7")
     (102, 7)
     """
-    if found := re.fullmatch(r"([0-9]{1,7})\.([0-9][0-9])", text):
-        return int(found[1]) * 100 + int(found[2])
+    if match := re.fullmatch(r"([0-9]{1,7})\.([0-9][0-9])", text):
+        return int(match[1]) * 100 + int(match[2])
     if re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
-    msg = f"{text[:40]!r} is no version. Hint: write 123, or 1.23, which is the same."
+    msg = f"{text[:40]!r} is not a version. Hint: write 123, or 1.23, which is the same."
     raise BadPackage(msg)
 
 
 def folder_version_number(text: str) -> int:
-    """Read the name of a version's folder as BOINC does, where 1.2 is 1.02; raises `BadPackage`.
+    """Parse the name of a version's folder like BOINC: 1.2 means 1.02; raises `BadPackage`.
 
     >>> folder_version_number("1.2"), folder_version_number("1.20"), folder_version_number("7")
     (102, 120, 7)
     """
-    if found := re.fullmatch(r"([0-9]{1,7})\.([0-9])", text):
-        return int(found[1]) * 100 + int(found[2])
+    if match := re.fullmatch(r"([0-9]{1,7})\.([0-9])", text):
+        return int(match[1]) * 100 + int(match[2])
     return version_number(text)
 
 
@@ -257,26 +254,28 @@ def check_script(names: Collection[str]) -> None:
         )
     else:
         msg = (
-            f"The archive has no {RUN} at its top. Hint: it is what is started, "
-            f"as `./{RUN} INPUT`; there are {', '.join(sorted(names)[:10]) or 'no files'}."
+            f"The archive has no {RUN} at its top. Hint: it is started as "
+            f"`./{RUN} INPUT`; the archive has {', '.join(sorted(names)[:10]) or 'no files'}."
         )
     raise BadPackage(msg)
 
 
 def check_image(image: str) -> None:
-    """Raise `BadPackage` unless a container's image is named by its digest, for good."""
+    """Raise `BadPackage` unless a container's image is named by its digest."""
     if _IMAGE.fullmatch(image) and len(image) <= _MAX_IMAGE:
         return
     if not image:
         msg = "No image is named. Hint: a container's version is its image, name@sha256:DIGEST."
     elif "@" not in image and not re.search(r"\s", image):
         msg = (
-            f"{image[:200]!r} names an image by a tag, and what that stands for changes. "
+            f"{image[:200]!r} names an image by a tag, whose content may change. "
             "Hint: give name@sha256:DIGEST, "
-            "as `podman image inspect --format '{{.RepoDigests}}' IMAGE` says it."
+            "as `podman image inspect --format '{{.RepoDigests}}' IMAGE` prints it."
         )
     else:
-        msg = f"{image[:200]!r} names no image. Hint: write name@sha256: and 64 hexadecimal digits."
+        msg = (
+            f"{image[:200]!r} is not an image. Hint: write name@sha256: and 64 hexadecimal digits."
+        )
     raise BadPackage(msg)
 
 
@@ -307,7 +306,7 @@ def _signature(files: Mapping[str, bytes | str], name: str) -> str | None:
 
 
 def is_description(name: str) -> bool:
-    """Whether `unpack` reads a file of this name itself: then it wants its bytes."""
+    """Return whether `unpack` reads a file of this name, and so needs its bytes."""
     return name == VERSION_XML or name.endswith(SIGNATURE_SUFFIX)
 
 
@@ -339,7 +338,7 @@ def _by_description(
 
 
 def _version_facts(root: etree._Element) -> dict[str, str]:
-    """Return what a description sets beside its files; raises `BadPackage` for what it cannot."""
+    """Return the elements of `version.xml` beside files; raises `BadPackage` for unknown ones."""
     facts = {}
     for element in root:
         tag, text = str(element.tag), (element.text or "").strip()
@@ -349,9 +348,9 @@ def _version_facts(root: etree._Element) -> dict[str, str]:
             if _is_true(element):
                 facts[tag] = ""
         elif tag in _VERSION_TEXTS:
-            most = _VERSION_TEXTS[tag]
-            if len(text) > most or not text.isprintable():
-                msg = f"<{tag}> of version.xml is {text[:80]!r}. Hint: give at most {most}"
+            max_length = _VERSION_TEXTS[tag]
+            if len(text) > max_length or not text.isprintable():
+                msg = f"<{tag}> of version.xml is {text[:80]!r}. Hint: give at most {max_length}"
                 raise BadPackage(f"{msg} printable characters.")
             if tag == "file_prefix" and text and (fault := name_fault(text)):
                 msg = f"<file_prefix> of version.xml is {text[:80]!r}, which {fault}"
@@ -363,14 +362,14 @@ def _version_facts(root: etree._Element) -> dict[str, str]:
     return facts
 
 
-def _unknown(tag: str, place: str, known: Collection[str]) -> str:
-    near = get_close_matches(tag, known, n=1)
+def _unknown(tag: str, place: str, known_tags: Collection[str]) -> str:
+    near = get_close_matches(tag, known_tags, n=1)
     hint = f"did you mean <{near[0]}>?" if near else "remove it."
     return f"version.xml has <{tag[:80]}>{place}, which has no effect. Hint: {hint}"
 
 
 def _is_true(element: etree._Element) -> bool:
-    """Read a flag as BOINC does: an empty element or a 1; raises `BadPackage` for other words."""
+    """Parse a flag like BOINC: empty or 1 is true, 0 is false; raises `BadPackage` for others."""
     text = (element.text or "").strip()
     if text in {"", "1", "0"}:
         return text != "0"
@@ -412,7 +411,7 @@ def _described(
 
 
 def _file_flags(element: etree._Element, name: str) -> dict[str, bool]:
-    """Return the flags of a file that its description sets to true or to false."""
+    """Return the flags of a file that `version.xml` sets to true or false."""
     flags = {}
     for part in element:
         tag = str(part.tag)

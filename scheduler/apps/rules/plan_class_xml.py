@@ -1,4 +1,4 @@
-"""Plan classes as BOINC's servers write them: `plan_class_spec.xml` [pure]."""
+"""Reads plan classes in BOINC's format: `plan_class_spec.xml` [pure]."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from lxml import etree
 from scheduler.apps.rules.xml_files import BadXmlFile, read_root
 from scheduler.dispatch.rules.plan_class_specs import PlanClass
 
-#: What BOINC calls keys of ours, and kinds of GPUs.
+#: BOINC's names of keys and of GPU types, and the names in this project.
 _KEYS: Final = {"cpu_feature": "cpu_features"}
 _GPU_TYPES: Final = {"ati": "amd", "intel_gpu": "intel", "apple_gpu": "apple"}
-#: Elements without a key of ours whose meaning the platforms of app versions have already.
+#: Elements that are ignored, because the platforms of app versions imply them.
 _IMPLIED: Final = frozenset({"is64bit"})
 _LISTS: Final = frozenset({"cpu_features", "exclude_vbox_version"})
 _DEFAULTS: Final[Mapping[str, object]] = {each.name: each.default for each in fields(PlanClass)}
 
 
 class BadPlanClassFile(ValueError):
-    """The file is no list of plan classes. Hint: the message says what to correct."""
+    """The file is not a list of plan classes. Hint: the message explains what to correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPlanClass:
-    """A plan class by name, as a spec in JSON; not judged yet."""
+    """A plan class by name, as a spec in JSON that is not validated yet."""
 
     name: str
     spec: Mapping[str, Any]
@@ -35,7 +35,7 @@ class WrittenPlanClass:
 def read_plan_classes(text: bytes) -> list[WrittenPlanClass]:
     """Return the plan classes of a `plan_class_spec.xml`, in its order.
 
-    Values that are no numbers stay texts, so that judging the spec refuses them with a sentence.
+    Values that are not numbers stay texts, so that validating the spec reports them.
     Raises `BadPlanClassFile`.
     """
     try:
@@ -60,7 +60,7 @@ def _plan_class(element: etree._Element) -> WrittenPlanClass:
 
 
 def _value(key: str, text: str) -> str | float | bool:
-    """Read the text of an element by what its key holds.
+    """Convert the text of an element to the type of its key.
 
     >>> _value("cuda", ""), _value("cuda", "0"), _value("min_ncpus", "2.0")
     (True, False, 2)

@@ -6,7 +6,7 @@ from lxml import etree
 
 
 class BadXmlFile(ValueError):
-    """The text is not XML with the expected root. Hint: the message says where, and what to do."""
+    """The text is not XML with the expected root. Hint: the message explains what to correct."""
 
 
 def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:

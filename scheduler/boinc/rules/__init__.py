@@ -1,1 +1,1 @@
-"""Rules of the paths of requests [pure]."""
+"""Rules for the paths of requests [pure]."""

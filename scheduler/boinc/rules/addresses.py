@@ -1,4 +1,4 @@
-"""Repeated slashes in the paths of requests [pure].
+"""Removes repeated slashes from the paths of requests [pure].
 
 BOINC's `submit_api.py` joins the project's address, which ends in a slash, and `/job_file.php`.
 """
@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 _SLASHES: Final = re.compile(r"/{2,}")
-#: Below these, a path names a file, and is left as it is.
+#: Paths below these name files and are not changed.
 _NAMES: Final = ("/download/", "/upload/")
 
 

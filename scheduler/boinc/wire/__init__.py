@@ -1,1 +1,1 @@
-"""BOINC's XML, read into messages and written from them [pure]."""
+"""Parses and encodes the XML messages of BOINC's clients [pure]."""

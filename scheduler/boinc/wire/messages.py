@@ -1,6 +1,6 @@
-"""Wire messages: what a volunteer's client and the scheduler can say.
+"""The messages that volunteers' clients and the scheduler exchange.
 
-Field names are BOINC's element names, so that a message can be held beside a capture. Times
+Field names are BOINC's element names, so that a message can be compared with a capture. Times
 ending in `_time`, `report_deadline` and `now` are unix seconds; other times and delays are
 seconds; sizes are bytes; rates are per second. In a request an absent element has the default
 of its field. In a reply `None` (or an empty tuple, or False) means: the element is not sent.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 # ------------------------------------------------------------------------------------------
-# What a client says: parts of a scheduler request
+# Parts of a scheduler request
 # ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """The numbers of `<working_global_preferences>` that scheduling looks at.
+    """The numbers of `<working_global_preferences>` that scheduling uses.
 
     Percentages are 0..100 and sizes are gigabytes; BOINC reads 0 as "no limit" in
     `max_ncpus_pct` and `disk_max_used_gb`. An absent number is 0.
@@ -72,7 +72,7 @@ class NetStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostInfo:
-    """What the computer is."""
+    """The computer's processor, memory, disk, operating system and virtual machines."""
 
     timezone: int = 0
     """Seconds east of UTC."""
@@ -108,7 +108,7 @@ class HostInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUsage:
-    """What the client uses of the disk, and the share of it that is this project's."""
+    """The client's use of the disk in bytes, and the part of it that is for this project."""
 
     d_boinc_used_total: float = 0.0
     d_boinc_used_project: float = 0.0
@@ -135,7 +135,7 @@ class OpenclDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coproc:
-    """One kind of coprocessor and the work asked for it.
+    """One kind of coprocessor and the work requested for it.
 
     `type` is the name that replies use: `NVIDIA`, `ATI`, `intel_gpu`, `apple_gpu`, or that of a
     generic `<coproc>`.
@@ -212,13 +212,13 @@ class ReportedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrickleUp:
-    """A message of a running result, to be kept before it is acknowledged."""
+    """A message of a running result, to be stored before it is acknowledged."""
 
     result_name: str = ""
     time: int = 0
     variety: str = ""
     text: str = ""
-    """All that follows `<time>`, raw (`<variety>` included), stripped at both ends."""
+    """Everything after `<time>`, raw (`<variety>` included), stripped at both ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ class CoprocUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAppVersion:
-    """An app version that the client holds; `OtherResult.app_version` counts these from 0."""
+    """An app version on the client; `OtherResult.app_version` is an index into their list."""
 
     app_name: str = ""
     version_num: int = 0
@@ -263,13 +263,13 @@ class OtherResult:
 
     name: str
     app_version: int = -1
-    """Index into `SchedulerRequest.app_versions`; -1: none given."""
+    """Index into `SchedulerRequest.app_versions`; -1 if the client sent none."""
     plan_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InProgressResult:
-    """A queued or running result, told after `send_full_workload`."""
+    """A queued or running result, sent after a reply with `send_full_workload`."""
 
     name: str
     report_deadline: float = 0.0
@@ -283,7 +283,7 @@ class InProgressResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserKeywords:
-    """Ids of the keywords (fields of science, places) that the volunteer likes or refuses."""
+    """Ids of the keywords (fields of science, places) that the volunteer prefers or refuses."""
 
     yes: tuple[int, ...] = ()
     no: tuple[int, ...] = ()
@@ -331,9 +331,9 @@ class SchedulerRequest:
     disk_usage: DiskUsage = DiskUsage()
     coprocs: tuple[Coproc, ...] = ()
     results: tuple[ReportedResult, ...] = ()
-    """As sent: a name may be there twice."""
+    """As sent: a name may occur twice."""
     further_results: int = 0
-    """How many more were reported, too many to be read."""
+    """How many further results were reported but not read, because the limit was reached."""
     trickles: tuple[TrickleUp, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
     time_stats_log: str = ""
@@ -347,7 +347,7 @@ class SchedulerRequest:
 
     @property
     def client_version(self) -> int:
-        """The client's version as one number: 72005 for 7.20.5."""
+        """Return the client's version as one number: 72005 for 7.20.5."""
         return (
             10000 * self.core_client_major_version
             + 100 * self.core_client_minor_version
@@ -356,12 +356,12 @@ class SchedulerRequest:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether the client brings its own app versions (`app_info.xml`)."""
+        """Whether the client uses its own app versions (`app_info.xml`)."""
         return self.platform_name == "anonymous"
 
 
 # ------------------------------------------------------------------------------------------
-# What the scheduler says: parts of a scheduler reply
+# Parts of a scheduler reply
 # ------------------------------------------------------------------------------------------
 
 
@@ -375,7 +375,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuiUrl:
-    """A link that the client's manager offers."""
+    """A link that BOINC's Manager shows."""
 
     name: str
     description: str
@@ -393,7 +393,7 @@ class TrickleDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyApp:
-    """An app, told whenever work of it is sent."""
+    """An app, included in every reply with work of it."""
 
     name: str
     user_friendly_name: str | None = None
@@ -404,7 +404,7 @@ class ReplyApp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFile:
-    """A file that the client has to fetch; names are immutable identities (trap 4)."""
+    """A file that the client is to download; its content never changes under a name (trap 4)."""
 
     name: str
     urls: tuple[str, ...] = ()
@@ -422,7 +422,7 @@ class DownloadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadFile:
-    """A file that the client is to send back."""
+    """A file that the client is to upload."""
 
     name: str
     urls: tuple[str, ...] = ()
@@ -435,7 +435,7 @@ class UploadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRef:
-    """How an app version, workunit or result calls a file."""
+    """A file of an app version, workunit or result, with the name under which it is opened."""
 
     file_name: str
     open_name: str | None = None

@@ -1,4 +1,4 @@
-"""Read what a volunteer wants of this project, from its account [pure]."""
+"""Reads the volunteer's preferences for this project from the account [pure]."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _ROOT: Final = "project_preferences"
 _NAME: Final = re.compile(r"""\bname\s*=\s*["']([^"']*)["']""")
-_MOST_IDS: Final = 1000
+_MAX_IDS: Final = 1000
 
-# The elements that switch a kind of device off, and the kinds (the CPU's is empty).
+# The elements that disable a kind of device, and these kinds (empty for the CPU).
 _DEVICES: Final = {
     "no_cpu": "",
     "no_cuda": "nvidia",
@@ -30,11 +30,11 @@ _DEVICES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectPreferences:
-    """What a volunteer wants of this project, on computers of one venue.
+    """A volunteer's preferences for this project, on computers of one venue.
 
-    Without `selected_apps` all are wanted; with them, others only if `allow_other_apps`.
-    `devices_off` are kinds of devices not to be used (`hosts.machines.Gpu`; empty: the CPU).
-    `max_cpus` and `max_held`: how many CPUs to use and results to hold at most; 0 is no limit.
+    If `selected_apps` is empty, all apps are allowed; otherwise others only if `allow_other_apps`.
+    `devices_off` are kinds of devices not to use (`hosts.machines.Gpu`; empty: the CPU).
+    `max_cpus` and `max_held` limit the CPUs in use and the results on a host; 0 means no limit.
     """
 
     selected_apps: tuple[int, ...] = ()
@@ -48,11 +48,11 @@ class ProjectPreferences:
 
 
 def decode(text: str, venue: str) -> ProjectPreferences:
-    """Read preferences for a venue; what cannot be read counts as not said, and nothing raises.
+    """Parse the preferences for a venue; never raises: unreadable ones have their default.
 
-    Preferences of a venue of that name replace the general ones as a whole; elements may stand
-    inside others; of an element that is there twice the first counts, as in BOINC's server
-    (source: BOINC's project preferences).
+    Preferences of a venue of that name replace the general ones as a whole.  Elements may be nested
+    in others.  If an element occurs twice, the first one counts, as in BOINC's server (source:
+    BOINC's project preferences).
 
     >>> decode("<app_id>3</app_id><no_cuda>1</no_cuda>", "").devices_off
     ('nvidia',)
@@ -64,23 +64,23 @@ def decode(text: str, venue: str) -> ProjectPreferences:
         nodes = list(xml.read_tree(body, _ROOT, raw=frozenset()))
     except xml.BadXml:
         return ProjectPreferences()
-    found: dict[str, list[str | None]] = defaultdict(list)
+    settings: dict[str, list[str | None]] = defaultdict(list)
     for name, value in _settings(_of_venue(nodes, venue)):
-        found[name].append(value)
+        settings[name].append(value)
     return ProjectPreferences(
-        selected_apps=_ids(found["app_id"]),
-        allow_other_apps=_is_on(found, "allow_non_preferred_apps"),
-        allow_beta=_is_on(found, "allow_beta_work"),
-        devices_off=tuple(kind for name, kind in _DEVICES.items() if _is_on(found, name)),
-        max_cpus=_limit(found, "max_cpus"),
-        max_held=_limit(found, "max_jobs"),
-        keywords_yes=_ids(found["yes"]),
-        keywords_no=_ids(found["no"]),
+        selected_apps=_ids(settings["app_id"]),
+        allow_other_apps=_is_on(settings, "allow_non_preferred_apps"),
+        allow_beta=_is_on(settings, "allow_beta_work"),
+        devices_off=tuple(kind for name, kind in _DEVICES.items() if _is_on(settings, name)),
+        max_cpus=_limit(settings, "max_cpus"),
+        max_held=_limit(settings, "max_jobs"),
+        keywords_yes=_ids(settings["yes"]),
+        keywords_no=_ids(settings["no"]),
     )
 
 
 def _of_venue(nodes: Sequence[Node], venue: str) -> Sequence[Node]:
-    """The children of the venue's element, or all if there is none of that name."""
+    """Return the children of the venue's element, or all nodes if there is no such venue."""
     if venue:
         for node in _elements(nodes):
             name = _NAME.search(node[2]) if node[0] == "venue" else None
@@ -97,7 +97,7 @@ def _elements(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str | None]]:
-    """Every element with a text or nothing (None) in it; those of venues are left out."""
+    """Yield every element that contains a text or nothing (None), except those of venues."""
     for name, content, _attributes in nodes:
         if name == "venue":
             continue
@@ -108,15 +108,15 @@ def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str | None]]:
 
 
 def _ids(texts: Sequence[str | None]) -> tuple[int, ...]:
-    numbers = dict.fromkeys(xml.to_int(text or "") for text in texts[:_MOST_IDS])
+    numbers = dict.fromkeys(xml.to_int(text or "") for text in texts[:_MAX_IDS])
     return tuple(number for number in numbers if number > 0)
 
 
-def _is_on(found: Mapping[str, Sequence[str | None]], name: str) -> bool:
-    """Whether an element is there and not 0; `<x/>` is as good as `<x>1</x>` (BOINC's rule)."""
-    first = found[name][0] if found[name] else "0"
+def _is_on(settings: Mapping[str, Sequence[str | None]], name: str) -> bool:
+    """Whether an element is present and not 0; `<x/>` means `<x>1</x>` (BOINC's rule)."""
+    first = settings[name][0] if settings[name] else "0"
     return first is None or xml.to_int(first) != 0
 
 
-def _limit(found: Mapping[str, Sequence[str | None]], name: str) -> int:
-    return max(0, xml.to_int(found[name][0] or "")) if found[name] else 0
+def _limit(settings: Mapping[str, Sequence[str | None]], name: str) -> int:
+    return max(0, xml.to_int(settings[name][0] or "")) if settings[name] else 0

@@ -1,9 +1,9 @@
-"""The range of every number in a request, applied where the number is read.
+"""The range of every number in a request; numbers are clamped when they are read.
 
 A volunteer's client can send any number.  Stored numbers are averaged, summed and multiplied with
 values of other hosts, so one value near the limits of its type could make such a statement fail for
-all.  The ranges are wider than any real computer needs, but a sum over a billion rows of a product
-of three numbers is finite.  docs/protocol.md lists them, field by field.
+all hosts.  The ranges are wider than any real computer needs, but a sum over a billion rows of a
+product of three numbers is finite.  docs/protocol.md lists them, field by field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Range:
     zero_is_unknown: bool = False
 
     def clamp(self, value: float) -> float:
-        """Return the nearest number of the range; negative zero becomes zero.
+        """Return the nearest number in the range; negative zero becomes zero.
 
         >>> SPEED.clamp(1e200), SPEED.clamp(-1.0), SPEED.clamp(3e9)
         (100000000000000.0, 0, 3000000000.0)
@@ -40,7 +40,8 @@ FRACTION_OR_UNKNOWN: Final = Range(-1, 1, "fraction; -1 is unknown")
 PERCENT: Final = Range(0, 100, "percent")
 RATIO: Final = Range(0, 10_000, "factor")
 SECONDS: Final = Range(0, 1e10, "seconds")
-#: The end is in the year 2242: adding any of our delays to it gives a date that can be stored.
+#: The end is in the year 2242: the sum of it and any delay of the server is a date that can be
+#: stored.
 UNIX_TIME: Final = Range(0, 2**33, "unix time")
 TIMEZONE: Final = Range(-86_400, 86_400, "seconds east of UTC")
 DAYS: Final = Range(0, 36_525, "days")
@@ -60,10 +61,10 @@ CLOCK: Final = Range(0, 1_000_000, "MHz")
 COUNT: Final = Range(0, 2**31 - 1, "number")
 INDEX: Final = Range(-1, 2**31 - 1, "index; -1 is none")
 ID: Final = Range(0, 2**63 - 1, "id")
-#: The parts are combined as 10000 * major + 100 * minor + release.
+#: A client's version is 10000 * major + 100 * minor + release.
 MAJOR_VERSION: Final = Range(0, 9999, "number")
 MINOR_VERSION: Final = Range(0, 99, "number")
-#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  What is beyond is an error as well.
+#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  A larger number is read as 7, an error too.
 CLIENT_STATE: Final = Range(0, 7, "number")
 INT32: Final = Range(-(2**31), 2**31 - 1, "number")
 INT64: Final = Range(-(2**63), 2**63 - 1, "number")

@@ -29,15 +29,15 @@ _RAW: Final = frozenset(
 def encode_reply(message: messages.SchedulerReply) -> bytes:
     """Return the body of a reply: no prolog, `</scheduler_reply>` last.
 
-    Raises Unsayable if a name is empty or too long for clients, a number is not finite, or a raw
-    text holds its own end tag or is unbalanced.
+    Raises CannotEncode if a name is empty or too long for clients, a number is not finite, or a raw
+    text contains its own end tag or is unbalanced.
     """
     inside = _REPLY.write(message)
     return f"<scheduler_reply>\n{inside}</scheduler_reply>\n".encode("utf-8", "replace")
 
 
 def decode_reply(body: bytes) -> messages.SchedulerReply:
-    """Return what a reply says. Raises BadXml if it cannot be read."""
+    """Parse a reply; raises BadXml if it cannot be read."""
     values = _REPLY.values(xml.read_tree(body, "scheduler_reply", raw=_RAW))
     files = values.pop("uploads", ())  # the last row of <file_info> reads both kinds
     values["files"] = tuple(each for each in files if isinstance(each, messages.DownloadFile))
@@ -46,7 +46,7 @@ def decode_reply(body: bytes) -> messages.SchedulerReply:
 
 
 # ------------------------------------------------------------------------------------------
-# What needs more than a row
+# Elements that need more than a row
 # ------------------------------------------------------------------------------------------
 
 _MESSAGE_LIMIT: Final = 1023
@@ -84,11 +84,11 @@ def _read_trickle(node: Node) -> messages.TrickleDown | None:
 
 
 def _write_trickle(element: str, message: messages.TrickleDown, _indent: str) -> str:
-    # The client reads this one line by line: every tag stands alone on its line.
+    # The client reads this element line by line: every tag must be on a line of its own.
     lines = message.text.splitlines()
     if f"</{element}>" in message.text or any(xml.cut(x, _TRICKLE_LINE) != x for x in lines):
         sentence = f"<{element}> holds its end tag or a line over {_TRICKLE_LINE} bytes."
-        raise xml.Unsayable(sentence)
+        raise xml.CannotEncode(sentence)
     return (
         f"<{element}>\n<result_name>{xml.escape(message.result_name)}</result_name>\n"
         f"<time>{message.time}</time>\n{message.text}\n</{element}>\n"
@@ -105,7 +105,7 @@ def _read_file(node: Node) -> messages.DownloadFile | messages.UploadFile | None
 
 
 def _upload_url_writer(_element: str, indent: str) -> Write:
-    # Clients take a <url> as an upload URL only if it contains the mark (trap 8).
+    # Clients use a <url> as an upload URL only if it contains the mark (trap 8).
     marked, other = NAME.writer("url", indent), NAME.writer("upload_url", indent)
     return lambda url: marked(url) if _UPLOAD_MARK in url else other(url)
 
@@ -113,20 +113,20 @@ def _upload_url_writer(_element: str, indent: str) -> Write:
 def _write_command_line(element: str, value: str, indent: str) -> str:
     if xml.cut(value, shapes.TEXT_LIMIT) != value:
         sentence = f"<{element}> is longer than {shapes.TEXT_LIMIT} bytes."
-        raise xml.Unsayable(sentence)
+        raise xml.CannotEncode(sentence)
     return f"{indent}<{element}>\n{xml.escape(value)}\n{indent}</{element}>\n"
 
 
 _COMMAND_LINE: Final = Kind(
-    shapes.text(shapes.TEXT_LIMIT).read, shapes.plainly(_write_command_line)
+    shapes.text(shapes.TEXT_LIMIT).read, shapes.uncached(_write_command_line)
 )
 
 # ------------------------------------------------------------------------------------------
 # The shapes, in the order in which BOINC's own scheduler writes
 # ------------------------------------------------------------------------------------------
 
-#: So many texts are kept of what is told again and again: apps, programs, common inputs.
-_KEPT: Final = 1024
+#: How many encoded elements are cached: apps, programs and common inputs are sent to many hosts.
+_CACHE_SIZE: Final = 1024
 _SIGNATURE: Final = shapes.raw(4095)
 _APP: Final = Shape(
     messages.ReplyApp,
@@ -167,7 +167,7 @@ _UPLOAD: Final = Shape(
         *rows(FLAG, "gzip_when_done sticky"),
     ],
 )
-_FILE_REF: Final = shapes.one(
+_FILE_REF: Final = shapes.nested(
     Shape(
         messages.FileRef,
         [
@@ -185,7 +185,7 @@ _APP_VERSION: Final = Shape(
         *rows(TEXT, "platform plan_class"),
         Row("api_version", shapes.text(15)),
         *rows(REAL, "avg_ncpus flops"),
-        Row("coproc", shapes.one(USAGE), field="coprocs", many=True),
+        Row("coproc", shapes.nested(USAGE), field="coprocs", many=True),
         Row("gpu_ram", REAL),
         *rows(TEXT, "cmdline file_prefix"),
         *rows(FLAG, "dont_throttle is_wrapper needs_network"),
@@ -225,7 +225,7 @@ _REPLY: Final = Shape(
         *rows(REAL, "request_delay next_rpc_delay"),
         Row(
             "message",
-            Kind(_read_message, shapes.plainly(_write_message)),
+            Kind(_read_message, shapes.uncached(_write_message)),
             field="messages",
             many=True,
         ),
@@ -255,27 +255,29 @@ _REPLY: Final = Shape(
         Row("message_ack", FLAG),
         Row(
             "trickle_down",
-            Kind(_read_trickle, shapes.plainly(_write_trickle)),
+            Kind(_read_trickle, shapes.uncached(_write_trickle)),
             field="trickles",
             many=True,
         ),
-        Row("app", shapes.one(_APP, kept=_KEPT), field="apps", many=True),
+        Row("app", shapes.nested(_APP, cache_size=_CACHE_SIZE), field="apps", many=True),
         Row(
             "file_info",
-            Kind(_read_file, shapes.one(_DOWNLOAD, kept=_KEPT).writer),
+            Kind(_read_file, shapes.nested(_DOWNLOAD, cache_size=_CACHE_SIZE).writer),
             field="files",
             many=True,
         ),
-        Row("app_version", shapes.one(_APP_VERSION), field="app_versions", many=True),
-        Row("workunit", shapes.one(_WORKUNIT), field="workunits", many=True),
-        Row("file_info", Kind(_read_file, shapes.one(_UPLOAD).writer), field="uploads", many=True),
-        Row("result", shapes.one(_RESULT), field="results", many=True),
+        Row("app_version", shapes.nested(_APP_VERSION), field="app_versions", many=True),
+        Row("workunit", shapes.nested(_WORKUNIT), field="workunits", many=True),
+        Row(
+            "file_info", Kind(_read_file, shapes.nested(_UPLOAD).writer), field="uploads", many=True
+        ),
+        Row("result", shapes.nested(_RESULT), field="results", many=True),
         Row("delete_file_info", NAME, field="delete_file_infos", many=True),
         Row("no_rsc_apps", NAME, many=True),
         *rows(FLAG, "non_cpu_intensive strict_memory_bound verify_files_on_app_start"),
         Row("send_full_workload", FLAG),
         *rows(LONG, "send_time_stats_log send_job_log"),
         Row("trickle_up_urls", shapes.listed("url", NAME)),
-        Row("gui_urls", shapes.listed("gui_url", shapes.one(_GUI_URL))),
+        Row("gui_urls", shapes.listed("gui_url", shapes.nested(_GUI_URL))),
     ],
 )

@@ -17,9 +17,9 @@ from scheduler.boinc.wire.shapes import (
     Kind,
     Row,
     Shape,
-    plainly,
     real,
     rows,
+    uncached,
     whole,
 )
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scheduler.boinc.wire.xml import Node
 
 STDERR_LIMIT: Final = 64 * 1024
-"""Bytes of stderr kept, from its end; clients cut at 63 KB themselves."""
+"""The bytes kept from the end of stderr; clients themselves cut it at 63 KB."""
 
 STORED: Final = shapes.text(254)
 """A text that is stored in a column of the host."""
@@ -41,20 +41,19 @@ MAX_COPROCS: Final = 64
 
 
 def read_preferences(raw: str) -> messages.Preferences:
-    """Return the numbers of a raw `<global_preferences>`, those of its venues left out."""
+    """Return the numbers of a raw `<global_preferences>`, without those of its venues."""
     general = raw.partition("<venue")[0]
     return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # most volunteers keep the defaults: many hosts send the same text
 def _numbers(general: str) -> messages.Preferences:
-    """Most volunteers change nothing, so that the same texts come from many hosts."""
-    found = dict(_SETTING.findall(general))
+    values = dict(_SETTING.findall(general))
     return messages.Preferences(
         **{
-            name: float(kept.clamp(xml.to_real(found[name])))
-            for name, kept in ranges.PREFERENCES.items()
-            if name in found
+            name: float(allowed.clamp(xml.to_real(values[name])))
+            for name, allowed in ranges.PREFERENCES.items()
+            if name in values
         }
     )
 
@@ -84,7 +83,7 @@ def _write_stderr(message: messages.ReportedResult) -> str:
     version = xml.escape(message.core_client_version)
     if _STDERR_ENDS.search(message.stderr_out):
         sentence = "The text of <stderr_out> contains the end of its CDATA section."
-        raise xml.Unsayable(sentence)
+        raise xml.CannotEncode(sentence)
     text = f"<![CDATA[\n{message.stderr_out}\n]]>\n" if message.stderr_out else ""
     return (
         f"<stderr_out>\n<core_client_version>{version}</core_client_version>\n{text}</stderr_out>\n"
@@ -129,7 +128,7 @@ def _read_trickle(node: Node) -> messages.TrickleUp:
 def _write_trickle(element: str, message: messages.TrickleUp, indent: str) -> str:
     if f"</{element}>" in message.text:
         sentence = f"The text of <{element}> contains its end tag."
-        raise xml.Unsayable(sentence)
+        raise xml.CannotEncode(sentence)
     return (
         f"{indent}  <{element}>\n{indent}      <result_name>{xml.escape(message.result_name)}"
         f"</result_name>\n{indent}      <time>{message.time}</time>\n"
@@ -147,14 +146,14 @@ _COPROC_ELEMENTS: Final = {type_: element for element, type_ in _COPROC_TYPES.it
 
 
 def _read_coprocs(node: Node) -> tuple[messages.Coproc, ...]:
-    found: list[messages.Coproc] = []
+    coprocs: list[messages.Coproc] = []
     for each in node[1] if isinstance(node[1], list) else ():
         if isinstance(each[1], list) and (each[0] == "coproc" or each[0] in _COPROC_TYPES):
             values = _COPROC.values(each[1])
             if vendor_type := _COPROC_TYPES.get(each[0]):
                 values["type"] = vendor_type
-            found.append(messages.Coproc(**values))
-    return tuple(found[:MAX_COPROCS])
+            coprocs.append(messages.Coproc(**values))
+    return tuple(coprocs[:MAX_COPROCS])
 
 
 def _write_coprocs(element: str, coprocs: Iterable[messages.Coproc], indent: str) -> str:
@@ -264,10 +263,10 @@ _COPROC: Final = Shape(
         Row("CALVersion", TEXT, field="cal_version"),
         Row("target", whole(ranges.COUNT)),
         Row("localRAM", whole(ranges.MEGABYTES), field="local_ram"),
-        Row("coproc_opencl", shapes.one(_OPENCL), field="opencl"),
+        Row("coproc_opencl", shapes.nested(_OPENCL), field="opencl"),
     ],
 )
-_COPROC_KIND: Final = shapes.one(_COPROC)
+_COPROC_KIND: Final = shapes.nested(_COPROC)
 _FILE_SHAPE: Final = Shape(
     messages.ReportedFile,
     [
@@ -277,7 +276,7 @@ _FILE_SHAPE: Final = Shape(
         Row("error_msg", shapes.raw(4096)),
     ],
 )
-_FILE: Final = shapes.one(_FILE_SHAPE)
+_FILE: Final = shapes.nested(_FILE_SHAPE)
 
 
 def _unwritten(_element: str, _value: object, _indent: str) -> str:
@@ -304,11 +303,11 @@ _RESULT: Final = Shape(
         # Both are written together with the client's version, after all other rows.
         Row(
             "stderr_out",
-            Kind(lambda node: node[1] if isinstance(node[1], str) else "", plainly(_unwritten)),
+            Kind(lambda node: node[1] if isinstance(node[1], str) else "", uncached(_unwritten)),
         ),
         Row(
             "file_info",
-            Kind(_FILE.read, plainly(_unwritten), shape=_FILE_SHAPE),
+            Kind(_FILE.read, uncached(_unwritten), shape=_FILE_SHAPE),
             field="file_infos",
             many=True,
         ),
@@ -330,7 +329,7 @@ APP_VERSION: Final = Shape(
         Row("plan_class", TEXT),
         Row("avg_ncpus", real(ranges.CPUS)),
         Row("flops", real(ranges.DEVICE_SPEED)),
-        Row("coproc", shapes.one(USAGE), field="coprocs", many=True),
+        Row("coproc", shapes.nested(USAGE), field="coprocs", many=True),
         Row("gpu_ram", real(ranges.BYTES)),
         *rows(TEXT, "api_version cmdline file_prefix"),
         Row("is_wrapper", FLAG),
@@ -354,7 +353,7 @@ KEYWORDS: Final = Shape(
     messages.UserKeywords,
     [Row("yes", whole(ranges.COUNT), many=True), Row("no", whole(ranges.COUNT), many=True)],
 )
-COPROCS: Final = Kind(_read_coprocs, plainly(_write_coprocs), shape=_COPROC, within="coproc")
-RESULT: Final = Kind(_read_result, plainly(_write_result), shape=_RESULT)
-TRICKLE: Final = Kind(_read_trickle, plainly(_write_trickle))
-OPAQUE: Final = Kind(_read_opaque, plainly(_write_opaque))
+COPROCS: Final = Kind(_read_coprocs, uncached(_write_coprocs), shape=_COPROC, within="coproc")
+RESULT: Final = Kind(_read_result, uncached(_write_result), shape=_RESULT)
+TRICKLE: Final = Kind(_read_trickle, uncached(_write_trickle))
+OPAQUE: Final = Kind(_read_opaque, uncached(_write_opaque))

@@ -1,4 +1,4 @@
-"""Scheduler requests: from the XML that clients send to messages, and back."""
+"""Converts scheduler requests from XML to messages, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.boinc.wire.shapes import BIT, FLAG, NAME, TEXT, NumberField, Row,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Everything in these is text up to the literal end tag (PROTOCOL 0.2).
+# The content of these elements is text up to the literal end tag (PROTOCOL 0.2).
 _RAW: Final = frozenset(
     {
         "client_opaque",
@@ -28,18 +28,19 @@ _RAW: Final = frozenset(
 
 
 def decode_request(
-    body: bytes | bytearray, *, most_results: int | None = None
+    body: bytes | bytearray, *, max_results: int | None = None
 ) -> messages.SchedulerRequest:
-    """Return what a client says in the body of a scheduler RPC.
+    """Parse the body of a scheduler RPC.
 
-    Of more than `most_results` reports the others are only counted.  Raises BadXml, with a sentence
-    that may be sent to the volunteer, if it cannot be read.
+    Reports beyond the first `max_results` are only counted.  Raises BadXml, with a sentence that
+    may be sent to the volunteer, if the body cannot be read.
     """
     further = 0
-    if most_results is not None:
-        body, further = spare.take_out(body, most_results)
+    if max_results is not None:
+        body, further = spare.take_out(body, max_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
-    del body  # if the caller keeps it neither, a large request is in memory once, not twice
+    # Unless the caller has a reference too, this frees the body while the decoded text is read.
+    del body
     values = _REQUEST.values(nodes)
     if working := values.get("working_global_preferences"):
         values["preferences"] = parts.read_preferences(working)
@@ -55,11 +56,11 @@ def number_fields() -> Iterator[NumberField]:
             name = row.field or row.element
             yield NumberField(path, message_class, name, row.kind.range)
     yield NumberField("msg_from_host/time", messages.TrickleUp, "time", ranges.UNIX_TIME)
-    for name, kept in ranges.PREFERENCES.items():
-        yield NumberField(f"working_global_preferences/{name}", messages.Preferences, name, kept)
+    for name, allowed in ranges.PREFERENCES.items():
+        yield NumberField(f"working_global_preferences/{name}", messages.Preferences, name, allowed)
     name = "global_preferences_mod_time"
-    kept = ranges.PREFERENCES["mod_time"]
-    yield NumberField("global_preferences/mod_time", messages.SchedulerRequest, name, kept)
+    allowed = ranges.PREFERENCES["mod_time"]
+    yield NumberField("global_preferences/mod_time", messages.SchedulerRequest, name, allowed)
 
 
 def text_paths() -> Iterator[str]:
@@ -70,7 +71,7 @@ def text_paths() -> Iterator[str]:
 
 
 def encode_request(message: messages.SchedulerRequest) -> bytes:
-    """Return a body that decodes to `message`, as far as a client could have said it.
+    """Return a body that decodes to `message`, as far as a client could have sent it.
 
     `preferences` and `global_preferences_mod_time` are not written: they are read from the raw
     preferences beside them.
@@ -100,20 +101,20 @@ _REQUEST: Final = shapes.Shape(
         Row("code_sign_key", shapes.raw(4095)),
         *rows(shapes.raw(), "working_global_preferences global_preferences"),
         *rows(TEXT, "global_prefs_source_email_hash cross_project_id"),
-        Row("time_stats", shapes.one(parts.TIME_STATS)),
-        Row("net_stats", shapes.one(parts.NET_STATS)),
-        Row("host_info", shapes.one(parts.HOST_INFO)),
-        Row("disk_usage", shapes.one(parts.DISK_USAGE)),
+        Row("time_stats", shapes.nested(parts.TIME_STATS)),
+        Row("net_stats", shapes.nested(parts.NET_STATS)),
+        Row("host_info", shapes.nested(parts.HOST_INFO)),
+        Row("disk_usage", shapes.nested(parts.DISK_USAGE)),
         Row("coprocs", parts.COPROCS),
         Row("result", parts.RESULT, field="results", many=True),
         Row("msg_from_host", parts.TRICKLE, field="trickles", many=True),
-        Row("file_info", shapes.one(parts.STICKY), field="sticky_files", many=True),
+        Row("file_info", shapes.nested(parts.STICKY), field="sticky_files", many=True),
         *rows(shapes.raw(1 << 20), "time_stats_log job_log"),
-        Row("app_versions", shapes.listed("app_version", shapes.one(parts.APP_VERSION))),
-        Row("other_results", shapes.listed("other_result", shapes.one(parts.OTHER))),
-        Row("in_progress_results", shapes.listed("ip_result", shapes.one(parts.IN_PROGRESS))),
+        Row("app_versions", shapes.listed("app_version", shapes.nested(parts.APP_VERSION))),
+        Row("other_results", shapes.listed("other_result", shapes.nested(parts.OTHER))),
+        Row("in_progress_results", shapes.listed("ip_result", shapes.nested(parts.IN_PROGRESS))),
         Row("client_opaque", parts.OPAQUE),
         Row("client_brand", TEXT),
-        Row("user_keywords", shapes.one(parts.KEYWORDS)),
+        Row("user_keywords", shapes.nested(parts.KEYWORDS)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Shapes: which element holds which field, said once for reading and for writing."""
+"""Shapes map the fields of messages to elements, for reading and for writing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 M = TypeVar("M")
 TEXT_LIMIT: Final = 65535
-"""The most that a client takes in one text element, in bytes."""
+"""The most bytes that a client reads in one text element."""
 
 _SHORT: Final = 10
-"""A number of fewer digits fits in 31 bits."""
+"""A number with fewer digits fits in 31 bits."""
 
 _ABSENT: Final = object()
 
@@ -29,14 +29,14 @@ Write: TypeAlias = "Callable[[Any], str]"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a value stands in an element.
+    """How a value is represented by an element.
 
-    `read` returns None for an element that says nothing usable: it is then passed over.
-    `writer(element, indent)` returns what makes of a value the whole element with its line end:
-    tags are put together once, and not for each value.
+    `read` returns None for an element without a usable value, which is then ignored.
+    `writer(element, indent)` returns a function that encodes a value as the whole element with its
+    line end; so the tags are put together once, and not for each value.
 
-    `range` is the range that a number is moved into.  An element that holds a message has its
-    `shape`, and `within` is the name of the inner element if the message is nested in one.
+    Numbers are clamped to `range`.  If the element contains a message, `shape` is that of the
+    message, and `within` is the name of the inner element if the message is nested in one.
     """
 
     read: Callable[[Node], Any]
@@ -50,16 +50,16 @@ class Kind:
         return self.writer(element, indent)(value)
 
 
-def plainly(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Write]:
-    """Return the writer of a kind by which `write(element, value, indent)` does all each time."""
+def uncached(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Write]:
+    """Return a `Kind.writer` that prepares nothing: it calls `write(element, value, indent)`."""
     return lambda element, indent: lambda value: write(element, value, indent)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A field of a message and the element that says it; `many` makes a tuple of all of them.
+    """A field of a message and its element; with `many`, a tuple of the values of all elements.
 
-    A field that has its default is not written, unless `always`.
+    A field with its default value is not written, unless `always` is set.
     """
 
     element: str
@@ -105,11 +105,11 @@ class Shape(Generic[M]):
             for element in (row.element, *row.aliases):
                 self._readers[element] = (name, row.kind.read, row.many)
             self._omitted.append(_ABSENT if row.always or name in self.required else default)
-        self._said = attrgetter(*(row.field or row.element for row in self._rows))
+        self._field_values = attrgetter(*(row.field or row.element for row in self._rows))
         self._writers: dict[str, list[tuple[object, Write]]] = {}
 
     def leaves(self, path: str = "") -> Iterator[tuple[str, type, Row]]:
-        """Yield every row that holds a value, including those of nested messages, with its path."""
+        """Yield the path, class and row of every value, including those of nested messages."""
         for row in self._rows:
             kind, inside = row.kind, f"{path}{row.element}"
             if kind.shape is None:
@@ -119,8 +119,8 @@ class Shape(Generic[M]):
                 yield from kind.shape.leaves(f"{inside}/{within}")
 
     def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
-        """Return the fields that `nodes` say; unknown elements are passed over."""
-        found: dict[str, Any] = {}
+        """Return the values of the fields in `nodes`; unknown elements are ignored."""
+        values: dict[str, Any] = {}
         readers = self._readers
         for node in nodes:
             reader = readers.get(node[0])
@@ -131,36 +131,36 @@ class Shape(Generic[M]):
             if value is None:
                 continue
             if many:
-                found.setdefault(name, []).append(value)
+                values.setdefault(name, []).append(value)
             else:
-                found[name] = value
-        for name, value in found.items():
+                values[name] = value
+        for name, value in values.items():
             if type(value) is list:
-                found[name] = tuple(value)
-        return found
+                values[name] = tuple(value)
+        return values
 
     def read(self, nodes: Iterable[Node]) -> M | None:
-        """Return the message, or None if it lacks what it cannot be without, such as a name."""
-        found = self.values(nodes)
-        if self.required and not self.required <= found.keys():
+        """Return the message, or None if a field without a default is missing, such as a name."""
+        values = self.values(nodes)
+        if self.required and not self.required <= values.keys():
             return None
-        return self.message_class(**found)
+        return self.message_class(**values)
 
     def write(self, message: M, indent: str = "") -> str:
-        """Return the elements of `message`, one below the other."""
+        """Return the elements of `message`, each on lines of its own."""
         return self.writer(indent)(message)
 
     def writer(self, indent: str) -> Write:
-        """Return what writes messages so far from the margin."""
+        """Return the function that encodes messages with this indentation."""
         if indent not in self._writers:
             writers = [_row_writer(row, indent) for row in self._rows]
             self._writers[indent] = list(zip(self._omitted, writers, strict=True))
-        rows, said = self._writers[indent], self._said
+        rows, field_values = self._writers[indent], self._field_values
 
         def write(message: M) -> str:
             parts = [
                 write(value)
-                for value, (omitted, write) in zip(said(message), rows, strict=True)
+                for value, (omitted, write) in zip(field_values(message), rows, strict=True)
                 if value is not omitted and value != omitted
             ]
             return "".join(parts)
@@ -181,13 +181,13 @@ def _text_of(node: Node) -> str:
 
 
 def text(limit: int = 255) -> Kind:
-    """Return the kind of a text of at most `limit` bytes; what is longer is cut."""
+    """Return the kind of a text of at most `limit` bytes; longer ones are truncated."""
 
     def read(node: Node) -> str:
-        found = _text_of(node).strip()
-        if "&" in found:
-            found = xml.unescape(found)
-        return found if len(found) * 4 <= limit else xml.cut(found, limit)
+        content = _text_of(node).strip()
+        if "&" in content:
+            content = xml.unescape(content)
+        return content if len(content) * 4 <= limit else xml.cut(content, limit)
 
     def writer(element: str, indent: str) -> Write:
         begin, end = f"{indent}<{element}>", f"</{element}>\n"
@@ -197,7 +197,7 @@ def text(limit: int = 255) -> Kind:
 
 
 def name(limit: int = 255) -> Kind:
-    """Return the kind of a name: never empty, and refused by the writer instead of cut."""
+    """Return the kind of a name: never empty; the writer refuses one that is too long."""
 
     def read(node: Node) -> str | None:
         return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
@@ -208,7 +208,7 @@ def name(limit: int = 255) -> Kind:
         def write(value: str) -> str:
             if not value or xml.cut(value, limit) != value:
                 message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
-                raise xml.Unsayable(message)
+                raise xml.CannotEncode(message)
             return f"{begin}{xml.escape(value)}{end}"
 
         return write
@@ -216,9 +216,9 @@ def name(limit: int = 255) -> Kind:
     return Kind(read, writer)
 
 
-def whole(kept: Range) -> Kind:
-    """Return the kind of an integer that is moved into the range."""
-    low, high = int(kept.low), int(kept.high)
+def whole(allowed: Range) -> Kind:
+    """Return the kind of an integer that is clamped to the range."""
+    low, high = int(allowed.low), int(allowed.high)
 
     def read(node: Node) -> int:
         content = node[1]
@@ -227,9 +227,9 @@ def whole(kept: Range) -> Kind:
             if low <= value <= high:
                 return value
         # `to_int` bounds infinite numbers before it converts them to integers.
-        return int(kept.clamp(xml.to_int(_text_of(node), xml.INT64)))
+        return int(allowed.clamp(xml.to_int(_text_of(node), xml.INT64)))
 
-    return Kind(read, _int_writer, kept)
+    return Kind(read, _int_writer, allowed)
 
 
 def _int_writer(element: str, indent: str) -> Write:
@@ -242,26 +242,26 @@ def _real_writer(element: str, indent: str) -> Write:
     return lambda value: f"{begin}{xml.real_text(value)}{end}"
 
 
-def real(kept: Range) -> Kind:
-    """Return the kind of a real number that is moved into the range; NaN is read as 0."""
-    low, high = kept.low, kept.high
+def real(allowed: Range) -> Kind:
+    """Return the kind of a real number that is clamped to the range; NaN is read as 0."""
+    low, high = allowed.low, allowed.high
 
     def read(node: Node) -> float:
         content = node[1]
         try:
             value = float(content)  # type: ignore[arg-type]
         except (TypeError, ValueError):
-            return float(kept.clamp(xml.to_real(_text_of(node))))
+            return float(allowed.clamp(xml.to_real(_text_of(node))))
         # `to_real` handles infinities, NaN and underscores, which only Python accepts.
         if low <= value <= high and "_" not in content:  # type: ignore[operator]
             return value + 0.0
-        return float(kept.clamp(xml.to_real(_text_of(node))))
+        return float(allowed.clamp(xml.to_real(_text_of(node))))
 
-    return Kind(read, _real_writer, kept)
+    return Kind(read, _real_writer, allowed)
 
 
 def _read_bool(node: Node) -> bool:
-    # <x/> is true; otherwise a number, as BOINC's parse_bool has it.
+    # <x/> is true; otherwise a number other than 0 is, as in BOINC's parse_bool.
     return node[1] is None or xml.to_int(_text_of(node)) != 0
 
 
@@ -286,7 +286,7 @@ NAME: Final = name()
 
 @lru_cache(maxsize=512)
 def _check_balanced(element: str, value: str) -> None:
-    """Raise Unsayable unless `value` is balanced: clients keep such texts in their own files."""
+    """Raise CannotEncode unless `value` is balanced: clients copy it into their own XML files."""
     root = "r"
     while f"</{root}" in value:  # else "</r><r>" would look balanced
         root += "_"
@@ -296,36 +296,36 @@ def _check_balanced(element: str, value: str) -> None:
             pass
     except xml.BadXml as error:
         message = f"The text of <{element}> is unbalanced: {error}"
-        raise xml.Unsayable(message) from error
+        raise xml.CannotEncode(message) from error
 
 
 def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
     """Return the kind of a raw text, on lines of its own, that ends at the literal end tag."""
 
     def read(node: Node) -> str:
-        # Cut before it is stripped: some of these are megabytes.
+        # It is cut before it is stripped, because some of these texts are megabytes.
         return xml.cut(_text_of(node)[: 2 * limit].strip(), limit)
 
     def write(element: str, value: str, indent: str) -> str:
         if f"</{element}>" in value or xml.cut(value, limit) != value:
             message = (
                 f"The text of <{element}> contains its end tag or is over {limit} bytes."
-                " Hint: give what stands between the tags, without them."
+                " Hint: pass the content without the tags around it."
             )
-            raise xml.Unsayable(message)
+            raise xml.CannotEncode(message)
         if balanced:
             _check_balanced(element, value)
-        # The literal end tag must stand alone on its line: some readers go by lines.
+        # The literal end tag must be on a line of its own: some clients read line by line.
         return f"{indent}<{element}>\n{value}\n{indent}</{element}>\n"
 
-    return Kind(read, plainly(write))
+    return Kind(read, uncached(write))
 
 
-def one(shape: Shape[Any], *, kept: int = 0) -> Kind:
-    """Return the kind of an element that holds a message; texts of the last `kept` are kept."""
+def nested(shape: Shape[Any], *, cache_size: int = 0) -> Kind:
+    """Return the kind of an element that contains a message; caches `cache_size` encoded ones."""
 
     def read(node: Node) -> Any:  # noqa: ANN401 - whatever the shape makes
-        # An app version that says nothing still counts: others are found by their index.
+        # An empty app version still counts, because results refer to app versions by index.
         return shape.read(node[1] if isinstance(node[1], list) else ())
 
     def writer(element: str, indent: str) -> Write:
@@ -335,18 +335,17 @@ def one(shape: Shape[Any], *, kept: int = 0) -> Kind:
         def write(value: Any) -> str:  # noqa: ANN401 - as above
             return f"{begin}{inside(value)}{end}"
 
-        return lru_cache(maxsize=kept)(write) if kept else write
+        return lru_cache(maxsize=cache_size)(write) if cache_size else write
 
     return Kind(read, writer, shape=shape)
 
 
 def _tags(element: str, indent: str) -> tuple[str, str]:
-    """The tags of an element with lines inside."""
     return f"{indent}<{element}>\n", f"{indent}</{element}>\n"
 
 
 def listed(element: str, kind: Kind) -> Kind:
-    """Return the kind of an element that holds nothing but any number of `element`."""
+    """Return the kind of an element that contains only `element`, any number of times."""
 
     def read(node: Node) -> tuple[Any, ...]:
         if not isinstance(node[1], list):
@@ -363,7 +362,7 @@ def listed(element: str, kind: Kind) -> Kind:
 
 
 def wrapped(element: str, kind: Kind) -> Kind:
-    """Return the kind of an element that holds one `element`: `<result_ack><name>`."""
+    """Return the kind of an element that contains one `element`: `<result_ack><name>`."""
 
     def read(node: Node) -> Any:  # noqa: ANN401 - whatever the inner kind makes
         if isinstance(node[1], list):

@@ -1,8 +1,8 @@
-"""Takes from a request the reports that are too many to be read at once [pure].
+"""Removes reports beyond the limit from a request before it is parsed [pure].
 
-A client may report any number of results in one request.  Those beyond what the server takes are
-cut out before the rest is read, so that neither time nor memory grows with them.  How many they are
-is told, for the client still has these results and reports them again.
+A client may report any number of results in one request.  Reports beyond the server's limit are cut
+out before the rest is parsed, so that neither time nor memory grows with them.  They are counted,
+because the client still has these results and reports them again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 _BEGIN: Final = b"<result>"
 _END: Final = b"</result>"
 _NEXT: Final = re.compile(rb"\s*(?=<result>)")
-# Whatever a program printed may stand in here, tags among it (see `boinc.wire.xml`).
+# This element may contain anything that a program printed, also tags (see `boinc.wire.xml`).
 _STDERR: Final = re.compile(
     rb"<stderr_out>(?:\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\[())?"
 )
@@ -21,15 +21,15 @@ _CDATA_ENDS: Final = re.compile(rb"\]\]>\s*</stderr_out>")
 _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
 
 
-def take_out(body: bytes | bytearray, most: int) -> tuple[bytes | bytearray, int]:
-    """The request with its first `most` reports, and how many others followed them.
+def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearray, int]:
+    """Return the request with its first `max_results` reports, and the number of reports removed.
 
-    What is not as clients write it stays where it is.
+    Reports that are not written as clients write them are left in place.
     """
-    if body.count(_BEGIN) <= most:
+    if body.count(_BEGIN) <= max_results:
         return body, 0
     at = body.find(_BEGIN)
-    for _ in range(most):
+    for _ in range(max_results):
         end = _end_of_report(body, at)
         following = _NEXT.match(body, end) if end else None
         if following is None:
@@ -46,13 +46,13 @@ def take_out(body: bytes | bytearray, most: int) -> tuple[bytes | bytearray, int
 
 
 def _end_of_report(body: bytes | bytearray, at: int) -> int:
-    """Where the report that begins `at` ends; 0 if it does not."""
+    """Return the end of the report that begins `at`; 0 if it has no end."""
     end = body.find(_END, at)
     if end < 0:
         return 0
     printed = _STDERR.search(body, at, end)
     if printed is not None:
-        # The printed text may hold what looks like the report's end.
+        # The printed text may contain a tag that looks like the end of the report.
         printed_ends = _CDATA_ENDS if printed[1] is not None else _STDERR_ENDS
         closed = printed_ends.search(body, printed.end())
         end = body.find(_END, closed.end()) if closed else -1

@@ -1,6 +1,6 @@
 """The file-upload exchange: a short header, then bytes (PROTOCOL 3.2).
 
-The header looks like XML and is not: clients print it line by line and the file follows
+The header looks like XML but is not: clients print it line by line, and the file follows
 ``<data>`` with nothing after it. So it is read as BOINC's own server reads it, by substrings.
 """
 
@@ -14,7 +14,7 @@ from scheduler.boinc.wire import ranges
 
 #: No client writes a header longer than this; its longest part, the grant, is under 4096 bytes.
 MAX_HEADER_BYTES: Final = 16_384
-#: Clients read no more of a reply than this.
+#: Clients read at most this much of a reply.
 MAX_REPLY_BYTES: Final = 8191
 
 _LONG_NUMBER: Final = 20
@@ -34,16 +34,16 @@ _STATUS_NEVER: Final = -1
 
 
 class BadUpload(ValueError):
-    """A header that will not get better if it is sent again; its text is for the client."""
+    """The header is wrong and a retry cannot help; the text is sent to the client."""
 
 
 class CutShort(BadUpload):
-    """A header that ends too early: another try may bring the rest."""
+    """The header ends too early; a retry may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SizeQuery:
-    """The client asks how much of a file is here, to go on from there."""
+    """A query for the size of a partial upload, to resume it."""
 
     name: str
     client_version: tuple[int, int, int] = (0, 0, 0)
@@ -51,10 +51,10 @@ class SizeQuery:
 
 @dataclass(frozen=True, slots=True)
 class UploadRequest:
-    """The client sends a file, or the rest of one: ``nbytes - offset`` bytes follow.
+    """The upload of a file, or of the rest of one: ``nbytes - offset`` bytes follow.
 
     ``grant`` is the text of ``<xml_signature>`` without white space around it, None if that is
-    missing or empty; ``nbytes`` counts the whole file; ``md5`` is of the whole file, too.
+    missing or empty; ``nbytes`` and ``md5`` are those of the whole file.
     """
 
     name: str
@@ -68,7 +68,7 @@ class UploadRequest:
 
 @dataclass(frozen=True, slots=True)
 class UploadReply:
-    """What the server says: 0 done, 1 try again later, -1 give up for ever (trap 7)."""
+    """The server's reply; status 0: done, 1: retry later, -1: permanent error (trap 7)."""
 
     status: int
     message: str | None = None
@@ -76,33 +76,33 @@ class UploadReply:
 
     @classmethod
     def done(cls) -> UploadReply:
-        """Say that the file is here."""
+        """Return the reply for a complete upload."""
         return cls(_STATUS_DONE)
 
     @classmethod
     def size(cls, nbytes: int) -> UploadReply:
-        """Say how much of the file is here."""
+        """Return the reply to a size query."""
         return cls(_STATUS_DONE, file_size=nbytes)
 
     @classmethod
     def later(cls, message: str) -> UploadReply:
-        """Ask for another try: for all that may heal."""
+        """Return the reply for a temporary error: the client retries."""
         return cls(_STATUS_LATER, message)
 
     @classmethod
     def never(cls, message: str) -> UploadReply:
-        """Refuse for ever; the client then throws its finished work away."""
+        """Return the reply for a permanent error: the client discards its finished work."""
         return cls(_STATUS_NEVER, message)
 
 
 def decode_request(
     head: bytes, *, ended: bool = False
 ) -> tuple[UploadRequest | SizeQuery, int] | None:
-    """Read a request from its first bytes; return it and where the file's bytes begin.
+    """Parse a request from its first bytes; returns it and where the file's bytes begin.
 
-    Returns None while the header is not complete; call again with more, or with ``ended`` when
-    there is no more (CutShort if that is too early). Elements may come in any order before
-    ``<data>``. Raises BadUpload.
+    Returns None while the header is incomplete: call it again with more bytes, or with ``ended``
+    when there are no more. Elements may be in any order before ``<data>``. Raises BadUpload, or its
+    subclass CutShort if the header ended too early.
     """
     end = head.find(b"<data>")
     if end >= 0:
@@ -112,8 +112,8 @@ def decode_request(
             return None
         return _decode_upload(head[:end]), newline + 1 if newline >= 0 else start
     if b"</get_file_size>" in head:
-        found = dict(_ELEMENT.findall(head))
-        name = _decoded(found.get(b"get_file_size", b"").strip())
+        elements = dict(_ELEMENT.findall(head))
+        name = _decoded(elements.get(b"get_file_size", b"").strip())
         if not name:
             message = "Missing name"
             raise BadUpload(message)
@@ -131,34 +131,34 @@ def _decode_upload(head: bytes) -> UploadRequest:
     if len(head) > MAX_HEADER_BYTES:
         message = f"Request header is longer than {MAX_HEADER_BYTES} bytes"
         raise BadUpload(message)
-    # One pass for all elements: half of the time that this room takes.
-    found = {tag: text.strip() for tag, text in _ELEMENT.findall(head)}
-    if not found.get(b"name"):
+    # One pass for all elements, because this is half of the time that the package takes.
+    elements = {tag: text.strip() for tag, text in _ELEMENT.findall(head)}
+    if not elements.get(b"name"):
         message = "Missing name"
         raise BadUpload(message)
-    nbytes = _number(found, b"nbytes")
+    nbytes = _number(elements, b"nbytes")
     if nbytes is None:
         message = "Missing nbytes"
         raise BadUpload(message)
     return UploadRequest(
-        name=_decoded(found[b"name"]),
-        max_nbytes=_number(found, b"max_nbytes"),
-        grant=_decoded(found.get(b"xml_signature", b"")) or None,
+        name=_decoded(elements[b"name"]),
+        max_nbytes=_number(elements, b"max_nbytes"),
+        grant=_decoded(elements.get(b"xml_signature", b"")) or None,
         nbytes=nbytes,
-        md5=_decoded(found.get(b"md5_cksum", b"")) or None,
-        offset=_number(found, b"offset") or 0,
+        md5=_decoded(elements.get(b"md5_cksum", b"")) or None,
+        offset=_number(elements, b"offset") or 0,
         client_version=_client_version(head),
     )
 
 
 def _decoded(text: bytes) -> str:
-    """Return text; bytes that are no UTF-8 survive as surrogates, for a name to be refused."""
+    """Decode UTF-8; other bytes become surrogates, with which a name is refused later."""
     return text.decode("utf-8", "surrogateescape")
 
 
-def _number(found: dict[bytes, bytes], tag: bytes) -> int | None:
-    """Return a number of bytes; clients print whole numbers, in BOINC they are doubles."""
-    text = found.get(tag)
+def _number(elements: dict[bytes, bytes], tag: bytes) -> int | None:
+    """Return a number of bytes; clients print whole numbers, but BOINC stores doubles."""
+    text = elements.get(tag)
     if text is None:
         return None
     try:
@@ -170,13 +170,13 @@ def _number(found: dict[bytes, bytes], tag: bytes) -> int | None:
 
 
 def _client_version(head: bytes) -> tuple[int, int, int]:
-    """Return major, minor and release, or zeros where they are not as clients print them."""
+    """Return major, minor and release, or zeros if they are not as clients print them."""
     match = _VERSION.search(head)
     return (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
 
 
 def encode_request(request: UploadRequest | SizeQuery, data: bytes = b"") -> bytes:
-    """Write a request as clients do, byte for byte; ``data`` is the file from the offset on."""
+    """Encode a request as clients do, byte for byte; ``data`` is the file from the offset on."""
     major, minor, release = request.client_version
     head = (
         "<data_server_request>\n"
@@ -202,7 +202,7 @@ _DONE: Final = b"<data_server_reply>\n    <status>0</status>\n</data_server_repl
 
 
 def encode_reply(reply: UploadReply) -> bytes:
-    """Write a reply; a message is shortened so that clients can read the whole."""
+    """Encode a reply; its message is truncated so that clients can read the whole reply."""
     if reply == _DONE_REPLY:
         return _DONE
     lines = [f"    <status>{reply.status}</status>\n"]
@@ -219,16 +219,16 @@ _DONE_REPLY: Final = UploadReply.done()
 
 
 def decode_reply(data: bytes) -> UploadReply:
-    """Read a reply by substrings as clients do; one without a status means: later."""
-    found = dict(_ELEMENT.findall(data))
-    message = found.get(b"message")
+    """Parse a reply by substrings as clients do; without a status, it means "retry later"."""
+    elements = dict(_ELEMENT.findall(data))
+    message = elements.get(b"message")
     text = None
     if message is not None:
         text = _decoded(message)
         text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
     try:
-        status = _number(found, b"status")
-        size = _number(found, b"file_size")
+        status = _number(elements, b"status")
+        size = _number(elements, b"file_size")
     except BadUpload:
         return UploadReply(_STATUS_LATER, text)
     return UploadReply(_STATUS_LATER if status is None else status, text, size)

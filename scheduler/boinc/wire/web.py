@@ -1,4 +1,4 @@
-"""Web RPC replies: project configuration, log-in, errors, as clients read them."""
+"""Encodes the replies of web RPCs: project configuration, log-in and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Platform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectConfig:
-    """What `get_project_config.php` says (PROTOCOL 1.2)."""
+    """The content of `get_project_config.php` (PROTOCOL 1.2)."""
 
     name: str
     master_url: str
@@ -58,7 +58,7 @@ _CONFIG: Final = Shape(
         Row("web_stopped", BIT, always=True),
         Row("sched_stopped", BIT, always=True),
         Row("min_client_version", INT),
-        Row("platforms", shapes.listed("platform", shapes.one(_PLATFORM)), always=True),
+        Row("platforms", shapes.listed("platform", shapes.nested(_PLATFORM)), always=True),
         Row("terms_of_use", shapes.text(shapes.TEXT_LIMIT)),
         Row("terms_of_use_is_html", FLAG),
         Row("error_num", INT),
@@ -72,7 +72,7 @@ def encode_project_config(config: ProjectConfig) -> bytes:
 
 
 def encode_account_out(authenticator: str | None) -> bytes:
-    """Return the reply to a log-in or a new account; None says only that the account exists."""
+    """Return the reply to a log-in or a new account; with None, only that the account exists."""
     if authenticator is None:
         return _document("account_out", "    <success/>\n")
     return _document("account_out", TEXT.write("authenticator", authenticator, "    "))

@@ -1,8 +1,8 @@
-"""BOINC's XML dialect: lenient to read, exact to write.
+"""Reads and writes BOINC's dialect of XML: lenient to read, exact to write.
 
-BOINC's clients write by `printf` and read by string search, so this is a tokenizer of that dialect
-and no XML parser: there are no entities to expand, no DTD, no namespaces, nothing to fetch. What
-it does not forgive, it refuses with `BadXml`. Every scan is linear in the size of the body.
+BOINC's clients write with `printf` and read by string search, so this is a tokenizer of that
+dialect, not an XML parser: it expands no entities, knows no DTD or namespaces, and fetches nothing.
+Input that it cannot read raises `BadXml`. Every scan is linear in the size of the body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""A body longer than this is refused: about 1000 results with a full stderr each."""
+"""A longer body is refused; this is about 1000 results with a full stderr each."""
 MAX_ELEMENTS: Final = 400_000
 MAX_DEPTH: Final = 32
 
@@ -26,18 +26,18 @@ MAX_REAL: Final = 1.7976931348623157e308
 
 
 class BadXml(ValueError):
-    """A body cannot be read; the text says why in words that may be sent to a volunteer."""
+    """A body cannot be read; the text is the reason, in words that may be sent to a volunteer."""
 
 
-class Unsayable(ValueError):
-    """A message holds a value that the wire cannot carry without changing it."""
+class CannotEncode(ValueError):
+    """A message contains a value that cannot be encoded unchanged."""
 
 
 Node: TypeAlias = "tuple[str, str | list[Node] | None, str]"
 """An element: its name, its content and the text of its attributes.
 
-The content is None for `<x/>`, a str (escapes still in it) for text or raw content, and a list of
-nodes for an element with elements inside. A plain tuple: requests have hundreds of them.
+The content is None for `<x/>`, a str (with its escapes) for text or raw content, and a list of
+nodes for an element with elements inside. It is a plain tuple, because requests have hundreds.
 """
 
 
@@ -45,7 +45,7 @@ nodes for an element with elements inside. A plain tuple: requests have hundreds
 # Reading
 # ------------------------------------------------------------------------------------------
 
-# Control characters are no text in any charset that clients use, and PostgreSQL refuses NUL.
+# Control characters are not text in any charset that clients use, and PostgreSQL refuses NUL.
 _CLEAN: Final = bytes(
     ord("?") if byte < ord(" ") and byte not in b"\t\n\r" else byte for byte in range(256)
 )
@@ -56,15 +56,15 @@ _TOKEN: Final = re.compile(
     rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element with nothing but text, the common case
     rf"|</({_NAME})\s*>"  # 3: an end tag
     rf"|<({_NAME})(\s[^<>]*?)?(/)?>"  # 4, 5, 6: a start tag or an empty element
-    r"|<(!--|!\[CDATA\[|\?|!)"  # 7: what else begins with <
+    r"|<(!--|!\[CDATA\[|\?|!)"  # 7: anything else that begins with <
 )
 _LEAF, _END = 2, 3
-# Most of a request are runs of elements with nothing but text, each written as clients write
-# them; these are scanned as a whole. Whatever looks otherwise is for _TOKEN.
+# Most of a request consists of runs of elements that contain only text, written as clients write
+# them. Each run is scanned as a whole; everything else is left to _TOKEN.
 _PLAIN: Final = r"<([A-Za-z_][A-Za-z0-9_]{0,63}+)>([^<]*+)</\1>"
-_AT_ONCE: Final = 4096
-# Atomic, because Python before 3.11.5 errs about the end of a possessive group (gh-106052).
-_LEAVES: Final = re.compile(rf"(?>(?:[^<]*+{_PLAIN}){{1,{_AT_ONCE}}})")
+_MAX_RUN: Final = 4096
+# Atomic, because Python before 3.11.5 has a bug in possessive groups (gh-106052).
+_LEAVES: Final = re.compile(rf"(?>(?:[^<]*+{_PLAIN}){{1,{_MAX_RUN}}})")
 _EACH_LEAF: Final = re.compile(rf"{_PLAIN}()")
 """Its three groups are a `Node`."""
 _CDATA_BEGINS: Final = re.compile(
@@ -74,19 +74,20 @@ _STDERR_ENDS: Final = re.compile(r"\]\]>\s*</stderr_out>")
 
 
 def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> Iterator[Node]:
-    """Read the children of the first `<root>` in `body`; what surrounds it is ignored.
+    """Yield the children of the first `<root>` in `body`; text around it is ignored.
 
-    Elements named in `raw` are taken as text up to their literal end tag. `<stderr_out>` among
-    them ends where its CDATA section does, so that whatever an app printed stays text.
+    Elements named in `raw` are read as text up to their literal end tag. A raw `<stderr_out>` ends
+    where its CDATA section does, so that anything an app printed remains text.
 
-    They come one after the other, so that a large body is never in memory as a whole tree beside
-    what is made of it. Raises BadXml, on the way, if the body is too large, too deep, has too many
-    elements, declares a document type, or lacks an end tag.
+    The nodes are made one after the other, so that the whole tree of a large body is never in
+    memory together with the messages made from it. Raises BadXml, possibly after some nodes, if the
+    body is too large or too deep, has too many elements, declares a document type, or lacks an end
+    tag.
     """
     if len(body) > MAX_BYTES:
         message = f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes."
         raise BadXml(message)
-    # To look takes longer than to make a copy, but of a long body a copy takes much memory.
+    # A search takes longer than a copy, but the copy of a long body needs much memory.
     if len(body) <= _LONG or _UNCLEAN.search(body):
         body = body.translate(_CLEAN)
     text = body.decode("utf-8", "replace")
@@ -114,7 +115,7 @@ class _Reader:
         """Whether a further end marker of a CDATA section in a `<stderr_out>` may exist."""
 
     def children_of(self, root: str, position: int) -> Iterator[Node]:
-        """Yield the children of `root`, whose start tag ended before `position`."""
+        """Yield the children of `root`, whose start tag ends at `position`."""
         self.stack.append((root, "", [], []))
         left = MAX_ELEMENTS
         while left > 0:
@@ -122,9 +123,9 @@ class _Reader:
                 yield from self.children
                 self.children = []
             if leaves := _LEAVES.match(self.text, position):
-                found = _EACH_LEAF.findall(self.text, position, leaves.end())
-                self.children += found
-                left -= len(found)
+                nodes = _EACH_LEAF.findall(self.text, position, leaves.end())
+                self.children += nodes
+                left -= len(nodes)
                 position = leaves.end()
                 continue
             token = _TOKEN.search(self.text, position)
@@ -146,7 +147,7 @@ class _Reader:
         raise BadXml(message)
 
     def _close(self, name: str, text: str) -> None:
-        """End the innermost element, `text` being the last that stood in it."""
+        """End the innermost element; `text` is its last piece of text."""
         opened, attributes, siblings, pieces = self.stack.pop()
         if opened != name:
             message = f"<{opened}> is not closed: </{name}> came first."
@@ -157,7 +158,7 @@ class _Reader:
             self.children = siblings
 
     def _open(self, token: re.Match[str], position: int) -> int:
-        """Begin an element or pass what has no elements inside; return where to read on."""
+        """Begin an element, or read one without child elements; returns the next position."""
         name, attributes, is_empty = token[4], token[5] or "", token[6]
         end = token.end()
         if token[7]:
@@ -177,7 +178,7 @@ class _Reader:
         return end
 
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
-        """Pass a comment, CDATA section or instruction; return its text and where it ends."""
+        """Skip a comment or instruction, or read a CDATA section; returns its text and its end."""
         if opener == "!":
             message = "A document type declaration is not accepted."
             raise BadXml(message)
@@ -190,13 +191,13 @@ class _Reader:
         return piece.replace("&", "&amp;"), end + len(closer)
 
     def _raw(self, name: str, position: int) -> tuple[str, int]:
-        """Return the text from `position` to the literal end tag, and where that ends."""
+        """Return the text from `position` to the literal end tag, and the end of that tag."""
         # The app may have printed </stderr_out>; only the client prints it after "]]>".
         has_section = name == "stderr_out" and _CDATA_BEGINS.match(self.text, position)
         if has_section and self.stderr_markers:
             if marker := _STDERR_ENDS.search(self.text, position):
                 return self.text[position : marker.start() + 3], marker.end()
-            self.stderr_markers = False  # or a hostile body makes this search quadratic
+            self.stderr_markers = False  # otherwise a hostile body makes this search quadratic
         end = self.text.find(f"</{name}>", position)
         if end < 0:
             message = f"The request ends before </{name}>."
@@ -212,7 +213,7 @@ _NAMED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 def unescape(text: str) -> str:
-    """Resolve the escapes that BOINC writes; anything else that begins with & stays as it is.
+    """Resolve the escapes that BOINC writes; any other & is left unchanged.
 
     BOINC's `xml_escape` writes every byte above 127 as a reference of its own, so a run of
     references below 256 is UTF-8, or else Latin-1.
@@ -259,9 +260,9 @@ _STRTOD: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0
 
 
 def to_real(text: str) -> float:
-    """Read a number as C's strtod does: leading white space, any junk behind, 0 if none.
+    """Parse a number as C's strtod does: skips leading white space, ignores trailing characters.
 
-    Not-a-number is 0, infinities are the largest numbers.
+    Returns 0 if there is no number or for NaN, and the largest numbers for infinities.
 
     >>> to_real(" 1e10"), to_real("12abc"), to_real("-inf"), to_real("nan"), to_real("")
     (10000000000.0, 12.0, -1.7976931348623157e+308, 0.0, 0.0)
@@ -272,7 +273,7 @@ def to_real(text: str) -> float:
         match = _STRTOD.match(text)
         value = float(match[0]) if match else 0.0
     else:
-        if "_" in text:  # Python's own liberty: float("1_000")
+        if "_" in text:  # only Python accepts float("1_000")
             return to_real(text.partition("_")[0])
     if value != value:  # noqa: PLR0124 - the test for not-a-number
         return 0.0
@@ -280,7 +281,7 @@ def to_real(text: str) -> float:
 
 
 def to_int(text: str, bound: int = INT32) -> int:
-    """Read a whole number, cutting a fraction off, clamped to -bound-1..bound.
+    """Parse a whole number, without its fraction, clamped to -bound-1..bound.
 
     >>> to_int("42"), to_int("19.000000", INT64), to_int("99999999999"), to_int("x")
     (42, 19, 2147483647, 0)
@@ -296,7 +297,7 @@ def to_int(text: str, bound: int = INT32) -> int:
 
 
 def to_exit_status(text: str) -> int:
-    """Read an exit status as the 32 signed bits that BOINC keeps.
+    """Parse an exit status as the signed 32-bit number that BOINC stores.
 
     >>> to_exit_status("3221225477"), to_exit_status("-186")
     (-1073741819, -186)
@@ -313,11 +314,11 @@ def to_exit_status(text: str) -> int:
 
 _UNSAFE: Final = re.compile(r"[&<>\x00-\x08\x0b\x0c\x0e-\x1f]")
 _SAFE: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-_LONGEST_NUMBER: Final = 40
+_MAX_NUMBER_LENGTH: Final = 40
 
 
 def escape(text: str) -> str:
-    """Make `text` safe between two tags; a control character becomes a question mark.
+    """Escape `text` for use between two tags; a control character becomes a question mark.
 
     >>> escape("R&D <b>")
     'R&amp;D &lt;b&gt;'
@@ -328,20 +329,20 @@ def escape(text: str) -> str:
 
 
 def real_text(value: float) -> str:
-    """Print a number so that it reads back equal, without an exponent where that is short.
+    """Format a number so that it parses to the same value, without an exponent if that is short.
 
-    Raises Unsayable for not-a-number and the infinities.
+    Raises CannotEncode for NaN and infinities.
 
     >>> real_text(1e22), real_text(0.1), real_text(3600.0), real_text(1e-7)
     ('10000000000000000000000', '0.1', '3600', '0.0000001')
     """
     if value != value or abs(value) > MAX_REAL:  # noqa: PLR0124 - the test for not-a-number
         message = f"{value} is no number that a client can read."
-        raise Unsayable(message)
+        raise CannotEncode(message)
     text = repr(float(value))
     if text.endswith(".0"):
         return text[:-2]
     if "e" in text:
         positional = f"{Decimal(text):f}"
-        return positional if len(positional) <= _LONGEST_NUMBER else text
+        return positional if len(positional) <= _MAX_NUMBER_LENGTH else text
     return text

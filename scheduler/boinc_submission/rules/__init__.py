@@ -1,1 +1,1 @@
-"""Judgements of BOINC's submissions: facts in, a verdict out [pure]."""
+"""Rules for submissions in BOINC's format [pure]."""

@@ -1,7 +1,7 @@
-"""How a template and what a submission says become a workunit [pure].
+"""Makes a workunit from a template and its description in a submission [pure].
 
-Who says a number more narrowly is heard: the workunit itself, then its template, then the whole
-submission, then the app, then BOINC.
+The most specific source of a number has precedence: the workunit itself, then its template, then
+the whole submission, then the app, then BOINC's defaults.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate, Temp
 from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.rules.work_from_dicts import new_workunit
 
-#: What BOINC's own tools take where nobody says a number (PROTOCOL 7.1).
+#: The defaults of BOINC's own tools (PROTOCOL 7.1).
 BOINC_DEFAULTS: Mapping[str, float] = {
     "max_error_results": 1,
     "max_total_results": 1,
     "max_success_results": 1,
 }
-#: How many times its estimate a workunit may run, where nobody says a bound.
+#: The default bound of a workunit's operations, as a multiple of its estimate.
 _BOUND_OF_ESTIMATE = 10
-_MOST_SECONDS = 8.6e13
+_MAX_SECONDS = 8.6e13
 _WHOLE = frozenset(
     {
         "min_quorum",
@@ -37,34 +37,32 @@ _WHOLE = frozenset(
 
 
 class WrongFiles(ValueError):
-    """A submission names more or less files than its template wants.
+    """A submission names more or fewer files than its template needs.
 
-    Hint: one for each <file_info> without <physical_name>, in the same order.
+    Hint: name one for each <file_info> without <physical_name>, in the same order.
     """
 
-    def __init__(self, wanted: int, given: int) -> None:
-        """Keep both numbers."""
-        self.wanted, self.given = wanted, given
+    def __init__(self, n_wanted: int, n_submitted: int) -> None:
+        self.n_wanted, self.n_submitted = n_wanted, n_submitted
         super().__init__(
-            f"The template wants {wanted} input files, {given} are given. "
+            f"The template needs {n_wanted} input files, but {n_submitted} are named. "
             "Hint: name one for each <file_info> without <physical_name>, in the same order."
         )
 
 
 class TwoCommandLines(ValueError):
-    """Template and submission both say a command line. Hint: say it in one of them."""
+    """Template and submission both have a command line. Hint: write it in one of them."""
 
-    def __init__(self, template: str, said: str) -> None:
-        """Show both."""
+    def __init__(self, template: str, submission: str) -> None:
         super().__init__(
-            f"The command line is {said[:60]!r}, and {template[:60]!r} in the template. "
-            "Hint: say it in one of them."
+            f"The command line is {submission[:60]!r}, and {template[:60]!r} in the template. "
+            "Hint: write it in one of them."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file that hosts fetch elsewhere; `name` is what the submitter calls it."""
+    """A file that hosts fetch elsewhere; `name` is the submitter's name for it."""
 
     name: str
     urls: tuple[str, ...]
@@ -73,8 +71,8 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenFile:
-    """A file that a submission names: `name`, and exactly one of where its content is."""
+class SubmittedFile:
+    """A file that a submission names: `name`, and exactly one source of its content."""
 
     name: str
     content: bytes | None = None
@@ -84,12 +82,12 @@ class GivenFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """What a submission says of one workunit beside its templates."""
+class WorkunitDescription:
+    """The parts of a submission that describe one workunit, besides its templates."""
 
     name: str | None = None
     command_line: str = ""
-    files: tuple[GivenFile, ...] = ()
+    files: tuple[SubmittedFile, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     priority: int | None = None
     app_version_num: int = 0
@@ -99,8 +97,8 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """An input file in its place; `file` says how it is used, the other two where it comes from."""
+class PlacedFile:
+    """An input file at its position: `file` is its use, the others are sources of its content."""
 
     file: NewFile
     constant: str | None = None
@@ -109,32 +107,32 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """A workunit whose input files are still to be found; `workunit` has none."""
+    """A workunit whose input files are not resolved yet; `workunit` has none."""
 
     workunit: NewWorkunit
-    inputs: tuple[Placed, ...]
+    inputs: tuple[PlacedFile, ...]
 
 
 def templated(
-    described: Described,
+    described: WorkunitDescription,
     *,
     inputs: InputTemplate,
     outputs: OutputTemplate | None,
     numbers: Mapping[str, float],
     defaults: Mapping[str, Any],
 ) -> Templated:
-    """Make one workunit of its templates; raises `WrongFiles`, `TwoCommandLines`.
+    """Make one workunit from its templates; raises `WrongFiles`, `TwoCommandLines`.
 
-    `numbers` are the whole submission's, `defaults` the app's `workunit_defaults`, whose outputs
-    hold where there is no output template.  Raises `BadDescription` for bad defaults.
+    `numbers` are the whole submission's; `defaults` are the app's `workunit_defaults`, whose
+    outputs are used if there is no output template.  Raises `BadDescription` for bad defaults.
     """
     if inputs.command_line and described.command_line:
         raise TwoCommandLines(inputs.command_line, described.command_line)
-    said = {**numbers, **inputs.numbers, **described.numbers}
+    merged = {**numbers, **inputs.numbers, **described.numbers}
     workunit = new_workunit({**BOINC_DEFAULTS, **defaults})
     workunit = replace(
         workunit,
-        **_fields(said, workunit, told={*defaults, *said}),
+        **_fields(merged, workunit, explicit={*defaults, *merged}),
         name=described.name,
         command_line=described.command_line or inputs.command_line or workunit.command_line,
         outputs=workunit.outputs if outputs is None else _outputs(outputs),
@@ -144,24 +142,26 @@ def templated(
         target_account=described.target_account,
         target_team=described.target_team,
     )
-    return Templated(_roomy(workunit), _place(inputs.inputs, described.files))
+    return Templated(_with_room(workunit), _place(inputs.inputs, described.files))
 
 
-def _fields(said: Mapping[str, float], base: NewWorkunit, *, told: set[str]) -> dict[str, Any]:
+def _fields(
+    numbers: Mapping[str, float], base: NewWorkunit, *, explicit: set[str]
+) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        name: int(value) if name in _WHOLE else value for name, value in said.items()
+        name: int(value) if name in _WHOLE else value for name, value in numbers.items()
     }
-    if "delay_bound" in said:
-        # `submission` says that it is too much; no timedelta holds more.
-        fields["delay_bound"] = timedelta(seconds=min(said["delay_bound"], _MOST_SECONDS))
+    if "delay_bound" in numbers:
+        # A timedelta cannot be longer; `submission` refuses this value as too large.
+        fields["delay_bound"] = timedelta(seconds=min(numbers["delay_bound"], _MAX_SECONDS))
     estimate = fields.get("rsc_fpops_est", base.rsc_fpops_est)
-    if "rsc_fpops_bound" not in told and estimate > base.rsc_fpops_bound:
+    if "rsc_fpops_bound" not in explicit and estimate > base.rsc_fpops_bound:
         fields["rsc_fpops_bound"] = estimate * _BOUND_OF_ESTIMATE
     return fields
 
 
-def _roomy(workunit: NewWorkunit) -> NewWorkunit:
-    """Raise, as BOINC does, the limits below the number of results that are made at first."""
+def _with_room(workunit: NewWorkunit) -> NewWorkunit:
+    """Raise the limits, as BOINC does, to at least the number of initial results."""
     return replace(
         workunit,
         max_total_results=max(workunit.max_total_results or 0, workunit.target),
@@ -186,33 +186,35 @@ def _outputs(template: OutputTemplate) -> tuple[NewOutput, ...]:
     )
 
 
-def _place(wanted: Sequence[TemplateInput], given: Sequence[GivenFile]) -> tuple[Placed, ...]:
-    if (count := sum(not each.is_constant for each in wanted)) != len(given):
-        raise WrongFiles(count, len(given))
-    left = iter(given)
+def _place(
+    wanted: Sequence[TemplateInput], submitted: Sequence[SubmittedFile]
+) -> tuple[PlacedFile, ...]:
+    if (count := sum(not each.is_constant for each in wanted)) != len(submitted):
+        raise WrongFiles(count, len(submitted))
+    left = iter(submitted)
     return tuple(
         _constant(each) if each.is_constant else _taken(each, next(left)) for each in wanted
     )
 
 
-def _constant(wanted: TemplateInput) -> Placed:
+def _constant(wanted: TemplateInput) -> PlacedFile:
     name = wanted.physical_name or ""
-    return Placed(_used(wanted, name), constant=name)
+    return PlacedFile(_used(wanted, name), constant=name)
 
 
-def _taken(wanted: TemplateInput, given: GivenFile) -> Placed:
+def _taken(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
     file = replace(
-        _used(wanted, given.name),
-        content=given.content,
-        path=given.path,
-        known_as=given.known_as,
+        _used(wanted, submitted.name),
+        content=submitted.content,
+        path=submitted.path,
+        known_as=submitted.known_as,
     )
     if not wanted.urls:
-        return Placed(file, remote=given.remote)
-    # As BOINC has it: the address is the template's, the end of it the submission's.
-    urls = tuple(url + given.name for url in wanted.urls)
-    remote = RemoteFile(name=given.name, urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
-    return Placed(replace(file, content=None, path=None, known_as=None), remote=remote)
+        return PlacedFile(file, remote=submitted.remote)
+    # As in BOINC: the template has the start of the URL, the submission its end.
+    urls = tuple(url + submitted.name for url in wanted.urls)
+    remote = RemoteFile(name=submitted.name, urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
+    return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)
 
 
 def _used(wanted: TemplateInput, name: str) -> NewFile:

@@ -1,1 +1,1 @@
-"""The XML of BOINC's submitters and templates [pure]."""
+"""Parses and encodes the XML of BOINC's submitters and templates [pure]."""

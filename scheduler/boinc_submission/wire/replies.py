@@ -1,7 +1,7 @@
-"""What BOINC's submitters are told, as their libraries read it [pure].
+"""Encodes replies to BOINC's submitters, as their libraries read them [pure].
 
-A reply is one element, named for what was asked, with HTTP's status 200 whatever it says.  It is
-well-formed XML in plain ASCII: one of BOINC's own is not (docs/boinc-submission.md).
+A reply is one element, named for the command, and always has HTTP status 200.  It is well-formed
+XML in plain ASCII; one of BOINC's own replies is not (docs/boinc-submission.md).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 from scheduler.boinc.wire import xml
 
 _PROLOG: Final = '<?xml version="1.0" encoding="ISO-8859-1" ?>\n'
-#: BOINC's libraries read a message into so many bytes, its end included, and lose a longer one.
-_LONGEST_MESSAGE: Final = 255
+#: The size of the buffer for a message in BOINC's libraries, which drop a longer one.
+_MAX_MESSAGE_BYTES: Final = 255
 
 Value = str | int | float | bool
 """A flag that is False is left out; True is an empty element."""
@@ -21,13 +21,13 @@ Field = tuple[str, Value]
 
 
 def document(command: str, inside: str) -> bytes:
-    """A reply: what stands inside the element of a command."""
+    """Return a reply: the element of a command with this content."""
     text = f"{_PROLOG}<{command}>\n{inside}</{command}>\n"
     return text.encode("ascii", "xmlcharrefreplace")
 
 
 def error(command: str, error_num: int, message: str) -> bytes:
-    """A refusal, inside the command's element, or alone where there is none."""
+    """Return a refusal, inside the command's element, or alone if `command` is empty."""
     inside = f"<error>\n    <error_num>{error_num}</error_num>\n"
     inside += f"    <error_msg>{_short(message)}</error_msg>\n</error>\n"
     if command:
@@ -35,29 +35,29 @@ def error(command: str, error_num: int, message: str) -> bytes:
     return f"{_PROLOG}{inside}".encode("ascii", "xmlcharrefreplace")
 
 
-def fields(said: Iterable[Field], indent: str = "") -> str:
-    """Elements with text, a line each."""
-    return "".join(_element(name, value, indent) for name, value in said)
+def fields(values: Iterable[Field], indent: str = "") -> str:
+    """Return elements with text, one per line."""
+    return "".join(_element(name, value, indent) for name, value in values)
 
 
-def element(name: str, said: Iterable[Field], indent: str = "", inside: str = "") -> str:
-    """An element with elements in it, and what `inside` says behind them."""
-    deeper = fields(said, indent + "    ")
+def element(name: str, values: Iterable[Field], indent: str = "", inside: str = "") -> str:
+    """Return an element that contains an element for each value, followed by `inside`."""
+    deeper = fields(values, indent + "    ")
     return f"{indent}<{name}>\n{deeper}{inside}{indent}</{name}>\n"
 
 
 def cdata(name: str, text: str, indent: str = "") -> str:
-    """A text as BOINC's libraries want it here: escaped, and in a CDATA section as well."""
+    """Return a text as BOINC's libraries read it here: escaped, and also in a CDATA section."""
     return f"{indent}<{name}><![CDATA[{xml.escape(text)}]]></{name}>\n"
 
 
-def counts(said: Mapping[str, int]) -> bytes:
-    """The reply of `server_status.php?counts=1`."""
-    return document("job_counts", fields(said.items(), "    "))
+def counts(by_name: Mapping[str, int]) -> bytes:
+    """Return the reply of `server_status.php?counts=1`."""
+    return document("job_counts", fields(by_name.items(), "    "))
 
 
 def absent_files(places: Sequence[int]) -> str:
-    """Which of the files that were asked for must be sent."""
+    """Return the positions, among the requested files, of those that must be sent."""
     return element("absent_files", [("file", place) for place in places])
 
 
@@ -71,10 +71,10 @@ def _element(name: str, value: Value, indent: str) -> str:
 
 
 def _short(message: str) -> str:
-    """As much of a message as the libraries read, on one line, escaped."""
+    """Return as much of a message as the libraries read, on one line, escaped."""
     words = " ".join(message.split())
     text = xml.escape(words)
-    while len(text.encode("ascii", "xmlcharrefreplace")) > _LONGEST_MESSAGE:
-        words = words[: -max(1, (len(text) - _LONGEST_MESSAGE) // 6)]
+    while len(text.encode("ascii", "xmlcharrefreplace")) > _MAX_MESSAGE_BYTES:
+        words = words[: -max(1, (len(text) - _MAX_MESSAGE_BYTES) // 6)]
         text = xml.escape(words) + "..."
     return text

@@ -1,8 +1,8 @@
-"""What BOINC's submitters ask: their two handlers' requests, read [pure].
+"""Parses the requests of BOINC's submitters, for both of their handlers [pure].
 
-A request is one element, named for what is asked, with `<authenticator>` among its children
-(PROTOCOL 8.2).  Whatever cannot be read without a guess is refused: where a volunteer's client is
-forgiven, a submitter must be told, for what he submits is computed as it was read.
+A request is one element, named for its command, with `<authenticator>` among its children (PROTOCOL
+8.2).  Ambiguous input is refused, unlike that of volunteers' clients: what a submitter sends is
+computed as it was read, so errors must be reported.
 """
 
 from __future__ import annotations
@@ -23,49 +23,49 @@ _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _ASIDE: Final = ((b"<?", b"?>"), (b"<!--", b"-->"))
 
-Said = Mapping[str, "tuple[str, ...]"]
+Texts = Mapping[str, "tuple[str, ...]"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """The children of an element that hold text, by their names."""
+class _TextChildren:
+    """The texts of the children of an element that contain text, by element name."""
 
-    said: Said = field(default_factory=dict)
+    by_name: Texts = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """The first, without white space around it; empty if there is none."""
-        return self.said.get(name, ("",))[0].strip()
+        """Return the first text of this name, stripped; empty if there is no such element."""
+        return self.by_name.get(name, ("",))[0].strip()
 
     def texts(self, name: str) -> list[str]:
-        """All of them, without white space around each."""
-        return [text.strip() for text in self.said.get(name, ())]
+        """Return all texts of this name, stripped."""
+        return [text.strip() for text in self.by_name.get(name, ())]
 
     def has(self, name: str) -> bool:
-        """Whether there is one."""
-        return name in self.said
+        """Whether there is an element of this name."""
+        return name in self.by_name
 
     def whole(self, name: str) -> int:
-        """The first as a whole number, 0 if it is none."""
+        """Return the first text of this name as a whole number; 0 if it is not a number."""
         return xml.to_int(self.text(name), xml.INT64)
 
     def real(self, name: str) -> float:
-        """The first as a number, 0 if it is none."""
+        """Return the first text of this name as a number; 0 if it is not a number."""
         return xml.to_real(self.text(name))
 
 
 @dataclass(frozen=True, slots=True)
-class InputFile(_Words):
-    """An ``<input_file>``; `source` keeps its white space: it may be a content."""
+class InputFile(_TextChildren):
+    """An ``<input_file>``; `source` keeps its white space, because it may be the content."""
 
     @property
     def source(self) -> str:
-        """What stands in ``<source>``, unchanged."""
-        return self.said.get("source", ("",))[0]
+        """Return the text of ``<source>``, unchanged."""
+        return self.by_name.get("source", ("",))[0]
 
 
 @dataclass(frozen=True, slots=True)
-class JobSaid(_Words):
-    """A ``<job>``; its own templates are raw, without their wrapper, None if there are none."""
+class JobElement(_TextChildren):
+    """A ``<job>``; its own templates are raw, without their wrapper, or None."""
 
     input_template: str | None = None
     output_template: str | None = None
@@ -73,40 +73,40 @@ class JobSaid(_Words):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSaid(_Words):
+class BatchElement(_TextChildren):
     """A ``<batch>`` of `submit_batch` and `estimate_batch`."""
 
-    job_params: _Words = field(default_factory=_Words)
-    jobs: tuple[JobSaid, ...] = ()
+    job_params: _TextChildren = field(default_factory=_TextChildren)
+    jobs: tuple[JobElement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Request(_Words):
-    """One request: the command, its words, and what it submits."""
+class Request(_TextChildren):
+    """One request: the command, its parameters, and the batch that it submits."""
 
     command: str = ""
-    batch: BatchSaid | None = None
+    batch: BatchElement | None = None
 
 
 def read_request(body: bytes | bytearray) -> Request:
-    """Read a request; raises `BadXml`."""
+    """Parse a request; raises `BadXml`."""
     text = _as_utf8(bytes(body))
     root, is_empty = _root(text)
     if is_empty:
         return Request(command=root)
-    words: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     batch = None
     for name, content, _attributes in xml.read_tree(text, root, raw=_RAW):
         if name == "batch" and isinstance(content, list):
             batch = _batch(content)
         elif not isinstance(content, list):
-            words.setdefault(name, []).append(xml.unescape(content or ""))
-    return Request(_tuples(words), command=root, batch=batch)
+            texts.setdefault(name, []).append(xml.unescape(content or ""))
+    return Request(_tuples(texts), command=root, batch=batch)
 
 
 def _as_utf8(body: bytes) -> bytes:
-    said = _ENCODING.match(body)
-    encoding = said[1].decode().lower() if said else "utf-8"
+    match = _ENCODING.match(body)
+    encoding = match[1].decode().lower() if match else "utf-8"
     if encoding in _LATIN:
         body = body.decode("latin-1").encode()
     elif encoding not in _UTF8:
@@ -124,7 +124,7 @@ def _as_utf8(body: bytes) -> bytes:
 
 
 def _root(body: bytes) -> tuple[str, bool]:
-    """The name of the outermost element, and whether it is empty."""
+    """Return the name of the outermost element, and whether it is empty."""
     position = 3 if body.startswith(b"\xef\xbb\xbf") else 0
     while True:
         while position < len(body) and body[position : position + 1].isspace():
@@ -136,8 +136,8 @@ def _root(body: bytes) -> tuple[str, bool]:
                 break
         else:
             break
-    if found := _BEGINS.match(body, position):
-        return found[1].decode(), bool(found[2])
+    if match := _BEGINS.match(body, position):
+        return match[1].decode(), bool(match[2])
     if body.startswith(b"<!", position):
         message = "A document type declaration is not accepted."
     else:
@@ -145,23 +145,23 @@ def _root(body: bytes) -> tuple[str, bool]:
     raise BadXml(message)
 
 
-def _tuples(words: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(texts) for name, texts in words.items()}
+def _tuples(by_name: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(texts) for name, texts in by_name.items()}
 
 
-def _said(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
-    words: dict[str, list[str]] = {}
+def _texts(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
+    texts: dict[str, list[str]] = {}
     for name, content, _attributes in nodes:
         if not isinstance(content, list):
-            words.setdefault(name, []).append(xml.unescape(content or ""))
-    return _tuples(words)
+            texts.setdefault(name, []).append(xml.unescape(content or ""))
+    return _tuples(texts)
 
 
-def _batch(nodes: list[Node]) -> BatchSaid:
+def _batch(nodes: list[Node]) -> BatchElement:
     params = next((c for n, c, _ in nodes if n == "job_params" and isinstance(c, list)), [])
-    return BatchSaid(
-        _said(node for node in nodes if node[0] not in {"job", "job_params"}),
-        job_params=_Words(_said(params)),
+    return BatchElement(
+        _texts(node for node in nodes if node[0] not in {"job", "job_params"}),
+        job_params=_TextChildren(_texts(params)),
         jobs=tuple(
             _job(content if isinstance(content, list) else [])
             for name, content, _ in nodes
@@ -170,13 +170,13 @@ def _batch(nodes: list[Node]) -> BatchSaid:
     )
 
 
-def _job(nodes: list[Node]) -> JobSaid:
-    return JobSaid(
-        _said(node for node in nodes if node[0] not in _RAW),
+def _job(nodes: list[Node]) -> JobElement:
+    return JobElement(
+        _texts(node for node in nodes if node[0] not in _RAW),
         input_template=_raw(nodes, "input_template"),
         output_template=_raw(nodes, "output_template"),
         input_files=tuple(
-            InputFile(_said(content if isinstance(content, list) else []))
+            InputFile(_texts(content if isinstance(content, list) else []))
             for name, content, _ in nodes
             if name == "input_file"
         ),

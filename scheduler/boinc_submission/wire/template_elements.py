@@ -1,4 +1,4 @@
-"""The elements of a template, each with its line [pure]."""
+"""Parses a template into elements with their line numbers [pure]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.boinc.wire import xml
 from scheduler.boinc.wire.xml import BadXml, Node
 
 MAX_BYTES: Final = 256 * 1024
-"""A template longer than this is refused; BOINC's own limit is lower."""
+"""A longer template is refused; BOINC's own limit is lower."""
 
 _WRAPPER: Final = "templates"
 _START: Final = re.compile(r"<([A-Za-z_][\w.:-]*)(?=[\s/>])")
@@ -22,13 +22,12 @@ _ENDS: Final = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 
 
 class BadTemplate(ValueError):
-    """A template cannot be used; the text names line, element and what to do.
+    """A template cannot be used; the text names the line, the element and what to do.
 
-    `line` counts from 1, 0 if the fault has no place; `hint` is what stands behind ``Hint:``.
+    `line` counts from 1 and is 0 if the fault has no place; `hint` is the text after ``Hint:``.
     """
 
     def __init__(self, line: int, element: str, sentence: str, hint: str) -> None:
-        """Say where, what and what to do."""
         self.line, self.element, self.sentence, self.hint = line, element, sentence, hint
         where = f"Line {line}, <{element}>: " if line else f"<{element}>: "
         super().__init__(f"{where}{sentence} Hint: {hint}")
@@ -36,7 +35,7 @@ class BadTemplate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element with its place; `text` is unescaped, empty where there are elements inside."""
+    """An element and its line; `text` is unescaped, empty if there are child elements."""
 
     name: str
     text: str | None
@@ -45,30 +44,30 @@ class Element:
 
     @property
     def words(self) -> str:
-        """Its text without white space around it."""
+        """Return the text, stripped."""
         return (self.text or "").strip()
 
     @property
     def is_set(self) -> bool:
-        """Whether BOINC takes it for a flag that is on: `<x/>`, or a number that is not 0."""
+        """Whether BOINC reads the element as a flag that is on: `<x/>`, or a number except 0."""
         return self.text is None or xml.to_int(self.words) != 0
 
     def all_of(self, name: str) -> list[Element]:
-        """Every element of this name in it."""
+        """Return the children of this name."""
         return [each for each in self.inside if each.name == name]
 
     def first(self, name: str) -> Element | None:
-        """The first element of this name in it."""
+        """Return the first child of this name, or None."""
         return next((each for each in self.inside if each.name == name), None)
 
     def flag(self, name: str) -> bool:
-        """Whether a flag in it is on."""
-        found = self.first(name)
-        return found is not None and found.is_set
+        """Whether the first child of this name is a flag that is on."""
+        child = self.first(name)
+        return child is not None and child.is_set
 
 
 def unwrapped(text: str, wrapper: str) -> tuple[Element, ...]:
-    """The elements of a template, without its wrapper; raises `BadTemplate`."""
+    """Return the elements of a template, without its wrapper; raises `BadTemplate`."""
     top = _elements(text, wrapper)
     wrappers = [each for each in top if each.name == wrapper]
     if not wrappers:
@@ -78,7 +77,7 @@ def unwrapped(text: str, wrapper: str) -> tuple[Element, ...]:
         raise BadTemplate(
             other.line,
             other.name,
-            f"It stands beside <{wrapper}>.",
+            f"It is outside <{wrapper}>.",
             f"put everything into one <{wrapper}>.",
         )
     return wrappers[0].inside
@@ -88,7 +87,7 @@ def _elements(text: str, kind: str) -> tuple[Element, ...]:
     body = text.encode("utf-8", "replace")
     if len(body) > MAX_BYTES:
         raise BadTemplate(
-            0, kind, f"It has {len(body)} bytes.", f"{MAX_BYTES} are taken: describe less files."
+            0, kind, f"It has {len(body)} bytes.", f"at most {MAX_BYTES}: describe fewer files."
         )
     try:
         nodes = list(
@@ -103,12 +102,12 @@ def _elements(text: str, kind: str) -> tuple[Element, ...]:
     breaks = [match.start() for match in re.finditer("\n", blank)]
     lines = (bisect_right(breaks, tag.start()) + 1 for tag in _START.finditer(blank))
     if not nodes:
-        raise BadTemplate(0, kind, "It is empty.", "give a <file_info> for each file, as BOINC's.")
+        raise BadTemplate(0, kind, "It is empty.", "add a <file_info> for each file, as in BOINC.")
     return _placed(nodes, lines)
 
 
 def blanked(text: str) -> str:
-    """Return a text without comments, CDATA sections and instructions; its lines stay."""
+    """Return a text without comments, CDATA sections and instructions; line numbers stay."""
     pieces: list[str] = []
     position = 0
     while aside := _ASIDE.search(text, position):
@@ -121,7 +120,7 @@ def blanked(text: str) -> str:
 
 
 def _placed(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
-    """Give each node its line: start tags stand in the text in the order of the tree."""
+    """Assign a line to each node: the start tags are in the order of the tree."""
     placed = []
     for name, content, _attributes in nodes:
         line = next(lines, 0)
@@ -134,7 +133,7 @@ def _placed(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
 
 
 def _where(text: str) -> tuple[int, str]:
-    """The line and name of the first element that is not closed, or was not open."""
+    """Return the line and name of the first element that is not closed or was not open."""
     stack: list[tuple[str, int]] = []
     line, seen = 1, 0
     for tag in _TAG.finditer(text):

@@ -1,8 +1,8 @@
-"""BOINC's input and output templates, read into what they say [pure].
+"""Parses BOINC's input and output templates [pure].
 
-Templates come with or without their wrapper (``<input_template>``, ``<output_template>``), with or
-without an XML prolog.  Input files and references to them are matched by place: BOINC ignores their
-numbers, so they are ignored here.  Output references name their file (``<OUTFILE_0/>``).
+Templates may have a wrapper (``<input_template>``, ``<output_template>``) and an XML prolog.  Input
+files and references to them are matched by position, because BOINC ignores their numbers.  Output
+references name their file (``<OUTFILE_0/>``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scheduler.boinc_submission.wire.template_elements import (
     unwrapped,
 )
 
-#: BOINC's numbers of a workunit; those that are whole there are whole here.
+#: BOINC's numbers of a workunit: real and whole ones.
 _REALS: Final = frozenset(
     {
         "rsc_fpops_est",
@@ -89,7 +89,7 @@ _PROLOG: Final = re.compile(r"^\s*<\?xml\b[^>]*\?>\s*")
 
 
 def read_input_template(text: str) -> InputTemplate:
-    """Read an input template; raises `BadTemplate`."""
+    """Parse an input template; raises `BadTemplate`."""
     top = unwrapped(text, "input_template")
     workunits = [each for each in top if each.name == "workunit"]
     if len(workunits) != 1:
@@ -99,7 +99,7 @@ def read_input_template(text: str) -> InputTemplate:
             line,
             "workunit",
             f"An input template has {count} <workunit>.",
-            "give one, behind the <file_info>; an output template has a <result> instead.",
+            "add one after the <file_info>; an output template has a <result> instead.",
         )
     workunit = workunits[0]
     files = [each for each in top if each.name == "file_info"]
@@ -109,7 +109,7 @@ def read_input_template(text: str) -> InputTemplate:
             workunit.line,
             "workunit",
             f"There are {len(files)} <file_info> and {len(references)} <file_ref>.",
-            "give one <file_ref> for each <file_info>, in the same order.",
+            "add one <file_ref> for each <file_info>, in the same order.",
         )
     command_line = workunit.first("command_line")
     return InputTemplate(
@@ -117,15 +117,15 @@ def read_input_template(text: str) -> InputTemplate:
         command_line=command_line.words if command_line else "",
         numbers=dict(_numbers(workunit)),
         warnings=(
-            *_strange(top, {"file_info", "workunit"}, "input_template"),
-            *(each for info in files for each in _strange(info.inside, _INPUT_KNOWN, info.name)),
-            *_strange(workunit.inside, _WORKUNIT_KNOWN, "workunit"),
+            *_ignored(top, {"file_info", "workunit"}, "input_template"),
+            *(each for info in files for each in _ignored(info.inside, _INPUT_KNOWN, info.name)),
+            *_ignored(workunit.inside, _WORKUNIT_KNOWN, "workunit"),
         ),
     )
 
 
 def read_output_template(text: str) -> OutputTemplate:
-    """Read an output template; raises `BadTemplate`."""
+    """Parse an output template; raises `BadTemplate`."""
     top = unwrapped(text, "output_template")
     results = [each for each in top if each.name == "result"]
     if len(results) != 1:
@@ -134,7 +134,7 @@ def read_output_template(text: str) -> OutputTemplate:
             line,
             "result",
             f"An output template has {len(results) or 'no'} <result>.",
-            "give one, behind the <file_info>; an input template has a <workunit> instead.",
+            "add one after the <file_info>; an input template has a <workunit> instead.",
         )
     result = results[0]
     files = [each for each in top if each.name == "file_info"]
@@ -148,14 +148,14 @@ def read_output_template(text: str) -> OutputTemplate:
                 reference.line,
                 "file_ref",
                 f"The file <{name}/> {what}.",
-                "give each file one <file_info> and one <file_ref>, both with <OUTFILE_n/>.",
+                "write one <file_info> and one <file_ref> for each file, both with <OUTFILE_n/>.",
             )
     if unused := [each for name, each in by_name.items() if name not in named]:
         raise BadTemplate(
             unused[0].line,
             "file_info",
             "No <file_ref> of the <result> names this file.",
-            "add one with its <file_name> and <open_name>, or take the <file_info> out.",
+            "add one with its <file_name> and <open_name>, or remove the <file_info>.",
         )
     if len(by_name) < len(files):
         raise BadTemplate(
@@ -171,16 +171,16 @@ def read_output_template(text: str) -> OutputTemplate:
         ),
         report_immediately=result.flag("report_immediately"),
         warnings=(
-            *_strange(top, {"file_info", "result"}, "output_template"),
-            *(each for info in files for each in _strange(info.inside, _OUTPUT_KNOWN, info.name)),
-            *_strange(result.inside, {"file_ref", "report_immediately"}, "result"),
+            *_ignored(top, {"file_info", "result"}, "output_template"),
+            *(each for info in files for each in _ignored(info.inside, _OUTPUT_KNOWN, info.name)),
+            *_ignored(result.inside, {"file_ref", "report_immediately"}, "result"),
             *_never_uploaded(files),
         ),
     )
 
 
 def is_input_template(text: str) -> bool:
-    """Whether a text is meant as an input template rather than as an output template."""
+    """Whether a text is an input template rather than an output template."""
     bare = blanked(text[:MAX_BYTES])
     return "<input_template" in bare or ("<workunit" in bare and "<output_template" not in bare)
 
@@ -193,18 +193,20 @@ def wrapped(text: str, wrapper: str) -> str:
     return f"<{wrapper}>\n{bare}\n</{wrapper}>"
 
 
-def _strange(elements: Sequence[Element], known: Collection[str], where: str) -> Iterator[str]:
+def _ignored(
+    elements: Sequence[Element], known_names: Collection[str], where: str
+) -> Iterator[str]:
     for each in elements:
-        if each.name not in known:
-            yield f"Line {each.line}, <{each.name}> in <{where}> says nothing here: it is ignored."
+        if each.name not in known_names:
+            yield f"Line {each.line}, <{each.name}> in <{where}> is not used here: it is ignored."
 
 
 def _never_uploaded(files: Iterable[Element]) -> Iterator[str]:
     for info in files:
         if not info.flag("upload_when_present"):
             yield (
-                f"Line {info.line}, <file_info> has no <upload_when_present/>: hosts are asked for"
-                " the file all the same."
+                f"Line {info.line}, <file_info> has no <upload_when_present/>: hosts upload the"
+                " file all the same."
             )
 
 
@@ -221,7 +223,7 @@ def _input(info: Element, reference: Element) -> TemplateInput:
             reference.line,
             "file_ref",
             "It has neither an <open_name> nor <copy_file/>.",
-            "say by which name the program opens the file.",
+            "add the name by which the program opens the file.",
         )
     constant = info.first("physical_name")
     if constant is not None and not constant.words:
@@ -229,9 +231,9 @@ def _input(info: Element, reference: Element) -> TemplateInput:
             constant.line,
             "physical_name",
             "It is empty.",
-            "name the constant file, or leave the element out.",
+            "name the constant file, or remove the element.",
         )
-    urls, md5, nbytes = _elsewhere(info) if constant is None else ((), "", 0)
+    urls, md5, nbytes = _remote_file(info) if constant is None else ((), "", 0)
     return TemplateInput(
         open_name=open_name.words if open_name and open_name.words else None,
         physical_name=constant.words if constant else None,
@@ -246,8 +248,8 @@ def _input(info: Element, reference: Element) -> TemplateInput:
     )
 
 
-def _elsewhere(info: Element) -> tuple[tuple[str, ...], str, int]:
-    """The addresses, MD5 and size of a file that hosts fetch elsewhere; none if it is not one."""
+def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
+    """Return URLs, MD5 and size of a file that hosts fetch elsewhere; empty for any other file."""
     urls = tuple(each.words for each in info.all_of("url"))
     md5, size = info.first("md5_cksum"), info.first("nbytes")
     if not urls and md5 is None and size is None:
@@ -256,16 +258,16 @@ def _elsewhere(info: Element) -> tuple[tuple[str, ...], str, int]:
         raise BadTemplate(
             info.line,
             "file_info",
-            "It has some of <url>, <md5_cksum> and <nbytes>, and not all three.",
-            "give all three for a file that hosts fetch elsewhere, or none.",
+            "It has some of <url>, <md5_cksum> and <nbytes>, but not all three.",
+            "write all three for a file that hosts fetch elsewhere, otherwise none of them.",
         )
     for each in info.all_of("url"):
         if not _URL.fullmatch(each.words):
             raise BadTemplate(
                 each.line,
                 "url",
-                f"{each.words[:60]!r} is no address that hosts can fetch.",
-                "give one that begins with http:// or https://.",
+                f"{each.words[:60]!r} is not a URL that hosts can fetch.",
+                "begin it with http:// or https://.",
             )
     if not _MD5.fullmatch(md5.words):
         raise BadTemplate(
@@ -284,7 +286,7 @@ def _numbers(workunit: Element) -> Iterator[tuple[str, float]]:
                     each.line,
                     each.name,
                     "It is zero.",
-                    "give a number above zero, or leave it out.",
+                    "write a number above zero, or remove the element.",
                 )
             yield each.name, value
         elif each.name in _WHOLES:
@@ -314,14 +316,14 @@ def _number(element: Element, *, least: float = 0) -> float:
 
 
 def _holder(element: Element, name: str) -> str:
-    """Which output an element is about: ``OUTFILE_0``; raises `BadTemplate`."""
-    found = element.first(name)
-    inside = [each.name for each in found.inside if _HOLDER.fullmatch(each.name)] if found else []
-    if found is None or len(inside) != 1:
+    """Return the output that an element refers to: ``OUTFILE_0``; raises `BadTemplate`."""
+    child = element.first(name)
+    inside = [each.name for each in child.inside if _HOLDER.fullmatch(each.name)] if child else []
+    if child is None or len(inside) != 1:
         raise BadTemplate(
-            found.line if found else element.line,
+            child.line if child else element.line,
             name,
-            f"<{element.name}> does not say which output it is about.",
+            f"<{element.name}> does not name its output.",
             f"write <{name}><OUTFILE_0/></{name}>, with the number of the output.",
         )
     return inside[0]
@@ -334,7 +336,7 @@ def _output(info: Element, reference: Element) -> TemplateOutput:
             reference.line,
             "file_ref",
             "It has no <open_name>.",
-            "say by which name the program writes the file.",
+            "add the name by which the program writes the file.",
         )
     size = info.first("max_nbytes")
     if size is None:
@@ -342,7 +344,7 @@ def _output(info: Element, reference: Element) -> TemplateOutput:
             info.line,
             "file_info",
             "It has no <max_nbytes>.",
-            "give the most bytes that the file may have.",
+            "add the largest size of the file, in bytes.",
         )
     for url in info.all_of("url"):
         if not any(each.name == "UPLOAD_URL" for each in url.inside):

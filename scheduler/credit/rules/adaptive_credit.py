@@ -1,9 +1,9 @@
-"""Credit that no host can raise by claiming more: BOINC's adaptive scheme [pure].
+"""Credit that hosts cannot raise by claiming more: BOINC's adaptive scheme [pure].
 
 Source: PROTOCOL 9.6.  A claim is a number of operations: elapsed seconds times the peak speed of
-the devices used.  What an app version and a host usually claim, per operation that the scientist
-estimated, is remembered in averages; each claim is divided by how much its host and its version
-usually exaggerate.
+the devices used.  The average claims of an app version and of a host, per operation that the
+scientist estimated, are stored; each claim is divided by how much its host and its version usually
+exaggerate.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from scheduler.credit.rules.credit import CENT, COBBLESTONE, MAX_GRANTED, USUAL_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: What BOINC notes for a host that was never measured: no speed at all.
+#: BOINC's value for a host that was never measured: it is not a speed.
 UNMEASURED_FLOPS = 1e9
-#: A host scales claims after so many samples of its own, and so many of its app version.
+#: A host's claims are scaled once it and its app version have this many samples.
 MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
-#: A host that claims little is never raised by more than this.
+#: The scale of a host that claims little is at most this.
 MAX_HOST_SCALE = 10.0
-#: So many valid results in a row, where the app asks for them (`App.host_scale_check`).
+#: This many valid results in a row are required if the app sets `App.host_scale_check`.
 MIN_CONSECUTIVE_VALID = 10
-#: A ratio of claim and estimate outside of these says nothing of a computer.
+#: Ratios of claim and estimate outside of these are ignored as implausible.
 SANE_RATIOS = (1e-4, 1e4)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What averages know of a result's app version and of its host.
+class Averages:
+    """The averages of a result's app version and host.
 
-    Averages are operations claimed per operation estimated.  `version_scale` is 0 until it is set.
+    Averages are claimed operations per estimated operation.  `version_scale` is 0 until it is set.
     """
 
     version_samples: float = 0.0
@@ -48,7 +48,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The operations that a valid result stands for; normal if both scales were applied."""
+    """The operations credited to a valid result; normal if both scales were applied."""
 
     operations: float
     is_normal: bool
@@ -56,7 +56,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class VersionAverage:
-    """What an app version's results claim on average, and whether they use a GPU."""
+    """The average claim of an app version's results, and whether they use a GPU."""
 
     id: int
     on_gpu: bool
@@ -65,14 +65,14 @@ class VersionAverage:
 
 
 def raw_operations(effort: Effort) -> float:
-    """Seconds times peak speed; 0 if that is no number."""
+    """Return seconds times peak speed; 0 if that is not finite and positive."""
     flops = USUAL_FLOPS if _is_unmeasured(effort) else effort.flops_estimate
     operations = effort.elapsed_time * flops
     return operations if isfinite(operations) and operations > 0 else 0.0
 
 
 def sample(effort: Effort, rsc_fpops_est: float, *, is_outlier: bool) -> float | None:
-    """What a valid result teaches the averages, or None: too short, unmeasured, odd or insane."""
+    """Return a result's sample for the averages; None if too short, unmeasured or implausible."""
     if is_outlier or _is_unmeasured(effort):
         return None
     ratio = raw_operations(effort) / rsc_fpops_est
@@ -85,78 +85,82 @@ def _is_unmeasured(effort: Effort) -> bool:
 
 
 def estimate(rsc_fpops_est: float, *, min_avg_pfc: float) -> float:
-    """What a workunit should cost, by its scientist's word and what the app's results cost."""
+    """Return the expected cost: the scientist's estimate, corrected by the app's average cost."""
     return rsc_fpops_est * (min_avg_pfc if min_avg_pfc > 0 else 1.0)
 
 
-def host_scale(known: Known, *, host_scale_check: bool) -> float | None:
-    """How much this host's claims are to be multiplied; None if too little is known."""
-    if known.host_samples < MIN_HOST_SAMPLES or known.version_samples < MIN_VERSION_SAMPLES:
+def host_scale(averages: Averages, *, host_scale_check: bool) -> float | None:
+    """Return the factor for this host's claims; None if there are too few samples."""
+    if averages.host_samples < MIN_HOST_SAMPLES or averages.version_samples < MIN_VERSION_SAMPLES:
         return None
-    if known.host_average <= 0 or known.version_average <= 0:
+    if averages.host_average <= 0 or averages.version_average <= 0:
         return None
-    if host_scale_check and known.consecutive_valid < MIN_CONSECUTIVE_VALID:
+    if host_scale_check and averages.consecutive_valid < MIN_CONSECUTIVE_VALID:
         return None
-    return min(MAX_HOST_SCALE, known.version_average / known.host_average)
+    return min(MAX_HOST_SCALE, averages.version_average / averages.host_average)
 
 
 def claim(
     effort: Effort,
-    known: Known | None,
+    averages: Averages | None,
     *,
     estimated: float,
     rsc_fpops_bound: float,
     host_scale_check: bool = False,
 ) -> Claim:
-    """Scale a result's claim; `known` is None if nobody knows its version on its host.
+    """Scale a result's claim; `averages` is None if its version and host have no records.
 
-    Without an app version (a volunteer's own program), or without a running time, the estimate
-    stands in.  Never more than the workunit's bound.
+    Without an app version (a volunteer's own program) or a running time, the estimate is used.
+    Never more than the workunit's bound.
     """
     raw = raw_operations(effort)
-    if known is None or raw <= 0:
+    if averages is None or raw <= 0:
         return Claim(min(estimated, rsc_fpops_bound), is_normal=False)
-    scale = host_scale(known, host_scale_check=host_scale_check)
-    is_normal = scale is not None and known.version_scale > 0
-    operations = raw * (known.version_scale or 1.0) * (1.0 if scale is None else scale)
+    scale = host_scale(averages, host_scale_check=host_scale_check)
+    is_normal = scale is not None and averages.version_scale > 0
+    operations = raw * (averages.version_scale or 1.0) * (1.0 if scale is None else scale)
     return Claim(min(operations, rsc_fpops_bound), is_normal=is_normal)
 
 
 def pegged_average(operations: Sequence[float], estimated: float) -> float:
-    """The mean of claims, each weighing less the farther it lies from what was estimated.
+    """Return the mean of claims, weighted less the farther each is from the estimate.
 
     >>> round(pegged_average([1.0, 1.0, 100.0], 1.0), 2)
     1.05
     """
     if estimated <= 0:
         return sum(operations) / len(operations)
-    weights = [1 / (0.1 * estimated + abs(estimated - one)) for one in operations]
-    mean = sum(w * one for w, one in zip(weights, operations, strict=True)) / sum(weights)
-    # No mean lies outside, but the product of a weight and a tiny number may round to nothing.
+    weights = [1 / (0.1 * estimated + abs(estimated - claimed)) for claimed in operations]
+    mean = sum(weight * claimed for weight, claimed in zip(weights, operations, strict=True)) / sum(
+        weights
+    )
+    # A mean is never outside this range, but the product of a weight and a tiny number may round to
+    # 0.
     return min(max(mean, min(operations)), max(operations))
 
 
 def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float) -> Decimal:
-    """What each valid result of a workunit is paid: all the same, never below nothing.
+    """Return the credit of each valid result of a workunit: the same for all, never negative.
 
-    Two normal claims or more speak alone; else all speak, normal ones twice as loud.
+    Two or more normal claims are used alone; otherwise all claims are used, normal ones with double
+    weight.
     """
-    normal = [one.operations for one in claims if one.is_normal]
+    normal = [claim.operations for claim in claims if claim.is_normal]
     if len(normal) > 1:
         operations = pegged_average(normal, estimated)
     else:
-        spoken = [one.operations for one in claims if not one.is_normal] + 2 * normal
-        operations = pegged_average(spoken, estimated) if spoken else 0.0
+        weighted = [claim.operations for claim in claims if not claim.is_normal] + 2 * normal
+        operations = pegged_average(weighted, estimated) if weighted else 0.0
     credit = min(max(0.0, operations), rsc_fpops_bound) * COBBLESTONE
     return Decimal(min(credit, MAX_GRANTED)).quantize(CENT)
 
 
 def version_scales(versions: Iterable[VersionAverage]) -> tuple[Mapping[int, float], float | None]:
-    """The scale of each app version of an app, and the least cost: its ``min_avg_pfc``.
+    """Return the scale of each app version of an app, and the least cost: its ``min_avg_pfc``.
 
-    The CPU's and the GPU's averages are compared; claims of the dearer device, and of versions that
-    claim more than others do, are brought down to the least.  Versions with few samples have no
-    scale; the cost is None if none has enough.
+    The CPU's and the GPU's averages are compared.  Claims of the more expensive device, and of
+    versions that claim more than others, are scaled down to the least.  Versions with few samples
+    have no scale; the cost is None if no version has enough.
     """
     judged = [v for v in versions if v.samples > MIN_VERSION_SAMPLES and v.average > 0]
     least = min(

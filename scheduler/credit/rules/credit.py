@@ -1,4 +1,4 @@
-"""What a valid result is worth, and how averages fade [pure].
+"""The credit of a valid result, and the decay of recent averages [pure].
 
 Source: PROTOCOL 9.6.  Credit is counted in cobblestones: 200 for a day of one thousand million
 floating-point operations per second.
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 #: Credit per floating-point operation.
 COBBLESTONE = 200 / 86_400e9
-#: Operations per second taken for a host that says none.
+#: The assumed speed, in operations per second, of a host that reports none.
 USUAL_FLOPS = 4.3e9
-#: Seconds in which a recent average fades to its half.
+#: The half-life of recent averages.
 HALF_LIFE_SECONDS = 7 * 86_400
 DAY_SECONDS = 86_400
-#: More than this for one result is no computation (PROTOCOL 9.6): it is cut.
+#: Credit for one result is capped at this; more cannot be a real computation (PROTOCOL 9.6).
 MAX_GRANTED = 7.3e7
-#: What an amount is rounded to.
+#: The unit to which amounts are rounded.
 CENT = Decimal("0.000001")
 _MOMENT_DAYS = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a valid result says it took; seconds, and operations per second."""
+    """The reported cost of a valid result: seconds, and operations per second."""
 
     elapsed_time: float
     cpu_time: float
@@ -45,22 +45,22 @@ def amount(
     fixed: Decimal,
     rsc_fpops_bound: float,
 ) -> Decimal:
-    """What each of these valid results is paid under a rule (``fixed``, ``runtime``, ``none``).
+    """Return the credit of each valid result under the rule ``fixed``, ``runtime`` or ``none``.
 
-    Never below nothing.  The rule ``adaptive`` needs more facts: see `rules.adaptive_credit`.
+    Never negative.  The rule ``adaptive`` needs more facts: see `rules.adaptive_credit`.
     """
     if rule == "fixed":
         return max(fixed, Decimal(0))
     if rule != "runtime":
         return Decimal(0)
-    # A result too short for the client's clock says nothing of its cost: let the others speak.
+    # A result too short for the client's clock has no meaningful claim: use the others.
     claims = [claim for claim in map(_claim, efforts) if claim > 0]
     cap = min(rsc_fpops_bound * COBBLESTONE, MAX_GRANTED)
     return Decimal(min(low_average(claims), cap)).quantize(CENT)
 
 
 def low_average(claims: Iterable[float]) -> float:
-    """The mean of all but the highest: who claims too much gains nothing.
+    """Return the mean of all but the highest claim, so that an excessive claim has no effect.
 
     >>> low_average([1.0, 3.0, 100.0])
     2.0
@@ -85,9 +85,9 @@ def recent_average(
     work_began_at: datetime,
     now: datetime,
 ) -> float:
-    """Credit per day, with half of the past forgotten every seven days.
+    """Return credit per day, in which the past loses half its weight every seven days.
 
-    The first grant of all counts from the moment the work was sent.
+    The very first grant counts from the moment the work was sent.
     """
     if averaged_at is None:
         seconds = max(1.0, (now - work_began_at).total_seconds())
@@ -96,17 +96,17 @@ def recent_average(
     weight = exp(-elapsed * log(2) / HALF_LIFE_SECONDS)
     days = elapsed / DAY_SECONDS
     per_day = log(2) * DAY_SECONDS / HALF_LIFE_SECONDS
-    # For a moment between grants the quotient tends to this limit, instead of 0 / 0.
+    # Between grants at nearly the same time the quotient tends to this limit, instead of 0 / 0.
     if days > _MOMENT_DAYS:
         per_day = (1 - weight) / days
     return average * weight + granted * per_day
 
 
 @dataclass(frozen=True, slots=True)
-class Habit:
-    """How an average learns: a plain mean of the first samples, then slowly.
+class Averaging:
+    """How an average is updated: a plain mean of the first samples, exponential after that.
 
-    A sample is cut at `limit` times the average, so that one odd moment does not spoil it.
+    A sample is capped at `limit` times the average, so that one outlier does not distort it.
     """
 
     threshold: int
@@ -115,20 +115,20 @@ class Habit:
 
 
 #: BOINC's averages of an app version on one host, and of an app version on all of them.
-OF_HOST = Habit(threshold=20, weight=0.01)
-OF_VERSION = Habit(threshold=100, weight=0.001)
+OF_HOST = Averaging(threshold=20, weight=0.01)
+OF_VERSION = Averaging(threshold=100, weight=0.001)
 
 
 def running_average(
-    average: float, samples: float, sample: float, habit: Habit = OF_HOST
+    average: float, samples: float, sample: float, averaging: Averaging = OF_HOST
 ) -> tuple[float, float]:
-    """Add a sample to an average; returns (average, samples).
+    """Return (average, samples) with one more sample.
 
     >>> running_average(2.0, 1, 4.0)
     (3.0, 2)
     """
     if samples > 0 and average > 0:
-        sample = min(sample, habit.limit * average)
-    if samples < habit.threshold:
+        sample = min(sample, averaging.limit * average)
+    if samples < averaging.threshold:
         return (average * samples + sample) / (samples + 1), samples + 1
-    return average + habit.weight * (sample - average), samples + 1
+    return average + averaging.weight * (sample - average), samples + 1

@@ -1,1 +1,1 @@
-"""Judgements of dispatch: facts in, a verdict out [pure]."""
+"""Rules of dispatch: facts in, a decision out [pure]."""

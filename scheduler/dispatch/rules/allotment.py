@@ -1,7 +1,7 @@
-"""Who is given which result of the workunits locked for several hosts [pure].
+"""Decides which host receives which result of the locked workunits [pure].
 
-The last judgement before results are sent: only now, under the locks, it is certain which results
-are left, who has or had the others, and to what a workunit is bound.
+This is the last check before results are sent: only under the locks is it certain which results are
+unsent, who has or had the others, and to what a workunit is bound.
 """
 
 from __future__ import annotations
@@ -12,21 +12,28 @@ from datetime import datetime
 from typing import NamedTuple
 
 from scheduler.dispatch.rules import selection
-from scheduler.hosts.facts import AppFacts, Assignment, HostFacts, LockedWorkunit, Twin, Wish
+from scheduler.hosts.facts import (
+    AppFacts,
+    Assignment,
+    HostFacts,
+    LockedWorkunit,
+    SiblingResult,
+    WorkRequest,
+)
 from scheduler.lifecycle import Outcome, ServerState, Target
 
 
 class Claim(NamedTuple):
-    """One host's claim: what it may have for each of its wishes, best first; `room` in all."""
+    """The feasible assignments of one host by device, best first; at most `max_results`."""
 
     host: HostFacts
-    wishes: Sequence[Wish]
+    work_requests: Sequence[WorkRequest]
     feasible: Mapping[str, Sequence[Assignment]]
-    room: int
+    max_results: int
 
 
 class Allotted(NamedTuple):
-    """A result that a host shall be sent; the number is that of its claim."""
+    """A result to send to a host; `number` is the index of its claim."""
 
     number: int
     result_id: int
@@ -34,11 +41,11 @@ class Allotted(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Ground:
-    """One locked workunit: to what it is bound, its results, and what is allotted of them."""
+class _LockedState:
+    """One locked workunit: its binding, its results, and the hosts allotted so far."""
 
     bound: LockedWorkunit
-    twins: list[Twin] = field(default_factory=list)
+    sibling_results: list[SiblingResult] = field(default_factory=list)
     allotted: dict[int, HostFacts] = field(default_factory=dict)
 
 
@@ -46,64 +53,68 @@ def allot(
     claims: Sequence[Claim],
     *,
     locked: Iterable[LockedWorkunit],
-    twins: Iterable[Twin],
+    sibling_results: Iterable[SiblingResult],
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Allotted]:
-    """Give each host as much as it needs, in its own order, of what is locked and still free."""
-    grounds = {workunit.id: _Ground(workunit) for workunit in locked}
-    for twin in twins:
-        grounds[twin.workunit_id].twins.append(twin)
+    """Allot to each host, in its own order, as many locked and unsent results as it needs."""
+    states = {workunit.id: _LockedState(workunit) for workunit in locked}
+    for sibling in sibling_results:
+        states[sibling.workunit_id].sibling_results.append(sibling)
     allotted: list[Allotted] = []
     for number, claim in enumerate(claims):
-        room = claim.room
-        for wish in claim.wishes:
-            found = claim.feasible.get(wish.device, ())
-            most = selection.needed(found, wish, room=room)
-            given = _for_one_wish(number, claim.host, found, most, grounds, apps=apps, now=now)
-            allotted += given
-            room -= len(given)
+        max_results = claim.max_results
+        for request in claim.work_requests:
+            assignments = claim.feasible.get(request.device, ())
+            needed = selection.needed(assignments, request, max_results=max_results)
+            device_results = _allot_device(
+                number, claim.host, assignments, needed, states, apps=apps, now=now
+            )
+            allotted += device_results
+            max_results -= len(device_results)
     return allotted
 
 
-def _for_one_wish(
+def _allot_device(
     number: int,
     host: HostFacts,
-    found: Sequence[Assignment],
-    most: int,
-    grounds: Mapping[int, _Ground],
+    assignments: Sequence[Assignment],
+    max_results: int,
+    states: Mapping[int, _LockedState],
     *,
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Allotted]:
-    given: list[Allotted] = []
-    for assignment in found:
-        if len(given) >= most:
+    allotted: list[Allotted] = []
+    for assignment in assignments:
+        if len(allotted) >= max_results:
             break
-        ground = grounds.get(assignment.candidate.workunit_id)
+        state = states.get(assignment.candidate.workunit_id)
         app = apps[assignment.candidate.app_id]
         own_class = class_of(app, host)
-        if ground is None or is_bound_elsewhere(ground.bound, assignment.version.id, own_class):
+        if state is None or is_bound_elsewhere(state.bound, assignment.version.id, own_class):
             continue
-        if any(_bars(twin, host, app, now=now) for twin in ground.twins) or any(
-            _is_kept_apart(other, host, app) for other in ground.allotted.values()
+        if any(_bars(sibling, host, app, now=now) for sibling in state.sibling_results) or any(
+            _is_kept_apart(other, host, app) for other in state.allotted.values()
         ):
             continue
-        free = next((twin for twin in ground.twins if _is_free(twin, ground, host)), None)
+        free = next(
+            (sibling for sibling in state.sibling_results if _is_free(sibling, state, host)), None
+        )
         if free is not None:
-            ground.allotted[free.id] = host
-            ground.bound = _bound(ground.bound, assignment.version.id, own_class, app)
-            given.append(Allotted(number, free.id, assignment))
-    return given
+            state.allotted[free.id] = host
+            state.bound = _bound(state.bound, assignment.version.id, own_class, app)
+            allotted.append(Allotted(number, free.id, assignment))
+    return allotted
 
 
 def class_of(app: AppFacts | None, host: HostFacts) -> int:
-    """The class of computers to which this host binds a workunit of the app; 0: to none."""
+    """Return the host class to which this host binds a workunit of the app; 0 means none."""
     return host.hr_classes.get(app.hr_type, 0) if app is not None and app.hr_type else 0
 
 
 def is_bound_elsewhere(workunit: LockedWorkunit, version_id: int | None, hr_class: int) -> bool:
-    """Whether a workunit went, meanwhile, to another class of computers, or another version."""
+    """Whether a workunit is bound to another host class or app version by now."""
     return bool(workunit.hr_class and workunit.hr_class != hr_class) or (
         workunit.app_version_id is not None and workunit.app_version_id != version_id
     )
@@ -120,40 +131,40 @@ def _bound(
     )
 
 
-def _is_free(twin: Twin, ground: _Ground, host: HostFacts) -> bool:
-    """Whether a result may be sent to this host: unsent, not given away, and nobody else's."""
+def _is_free(sibling: SiblingResult, state: _LockedState, host: HostFacts) -> bool:
+    """Whether a result is unsent, not yet allotted, and may go to this host."""
     return (
-        twin.server_state == ServerState.UNSENT
-        and twin.id not in ground.allotted
-        and (twin.target_kind == Target.EVERYBODY or _is_mine(twin, host))
+        sibling.server_state == ServerState.UNSENT
+        and sibling.id not in state.allotted
+        and (sibling.target_kind == Target.EVERYBODY or _is_mine(sibling, host))
     )
 
 
-def _is_mine(twin: Twin, host: HostFacts) -> bool:
-    """Whether a result is for this host, its account or its team alone."""
-    mine = {Target.HOST: host.id, Target.ACCOUNT: host.account_id, Target.TEAM: host.team_id}
-    return mine[Target(twin.target_kind)] == twin.target_id
+def _is_mine(sibling: SiblingResult, host: HostFacts) -> bool:
+    """Whether a result is targeted at this host, its account or its team."""
+    target_ids = {Target.HOST: host.id, Target.ACCOUNT: host.account_id, Target.TEAM: host.team_id}
+    return target_ids[Target(sibling.target_kind)] == sibling.target_id
 
 
-def _bars(twin: Twin, host: HostFacts, app: AppFacts, *, now: datetime) -> bool:
-    """Whether a result that somebody has or had keeps the host from another of its workunit.
+def _bars(sibling: SiblingResult, host: HostFacts, app: AppFacts, *, now: datetime) -> bool:
+    """Whether a sibling result keeps the host from another result of the workunit.
 
-    Never two live ones on one host; and one per account or host, as the app says, unless the
-    earlier one ended without success long enough ago.
+    A host never holds two results of a workunit at once.  An account or host, as the app sets, has
+    one, unless the earlier one ended without success long enough ago.
     """
-    if twin.host_id == host.id and twin.server_state == ServerState.IN_PROGRESS:
+    if sibling.host_id == host.id and sibling.server_state == ServerState.IN_PROGRESS:
         return True
-    if not _is_same(twin.host_id, twin.account_id, host, app):
+    if not _is_same(sibling.host_id, sibling.account_id, host, app):
         return False
     return not (
-        twin.server_state == ServerState.OVER
-        and twin.outcome != Outcome.SUCCESS
-        and (twin.ended_at is None or twin.ended_at + app.retry_same_account_after <= now)
+        sibling.server_state == ServerState.OVER
+        and sibling.outcome != Outcome.SUCCESS
+        and (sibling.ended_at is None or sibling.ended_at + app.retry_same_account_after <= now)
     )
 
 
 def _is_kept_apart(other: HostFacts, host: HostFacts, app: AppFacts) -> bool:
-    """Whether what another host is given at this moment keeps this one from a twin of it."""
+    """Whether another host's allotment in this batch excludes this host."""
     return other.id == host.id or _is_same(other.id, other.account_id, host, app)
 
 

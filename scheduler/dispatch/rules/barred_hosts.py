@@ -1,4 +1,4 @@
-"""Which computers the project gives no work at all [pure]."""
+"""Decides which computers the project sends no work at all [pure]."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def why_barred(host: HostDescription, *, banned_os: str, banned_cpu: str) -> str:
-    """The sentence for a computer whose system or processor is barred; empty if neither is.
+    """Return the message for a computer whose system or processor is barred, else "".
 
-    Both are regular expressions, found in the system's name and version, or in the processor's
-    maker and model, with a blank between the two; an empty one bars nothing.
-    Source: BOINC's rule for banned systems and processors.
+    Both settings are regular expressions, searched in the system's name and version, or in the
+    processor's vendor and model, with a blank between the two; an empty one bars nothing.  Source:
+    BOINC's rule for banned systems and processors.
     """
     system = f"{host.os_name} {host.os_version}".strip()
     if banned_os and re.search(banned_os, system):

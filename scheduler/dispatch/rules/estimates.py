@@ -1,27 +1,27 @@
-"""How fast a host is, how much of it may be used, how long a result takes [pure]."""
+"""Estimates the speed and usable resources of a host, and run times [pure]."""
 
 from __future__ import annotations
 
 from scheduler.hosts.facts import HostDescription, HostFacts, Preferences, VersionFacts
 
-#: A host that does not say its memory is taken to have this much (PROTOCOL 10.1).
+#: Assumed memory of a host that does not report it (PROTOCOL 10.1).
 UNKNOWN_MEMORY_BYTES = 64e6
-#: What BOINC leaves free of a disk when the volunteer does not say.
+#: Disk space that BOINC leaves free if the volunteer sets no preference.
 MIN_FREE_DISK_BYTES = 1e9
 GIGABYTE = 1e9
-#: So many results must have been seen before the measured speed counts (PROTOCOL 10.2).
-ENOUGH_SAMPLES = 10
-#: So many on all hosts together, before the peak is corrected by what they made of it.
-ENOUGH_SAMPLES_OF_ALL = 100
-#: A measured speed is believed up to so many times the benchmark.
-MOST_TIMES_BENCHMARK = 250.0
+#: More results than this must be known before the measured speed is used (PROTOCOL 10.2).
+MIN_SAMPLES = 10
+#: More results than this must be known on all hosts together before the peak is corrected by them.
+MIN_SAMPLES_OF_ALL = 100
+#: The measured speed is capped at this multiple of the benchmark.
+MAX_BENCHMARK_RATIO = 250.0
 MAX_CPUS = 64
-#: How far luck may move the speed of a version that was never measured on a host.
+#: The share by which luck may change the speed of a version that was never measured on a host.
 LUCK = 0.1
 
 
 def usable_cpus(host: HostDescription, prefs: Preferences) -> int:
-    """How many CPUs the volunteer lends: at least 1, at most 64.
+    """Return the number of CPUs that the volunteer allows: at least 1, at most 64.
 
     >>> usable_cpus(HostDescription(p_ncpus=8), Preferences(max_ncpus_pct=50))
     4
@@ -31,7 +31,7 @@ def usable_cpus(host: HostDescription, prefs: Preferences) -> int:
 
 
 def usable_memory(host: HostDescription, prefs: Preferences) -> float:
-    """How many bytes of memory a result may use (PROTOCOL 10.1)."""
+    """Return the bytes of memory that a result may use (PROTOCOL 10.1)."""
     if host.m_nbytes <= 0:
         return UNKNOWN_MEMORY_BYTES
     busy, idle = prefs.ram_max_used_busy_pct, prefs.ram_max_used_idle_pct
@@ -41,7 +41,7 @@ def usable_memory(host: HostDescription, prefs: Preferences) -> float:
 
 
 def usable_disk(host: HostDescription, prefs: Preferences) -> float:
-    """How many bytes of disk new results may use: the strictest of three limits (PROTOCOL 10.1)."""
+    """Return the bytes of disk that new results may use: the least of 3 limits (PROTOCOL 10.1)."""
     keep_free = (
         prefs.disk_min_free_gb * GIGABYTE if prefs.disk_min_free_gb > 0 else MIN_FREE_DISK_BYTES
     )
@@ -54,40 +54,41 @@ def usable_disk(host: HostDescription, prefs: Preferences) -> float:
 
 
 def active_fraction(host: HostDescription) -> float:
-    """The share of the time in which this host computes, kept within 0.1 and 1."""
+    """Return the share of the time in which this host computes, kept within 0.1 and 1."""
     return min(1.0, max(0.1, host.on_frac * host.active_frac))
 
 
 def gpu_active_fraction(host: HostDescription) -> float:
-    """The share of the time in which this host lets its GPUs compute, within 0.1 and 1."""
+    """Return the share of the time in which its GPUs may compute, within 0.1 and 1."""
     return min(1.0, max(0.1, host.on_frac * host.gpu_active_frac))
 
 
 def active_share(host: HostFacts, *, on_gpu: bool) -> float:
-    """The share of the time in which a host runs a version, by whether it uses a GPU."""
+    """Return the share of the time in which a host runs a version on its CPUs or GPUs."""
     return host.gpu_active_fraction if on_gpu else host.active_fraction
 
 
 def flops(version: VersionFacts, fpops: float) -> float:
-    """The speed, in FLOPS, at which a version is expected to run on a host (PROTOCOL 10.2).
+    """Return the expected speed of a version on a host, in FLOPS (PROTOCOL 10.2).
 
-    Measured on this host once enough results are known (`et_avg` is seconds per floating-point
-    operation estimated), else by what all hosts make of its peak, else what its plan class
-    projects, else the benchmark times the CPUs used.
+    The measured speed is used if enough results of this host are known (`et_avg` is seconds per
+    estimated floating-point operation); else the peak, corrected by the results of all hosts; else
+    the projection of its plan class; else the benchmark times the CPUs used.
     """
     benchmark = version.projected_flops or max(1e6, fpops) * version.avg_ncpus
-    if version.et_n > ENOUGH_SAMPLES and version.et_avg > 0:
-        return min(1 / version.et_avg, MOST_TIMES_BENCHMARK * benchmark)
-    if version.pfc_n > ENOUGH_SAMPLES_OF_ALL and version.pfc_avg > 0:
+    if version.et_n > MIN_SAMPLES and version.et_avg > 0:
+        return min(1 / version.et_avg, MAX_BENCHMARK_RATIO * benchmark)
+    if version.pfc_n > MIN_SAMPLES_OF_ALL and version.pfc_avg > 0:
         peak = version.peak_flops or benchmark
-        return min(peak / version.pfc_avg, MOST_TIMES_BENCHMARK * benchmark)
+        return min(peak / version.pfc_avg, MAX_BENCHMARK_RATIO * benchmark)
     return benchmark
 
 
 def promise(version: VersionFacts, fpops: float, *, luck: float) -> float:
-    """The speed by which versions are compared: the expected one, moved by luck from 0 to 1.
+    """Return the speed by which versions are compared: the expected one, changed by luck.
 
-    The less is known of a version on this host, the more luck does: one whose speed was estimated
-    a little too low is tried as well, and measured.  Source: BOINC's random factor of versions.
+    `luck` is from 0 to 1.  The fewer results are known of this version on this host, the greater
+    the change: so a version whose speed was estimated slightly too low is tried as well, and
+    measured.  Source: BOINC's random factor of versions.
     """
     return flops(version, fpops) * (1 + LUCK * (2 * luck - 1) / max(1.0, version.et_n))

@@ -1,12 +1,12 @@
-"""In which order the apps' work is handed out, so that each has its share [pure].
+"""Orders the apps' work so that each app has its share [pure].
 
-A new app, or a batch of a million workunits, must not keep others waiting: among results of equal
-priority, the apps are served in proportion to their weights, whatever lengths their queues have.
+A new app, or a batch of a million workunits, must not delay others: among results of equal
+priority, the apps are served in proportion to their weights, however long their queues are.
 
-Theory of operation.  Nothing is remembered between calls, so that any number of web processes may
-hand out work.  The apps lie on a circle, each on an arc as long as its weight.  A lot says where
-the first result is taken; every further one lies a golden section further round, which spreads
-even a few of them as evenly as can be.  An app whose lane is empty leaves the circle to the others.
+Theory of operation.  No state is kept between calls, so that any number of web processes may
+dispatch.  The apps lie on a circle, each on an arc as long as its weight.  A random number is the
+point of the first result; every further one lies a golden section further round, which spreads even
+a few of them as evenly as possible.  An app whose queue is empty is removed from the circle.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 def interleave(
-    lanes: Mapping[int, Sequence[T]], weights: Mapping[int, float], draw: float
+    queues: Mapping[int, Sequence[T]], weights: Mapping[int, float], draw: float
 ) -> list[T]:
-    """All items of the lanes (by app) in the order in which they should be handed out.
+    """Return all items of the queues (by app) in the order in which to dispatch them.
 
-    The order within a lane is kept.  `draw` is this call's lot in [0, 1), another one each time.
-    A weight that is missing counts as 1; an app of weight 0 is served when no other has anything
-    left.  Whatever has a higher priority goes before: call this for each priority by itself.
+    The order within a queue is kept.  `draw` is a random number in [0, 1), a new one for each call.
+    A missing weight counts as 1; an app of weight 0 is served when all others are empty.  Call this
+    once per priority, the highest first.
     """
-    waiting = {app: list(reversed(items)) for app, items in sorted(lanes.items()) if items}
+    waiting = {app: list(reversed(items)) for app, items in sorted(queues.items()) if items}
     arcs = {app: max(0.0, weights.get(app, 1.0)) for app in waiting}
     order: list[T] = []
     while waiting:
@@ -41,7 +41,7 @@ def interleave(
 
 
 def _app_at(point: float, weights: Mapping[int, float]) -> int:
-    """The app on whose arc the point of the circle lies; without weights all arcs are equal."""
+    """Return the app on whose arc the point lies; without weights all arcs are equal."""
     total = sum(weights.values())
     arcs = weights if total > 0 else dict.fromkeys(weights, 1.0)
     left = point * (total or len(arcs))

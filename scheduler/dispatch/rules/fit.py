@@ -1,7 +1,7 @@
-"""Whether an unsent result fits a host, and the first reason why not [pure].
+"""Decides whether an unsent result fits a host, or the first reason not [pure].
 
-Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function here, in BOINC's order and, where
-its clients' users know it, in its wording.
+Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function, in BOINC's order and, where
+volunteers know it, in BOINC's wording.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from scheduler.dispatch.rules import estimates, trust
-from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.hosts.facts import (
     KIND,
     AppFacts,
@@ -23,12 +23,12 @@ from scheduler.hosts.facts import (
     VersionFacts,
 )
 
-#: The wish of apps that are no burden: one result each, whatever else is asked for.
+#: The device of requests for non-CPU-intensive apps: one result each, whatever else is requested.
 SENSOR = "sensor"
 
 
 class Refusal(StrEnum):
-    """Why a candidate is not for this host."""
+    """The reason why a candidate does not fit this host."""
 
     TASTE = "taste"
     NO_VERSION = "no_version"
@@ -48,7 +48,7 @@ class Refusal(StrEnum):
     OUTPUT_LIMIT = "output_limit"
 
 
-#: Refusals that will be the same tomorrow: enough of them make a result unsendable.
+#: Refusals that do not pass with time: enough of them make a result unsendable.
 LASTING = frozenset(
     {
         Refusal.NO_VERSION,
@@ -66,16 +66,16 @@ Refused = tuple[Refusal, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a look goes by, beside host and wishes.
+    """The inputs of judging, beside host and work requests.
 
     `versions` are the host's app versions by app, best first; `apps` every app whose results are
-    looked at; `daily_quota` the project's, `chance_key` keys the draws.  `together` says that other
-    hosts are served at the same time, and do not take this one's share.
+    judged; `daily_quota` is the project's, `chance_key` keys the draws.  `together` is set if other
+    hosts are served at the same time; these do not compete for the same results.
     """
 
     apps: Mapping[int, AppFacts]
     versions: Mapping[int, Sequence[VersionFacts]]
-    rooms: Rooms
+    headroom: Headroom
     today: date
     daily_quota: int = 0
     chance_key: str = ""
@@ -83,7 +83,7 @@ class Rules:
 
 
 class _Kind(NamedTuple):
-    """What is the same for all candidates of a kind: it is found out once for a host's device."""
+    """The values shared by all candidates of a kind; computed once per kind and device."""
 
     app: AppFacts
     version: VersionFacts
@@ -98,31 +98,36 @@ _NONE: Final = (None, None)
 
 
 class Judge:
-    """Judges one candidate after another; what is chosen uses up disk, rooms and quotas."""
+    """Judges candidates one by one; each chosen one uses up disk, headroom and quota."""
 
     def __init__(self, host: HostFacts, rules: Rules) -> None:
         self.host = host
         self.rules = rules
-        self.rooms = rules.rooms
+        self.headroom = rules.headroom
         self.disk_left = host.disk_bytes
-        self.output_bytes_left = rules.rooms.output_bytes
-        # One result is always allowed: a result above the limit could otherwise never be sent.
+        self.output_bytes_left = rules.headroom.output_bytes
+        # One result is always allowed: a result above the limit could never be sent otherwise.
         self._promises_any = host.promised_bytes > 0
         self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}
         self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
-        # Workunits come in batches: the next candidate of an app is mostly of the kind of the last.
+        # Workunits come in batches: the next candidate of an app is usually of the same kind as the
+        # last.
         self._kinds: dict[tuple[int, str], tuple[object, _Kind | Refused | None]] = {}
 
     def judge(
         self, candidate: Candidate, device: str, queued: float
     ) -> Assignment | Refused | None:
-        """An assignment, or the first reason why not; None if it is not this device's concern."""
-        key, sort = (candidate.app_id, device), candidate[KIND]
-        last, kind = self._kinds.get(key, _NONE)
-        if sort != last:
+        """Return an assignment, or the first reason against it.
+
+        Returns None if the candidate does not concern this device.  An assignment is counted
+        against disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
+        """
+        key, kind_key = (candidate.app_id, device), candidate[KIND]
+        last_key, kind = self._kinds.get(key, _NONE)
+        if kind_key != last_key:
             kind = self._kind_of(candidate, device)
-            self._kinds[key] = (sort, kind)
+            self._kinds[key] = (kind_key, kind)
         if not isinstance(kind, _Kind):
             return kind
         app, version, speed, seconds, delay, class_misfit, reserved = kind
@@ -137,11 +142,11 @@ class Judge:
         if refusal is not None:
             return refusal
         self._take(candidate, app, version)
-        company = self._needs_company(candidate, app, version)
-        return Assignment(candidate, version, speed, seconds, delay, company)
+        replicate = self._needs_replication(candidate, app, version)
+        return Assignment(candidate, version, speed, seconds, delay, replicate)
 
     def _kind_of(self, candidate: Candidate, device: str) -> _Kind | Refused | None:
-        """What holds for every candidate like this one, whatever was chosen before it."""
+        """Return the values shared by candidates of this kind, whatever was chosen before."""
         app = self.rules.apps[candidate.app_id]
         if app.non_cpu_intensive is not (device == SENSOR):
             return None
@@ -168,25 +173,25 @@ class Judge:
     def _version_for(
         self, candidate: Candidate, app: AppFacts, device: str
     ) -> VersionFacts | Refused:
-        """The fastest version that the candidate may run in, on this device of this host."""
-        wanted = "" if device == SENSOR else device
+        """Return the fastest version that may run the candidate on this device."""
+        device_kind = "" if device == SENSOR else device
         versions = self.rules.versions.get(app.id, ())
         if self.host.is_anonymous:
-            return self._own_version_for(candidate, app, versions, wanted)
+            return self._own_version_for(candidate, app, versions, device_kind)
         if candidate.app_version_id is not None:
-            known = [v for v in versions if v.id == candidate.app_version_id]
-            if not known:
+            eligible = [v for v in versions if v.id == candidate.app_version_id]
+            if not eligible:
                 return Refusal.COMMITTED, "Tasks are committed to other platforms"
         elif candidate.app_version_num:
-            known = [v for v in versions if v.version_num == candidate.app_version_num]
+            eligible = [v for v in versions if v.version_num == candidate.app_version_num]
         else:
-            known = _newest(versions, allow_beta=self.host.taste.allow_beta)
-        if not known:
+            eligible = _newest(versions, allow_beta=self.host.taste.allow_beta)
+        if not eligible:
             return Refusal.NO_VERSION, f"{app.title} is not available for your type of computer."
-        fit = [v for v in known if not v.unfit]
+        fit = [v for v in eligible if not v.unfit]
         if not fit:
-            return Refusal.PLAN_CLASS, known[0].unfit
-        on_device = [v for v in fit if v.device == wanted]
+            return Refusal.PLAN_CLASS, eligible[0].unfit
+        on_device = [v for v in fit if v.device == device_kind]
         if not on_device:
             return _not_for_devices(app)
         if len(on_device) == 1:
@@ -198,29 +203,32 @@ class Judge:
     def _own_version_for(
         self, candidate: Candidate, app: AppFacts, versions: Sequence[VersionFacts], device: str
     ) -> VersionFacts | Refused:
-        """The volunteer's own version for this device; no misfit says anything of other hosts."""
-        known = [
+        """Return the volunteer's own version for this device.
+
+        A misfit is no evidence about other hosts, so its reason is not a lasting one.
+        """
+        eligible = [
             version
             for version in versions
             if candidate.app_version_id is None
             and candidate.app_version_num in (0, version.version_num)
             and (not version.beta or self.host.taste.allow_beta)
         ]
-        if not known:
+        if not eligible:
             return (
                 Refusal.OWN_VERSION,
                 f"Your app_info.xml file doesn't have a usable version of {app.title}.",
             )
-        on_device = [version for version in known if version.device == device]
+        on_device = [version for version in eligible if version.device == device]
         return on_device[0] if on_device else _not_for_devices(app)
 
     def _luck(self, version: VersionFacts) -> float:
-        """Drawn once a day for each plan class, so that of one class the best platform stays so."""
+        """Draw once a day per plan class, so that the best platform of a class stays the same."""
         numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
         return trust.draw(self.rules.chance_key, *numbers)
 
     def _size_misfit(self, candidate: Candidate, app: AppFacts) -> Refused | None:
-        """Memory, disk, bandwidth: in BOINC's order and wording (PROTOCOL 10.3)."""
+        """Check memory, disk and bandwidth, in BOINC's order and wording (PROTOCOL 10.3)."""
         host = self.host
         if candidate.rsc_memory_bound > host.memory_bytes:
             wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
@@ -229,7 +237,7 @@ class Judge:
             )
         if candidate.rsc_disk_bound > self.disk_left:
             missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
-            # What is chosen takes disk as well: that refusal passes with the work.
+            # Results chosen before take disk as well; that refusal passes once they are done.
             is_too_big = candidate.rsc_disk_bound > host.disk_bytes
             return Refusal.DISK if is_too_big else Refusal.DISK_TAKEN, (
                 f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
@@ -258,7 +266,7 @@ class Judge:
         )
 
     def _over_limit(self, app: AppFacts, version: VersionFacts) -> Refused | None:
-        if self.rooms.left(app.id, on_gpu=bool(version.device)) <= 0:
+        if self.headroom.left(app.id, on_gpu=bool(version.device)) <= 0:
             return Refusal.IN_PROGRESS_LIMIT, (
                 f"This computer has reached a limit on tasks in progress for {app.title}"
             )
@@ -298,18 +306,18 @@ class Judge:
         if self.output_bytes_left is not None and candidate.output_bytes:
             self.output_bytes_left -= candidate.output_bytes
             self._promises_any = True
-        self.rooms.take(app.id, on_gpu=bool(version.device))
+        self.headroom.take(app.id, on_gpu=bool(version.device))
         left = self._quotas.get(version.id)
         if left is not None:
             self._quotas[version.id] = left - 1
 
     def give_back(self, spare: Assignment) -> None:
-        """Let an assignment that is only to spare use up nothing."""
+        """Undo the use of disk, headroom and quota by a spare assignment."""
         candidate, version = spare.candidate, spare.version
         self.disk_left += candidate.rsc_disk_bound
         if self.output_bytes_left is not None:
             self.output_bytes_left += candidate.output_bytes
-        self.rooms.give_back(candidate.app_id, on_gpu=bool(version.device))
+        self.headroom.give_back(candidate.app_id, on_gpu=bool(version.device))
         left = self._quotas.get(version.id)
         if left is not None:
             self._quotas[version.id] = left + 1
@@ -321,24 +329,26 @@ class Judge:
             daily_quota=self._daily_quota(app),
         )
 
-    def _needs_company(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> bool:
-        """Whether adaptive replication has this workunit computed by others as well."""
+    def _needs_replication(
+        self, candidate: Candidate, app: AppFacts, version: VersionFacts
+    ) -> bool:
+        """Whether adaptive replication sends this workunit to other hosts as well."""
         if app.target_nresults <= 1 or candidate.target_nresults > 1:
             return False
         if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
-            return True  # whatever the lot would say: most hosts are spared the draw
+            return True  # whatever is drawn: saves the draw for most hosts
         drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
         return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
 
 
 def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[VersionFacts]:
-    """The newest current version of each platform and plan class."""
+    """Return the newest current version of each platform and plan class."""
     newest: dict[tuple[str, str], VersionFacts] = {}
     for version in versions:
         if version.deprecated or (version.beta and not allow_beta):
             continue
-        known = newest.get((version.platform, version.plan_class))
-        if known is None or known.version_num < version.version_num:
+        newest_yet = newest.get((version.platform, version.plan_class))
+        if newest_yet is None or newest_yet.version_num < version.version_num:
             newest[version.platform, version.plan_class] = version
     return list(newest.values())
 
@@ -364,6 +374,6 @@ def _reserved(app: AppFacts) -> Refused:
 
 
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
-    """How long a reliable host gets for a retry: less, but twice the estimate if that fits."""
+    """Return a reliable host's time for a retry: reduced, but twice the estimate if that fits."""
     whole = candidate.delay_bound
     return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

@@ -1,8 +1,8 @@
-"""Which computers compute the same bits: homogeneous redundancy [pure].
+"""Classes of computers that compute the same bits: homogeneous redundancy [pure].
 
 Results of one workunit can be compared byte for byte only where rounding is the same.  So an app
-may ask that all results of a workunit go to computers of one class: the first one sent commits the
-workunit to its host's class (source: BOINC's homogeneous redundancy).
+may require that all results of a workunit go to computers of one class: the first one sent commits
+the workunit to its host's class (source: BOINC's homogeneous redundancy).
 
 A class is a number: the operating system's plus the processor's.  Both keep BOINC's values.
 """
@@ -22,11 +22,11 @@ FINE: Final = 1
 #: Operating system and architecture must be the same.
 COARSE: Final = 2
 
-#: No class: such a computer gets no work of an app that asks for one.
+#: No class: such a computer gets no work of an app that requires a class.
 UNKNOWN: Final = 0
 
 SYSTEMS: Final[Mapping[str, int]] = MappingProxyType(
-    # Android before Linux: its clients may name both.
+    # Android precedes Linux: its clients may report both.
     {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
 )
 
@@ -35,7 +35,7 @@ _AMD: Final = 3
 _POWER_MAC: Final = 4
 _ARM: Final = 22
 
-# A pattern of the model's name, and its number; the first that is found counts.
+# A pattern of the model's name, and its number; the first match counts.
 _INTEL_FAMILIES: Final = (
     (r"xeon", 11),
     (r"celeron.* m ", 18),
@@ -59,7 +59,7 @@ _AMD_FAMILIES: Final = (
     (r"athlon.*mp", 19),
     (r"athlon.*64", 9),
     (r"athlon", 5),
-    # Younger than BOINC's table, which has them all as AMD; numbers that it does not use.
+    # Newer than BOINC's table, which maps them all to AMD; BOINC does not use these numbers.
     (r"epyc", 23),
     (r"ryzen", 24),
 )
@@ -85,10 +85,10 @@ _INTEL_NUMBERS: Final = MappingProxyType(
 
 @lru_cache(maxsize=1024)
 def hr_class(hr_type: int, *, os_name: str, p_vendor: str, p_model: str) -> int:
-    """The class of a computer by what its client says of it; `UNKNOWN` if it has none.
+    """Return the class of a computer from its client's description, or `UNKNOWN`.
 
-    Unlike BOINC's, a computer whose processor is not recognised has no coarse class either: two
-    unknown processors need not be alike.
+    Unlike in BOINC, a computer whose processor is not recognized has no coarse class either: two
+    unknown processors may differ.
 
     >>> hr_class(COARSE, os_name="Linux Debian", p_vendor="GenuineIntel", p_model="Core i7")
     258
@@ -106,7 +106,7 @@ def _system(os_name: str) -> int:
 
 
 def _architecture(p_vendor: str, p_model: str) -> int:
-    """Who makes the processor; vendors of ARM processors are many, and some leave it out."""
+    """Return the processor's architecture; ARM has many vendors, and some leave it out."""
     vendor = p_vendor.lower()
     for word, number in (("intel", _INTEL), ("amd", _AMD), ("macintosh", _POWER_MAC)):
         if word in vendor:
@@ -117,18 +117,18 @@ def _architecture(p_vendor: str, p_model: str) -> int:
 
 
 def _coarse(p_vendor: str, p_model: str) -> int:
-    """Intel's and AMD's processors compute alike (BOINC's choice)."""
-    found = _architecture(p_vendor, p_model)
-    return _INTEL if found == _AMD else found
+    """Return the architecture; Intel's and AMD's processors are one class (BOINC's choice)."""
+    architecture = _architecture(p_vendor, p_model)
+    return _INTEL if architecture == _AMD else architecture
 
 
 def _fine(p_vendor: str, p_model: str) -> int:
-    found = _architecture(p_vendor, p_model)
+    architecture = _architecture(p_vendor, p_model)
     model = f" {p_model.lower()} "
-    families = {_INTEL: _INTEL_FAMILIES, _AMD: _AMD_FAMILIES}.get(found, ())
+    families = {_INTEL: _INTEL_FAMILIES, _AMD: _AMD_FAMILIES}.get(architecture, ())
     for pattern, number in families:
         if re.search(pattern, model):
             return number
-    if found == _INTEL and (numbers := re.search(r"family (\d+) model (\d+)", model)):
+    if architecture == _INTEL and (numbers := re.search(r"family (\d+) model (\d+)", model)):
         return _INTEL_NUMBERS.get((int(numbers[1]), int(numbers[2])), _INTEL)
-    return found
+    return architecture

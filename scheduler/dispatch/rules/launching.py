@@ -1,10 +1,10 @@
-"""How a launcher is told what to run, so that it survives every client [pure].
+"""Encodes the command line of a launcher so that no client changes it [pure].
 
-Theory of operation.  Clients split a command line in ways of their own, keep it in files in which
-``<`` and ``&`` are lost, and know at most 99 words.  So the launcher of an app version that is no
-BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, each of letters that no client
-changes: every other byte is written ``%OOO`` in octal, and lists have ``+`` between.  Then come
-``--`` and the words that the version itself wants.
+Theory of operation.  Clients split a command line in different ways, store it in files in which
+``<`` and ``&`` are lost, and support at most 99 words.  So the launcher of an app version that is
+not a BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, made of characters that no
+client changes: every other byte is written ``%OOO`` in octal, and list items are separated by
+``+``.  Then follow ``--`` and the words of the app version itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-#: The kind of app whose workunits' command lines are a shell's.
+#: The kind of app whose workunits' command lines are shell commands.
 COMMAND: Final = "command"
 
-_TOUCHED = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
-#: Shells drop empty words: this stands for one.
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
+#: Stands for an empty word, which shells would drop.
 _EMPTY = "%"
-#: Names that the launcher and the client use in a slot; the launcher refuses them.
+#: Names used by the launcher and the client in a slot; the launcher refuses them.
 _RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|program")
 
 #: The error text where kind `command` is refused.
@@ -31,7 +31,7 @@ COMMANDS_ARE_OFF: Final = (
 
 
 def command_line(
-    said: str,
+    command: str,
     *,
     kind: str,
     success_rule: str,
@@ -39,7 +39,7 @@ def command_line(
     outputs: Iterable[str] = (),
     optional: Iterable[str] = (),
 ) -> str:
-    """What a client is told to start a program with, from a workunit's command line.
+    """Return the launcher's command line for a workunit's command line.
 
     `inputs` and `outputs` are the names that the program opens, in their order; the `optional`
     outputs are among them.
@@ -50,10 +50,12 @@ def command_line(
     'rule=exit_code in= out=out shell=echo%040A%073%040sleep%0402 --'
     """
     words = [f"rule={success_rule}", f"in={_list(inputs)}", f"out={_list(outputs)}"]
-    if may_lack := _list(optional):
-        words.append(f"opt={may_lack}")
-    if said.strip():
-        words.append(f"shell={encode(said)}" if kind == COMMAND else f"words={_list(_split(said))}")
+    if optional_list := _list(optional):
+        words.append(f"opt={optional_list}")
+    if command.strip():
+        words.append(
+            f"shell={encode(command)}" if kind == COMMAND else f"words={_list(_split(command))}"
+        )
     return " ".join([*words, "--"])
 
 
@@ -61,7 +63,7 @@ def refused_names(names: Iterable[str]) -> list[str]:
     """Return the names of inputs and outputs that the launcher refuses, each once.
 
     It refuses names that lead out of the slot, that the client or the launcher uses itself, or that
-    differ from another only in upper and lower case.
+    differ from another one only in case.
 
     >>> refused_names(["in", "../x", "BOINC_x", "Out", "out"])
     ['../x', 'BOINC_x', 'out']
@@ -79,12 +81,12 @@ def refused_names(names: Iterable[str]) -> list[str]:
 
 
 def encode(text: str) -> str:
-    """Write a text in letters that nobody touches.
+    """Encode a text in characters that no client or shell changes.
 
     >>> encode("it's <5%")
     'it%047s%040%0745%045'
     """
-    escaped = _TOUCHED.sub(lambda found: b"%%%03o" % found[0][0], text.encode())
+    escaped = _UNSAFE.sub(lambda match: b"%%%03o" % match[0][0], text.encode())
     return escaped.decode("ascii") or _EMPTY
 
 
@@ -92,9 +94,9 @@ def _list(words: Iterable[str]) -> str:
     return "+".join(encode(word) for word in words)
 
 
-def _split(said: str) -> list[str]:
-    """Split as a shell does, but expand nothing; what has unbalanced quotes, at blanks."""
+def _split(command: str) -> list[str]:
+    """Split as a shell does, without expansion; at blanks if quotes are unbalanced."""
     try:
-        return shlex.split(said)
+        return shlex.split(command)
     except ValueError:
-        return said.split()
+        return command.split()

@@ -1,4 +1,4 @@
-"""What to tell a client of the results it holds, and of those it lost [pure]."""
+"""Compares the results that a client lists with those assigned to its host [pure]."""
 
 from __future__ import annotations
 
@@ -10,35 +10,42 @@ from datetime import datetime, timedelta
 from scheduler.hosts.facts import HeldResult
 from scheduler.lifecycle import ResultState
 
-#: A result that a client keeps losing is given up (trap 12: it may discard what it cannot run).
-MOST_RESENDS = 5
+#: A result is given up after this many resends (trap 12: a client may discard what it cannot run).
+MAX_RESENDS = 5
 
 
 @dataclass(slots=True)
 class Holdings:
-    """What to say of held and lost results.
+    """How to answer about held and lost results.
 
-    `held` counts, by app and app version, all that the host was assigned and that is not over,
-    whether its client knows of it or not (W26), and `promised_bytes` adds up the bytes that their
-    outputs may have; `acknowledge` are those it lists for the first
-    time.
+    `abort`, `abort_if_not_started`, `resend` and `give_up` are decisions about results.
+    `held_counts` counts, by app and app version, all results that are assigned to the host and not
+    over, listed by its client or not (W26); `promised_bytes` is the sum of the bytes that their
+    outputs may have.  `acknowledge` are those listed for the first time.
     """
 
     abort: list[str] = field(default_factory=list)
     abort_if_not_started: list[str] = field(default_factory=list)
     resend: list[HeldResult] = field(default_factory=list)
     give_up: list[HeldResult] = field(default_factory=list)
-    held: Counter[tuple[int, int | None]] = field(default_factory=Counter)
+    held_counts: Counter[tuple[int, int | None]] = field(default_factory=Counter)
     promised_bytes: int = 0
     acknowledge: list[int] = field(default_factory=list)
 
 
 def review(
-    known: Iterable[HeldResult], *, host_id: int, listed: Collection[str], reported: Collection[str]
+    results: Iterable[HeldResult],
+    *,
+    host_id: int,
+    listed: Collection[str],
+    reported: Collection[str],
 ) -> Holdings:
-    """Compare what the client lists with what the server knows (PROTOCOL 2.5, 6.3)."""
+    """Compare the results that the client lists with those in the database.
+
+    `results` are those listed and those assigned to the host (PROTOCOL 2.5, 6.3).
+    """
     holdings = Holdings()
-    by_name = {result.name: result for result in known}
+    by_name = {result.name: result for result in results}
     for name in listed:
         result = by_name.get(name)
         if result is None or result.cancelled or result.error_mask:
@@ -50,7 +57,7 @@ def review(
     for result in by_name.values():
         if result.host_id != host_id or result.state != ResultState.IN_PROGRESS:
             continue
-        holdings.held[result.app_id, result.app_version_id] += 1
+        holdings.held_counts[result.app_id, result.app_version_id] += 1
         holdings.promised_bytes += result.output_bytes
         if result.name in listed:
             if not result.acknowledged:
@@ -61,8 +68,8 @@ def review(
 
 
 def _lost(result: HeldResult, holdings: Holdings) -> None:
-    settled = result.has_canonical or result.cancelled or result.error_mask
-    if settled or result.resent_count >= MOST_RESENDS:
+    is_settled = result.has_canonical or result.cancelled or result.error_mask
+    if is_settled or result.resent_count >= MAX_RESENDS:
         holdings.give_up.append(result)
     else:
         holdings.resend.append(result)
@@ -75,11 +82,11 @@ def new_deadline(
     active_fraction: float = 1.0,
     queued_seconds: float = 0.0,
 ) -> datetime | None:
-    """Return the deadline of a result sent again: the old one if it can be met, else a new one.
+    """Return the deadline of a resent result: the old one if it can be met, else a new one.
 
     `active_fraction` is the share of the time in which the host computes, `queued_seconds` the work
-    before it.  None if it would miss a new deadline as well and must not be sent.  As for new work,
-    an empty queue is never a reason against it (PROTOCOL 10.3).
+    queued before it.  Returns None if a new deadline would be missed too; then the result must not
+    be sent.  As for new work, an empty queue is never a reason against it (PROTOCOL 10.3).
     """
     seconds = result.seconds / active_fraction
     expected_at = now + timedelta(seconds=queued_seconds + seconds)

@@ -1,4 +1,4 @@
-"""Whether a GPU can run a kind of program [pure]."""
+"""Checks whether a GPU meets the requirements of a plan class [pure]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OLD_DRIVER: Final = "Upgrade to the latest driver to process tasks using your c
 
 
 def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
-    """What a plan class asks of a GPU, in the order in which it is tried."""
+    """Yield the result of each check of a GPU, in order; an empty sentence is a pass."""
     yield gpu_name_fits(plan, gpu)
     yield gpu_count_fits(plan, gpu)
     yield cuda_fits(plan, gpu)
@@ -29,19 +29,19 @@ def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
 
 
 def gpu_name_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The GPU's model matches `gpu_name_regex`."""
+    """Require that the GPU's model matches `gpu_name_regex`."""
     return unmatched(plan.gpu_name_regex, gpu.name, "GPU's model")
 
 
 def gpu_count_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """There are as many GPUs as one result uses."""
+    """Require as many GPUs as one result uses."""
     if plan.ngpus <= gpu.count:
         return ""
     return f"{plan.ngpus:g} {TITLES[plan.gpu_type]} GPUs are needed, but there are {gpu.count}."
 
 
 def cuda_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The driver speaks a CUDA that will do."""
+    """Require a suitable CUDA version of the driver."""
     if not plan.cuda:
         return ""
     if not gpu.cuda_version:
@@ -52,7 +52,7 @@ def cuda_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def compcap_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The GPU is of a generation that will do (NVIDIA's compute capability)."""
+    """Require a suitable GPU generation (NVIDIA's compute capability)."""
     if gpu.compute_capability < plan.min_nvidia_compcap:
         return (
             f"Your GPU's compute capability {_dotted(gpu.compute_capability)} is below "
@@ -62,7 +62,7 @@ def compcap_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The GPU speaks an OpenCL that will do."""
+    """Require a suitable OpenCL version and driver."""
     if not plan.opencl:
         return ""
     if not gpu.opencl_version:
@@ -75,14 +75,14 @@ def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def rocm_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """AMD's ROCm is there: its OpenCL driver names its runtime, HSA, in its version."""
+    """Require AMD's ROCm: the version of its OpenCL driver contains its runtime, HSA."""
     if not plan.rocm or "HSA" in gpu.opencl_driver:
         return ""
     return "Install AMD's ROCm to process tasks using your computer's GPU"
 
 
 def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The driver is neither too old nor too new; one that is not told will do (BOINC's rule)."""
+    """Require a suitable driver version; an unknown version passes (BOINC's rule)."""
     if not gpu.driver_version:
         return ""
     if gpu.driver_version < plan.min_driver_version:
@@ -91,7 +91,7 @@ def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def gpu_memory_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The GPU has `min_gpu_ram_mb` of memory."""
+    """Require `min_gpu_ram_mb` of memory."""
     if gpu.ram_bytes >= plan.min_gpu_ram_mb * _MB:
         return ""
     return (
@@ -101,7 +101,7 @@ def gpu_memory_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """The GPU's peak speed is within what is asked for; unknown is neither slow nor fast."""
+    """Require a peak speed within the limits; an unknown speed passes."""
     if not gpu.peak_flops:
         return ""
     if gpu.peak_flops < plan.min_gpu_peak_flops:
@@ -111,15 +111,19 @@ def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
     return ""
 
 
-def unmatched(pattern: str, told: str, what: str) -> str:
-    """The sentence why a computer's own word does not fit a pattern; empty if it does."""
-    if not pattern or re.search(pattern, told):
+def unmatched(pattern: str, reported: str, property_name: str) -> str:
+    """Return why a reported property does not match a pattern; empty if it does."""
+    if not pattern or re.search(pattern, reported):
         return ""
-    return f"These tasks are not for your {what} ({told or 'unknown'})."
+    return f"These tasks are not for your {property_name} ({reported or 'unknown'})."
 
 
-def _above(most: int, found: int, what: str) -> str:
-    return f"Your GPU's {what} is too new for these tasks." if 0 < most < found else ""
+def _above(max_version: int, version: int, property_name: str) -> str:
+    return (
+        f"Your GPU's {property_name} is too new for these tasks."
+        if 0 < max_version < version
+        else ""
+    )
 
 
 def _dotted(version: int) -> str:

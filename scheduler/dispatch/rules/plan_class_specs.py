@@ -1,8 +1,8 @@
-"""How a plan class is written: its keys, and what is wrong with one [pure].
+"""Parses and validates plan class specs [pure].
 
-A spec is one JSON object.  Its keys have the names of BOINC's ``plan_class_spec.xml`` wherever
-that has them, and the same units.  Everything is judged before it is stored, so that a spelling
-mistake is a refusal with a sentence, never a requirement that is silently missing.
+A spec is one JSON object.  Its keys have the names and units of BOINC's ``plan_class_spec.xml``
+where that has them.  Every spec is validated before it is stored, so that a spelling mistake is
+refused with a message and no requirement is silently missing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
 _GPU_TYPES: Final = ("nvidia", "amd", "intel", "apple")
 
-#: Words that clients look for in the name, and the keys that need them: by these the client knows
-#: what the volunteer has switched off, or which libraries must be there.
+#: The keys, and the words that clients look for in the name of a plan class: by these the client
+#: determines what the volunteer has switched off, or which libraries are needed.
 _WORDS_IN_NAMES: Final = (
     ("virtualbox", "vbox"),
     ("docker", "docker"),
@@ -36,7 +36,7 @@ _PAIRS: Final = (
     ("min_gpu_peak_flops", "max_gpu_peak_flops"),
     ("min_vbox_version", "max_vbox_version"),
 )
-# A key, what it says, and the key that must be there with it (and its value, if only one will do).
+# A key, the key that it needs, and that key's value (None: any).
 _NEEDS: Final = (
     ("cuda", "gpu_type", "nvidia"),
     ("rocm", "gpu_type", "amd"),
@@ -76,13 +76,12 @@ _EXCLUSIVE: Final = (
 
 
 class BadPlanClass(ValueError):
-    """A spec that is no plan class; `problems` are pairs of a key (or "") and a sentence.
+    """Raised for an invalid spec; `problems` are pairs of a key (or "") and a message.
 
     Hint: docs/plan-classes.md has every key.
     """
 
     def __init__(self, name: str, problems: tuple[tuple[str, str], ...]) -> None:
-        """Keep what is wrong, to be shown beside the lines."""
         self.name = name
         self.problems = problems
         super().__init__("\n".join(sentence for _key, sentence in problems))
@@ -90,10 +89,10 @@ class BadPlanClass(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanClass:
-    """A plan class whose spec was found good; the keys are explained in docs/plan-classes.md.
+    """A plan class with a valid spec; the keys are explained in docs/plan-classes.md.
 
-    Versions are BOINC's whole numbers (`hosts.machines.Gpu`); sizes are MB of 2**20 bytes.
-    0 and "" mean "not asked for".
+    Versions are BOINC's whole numbers (`hosts.machines.Gpu`); sizes are MB of 2**20 bytes. 0 and ""
+    mean "no requirement".
     """
 
     name: str
@@ -132,7 +131,7 @@ class PlanClass:
     max_opencl_version: int = 0
     opencl_driver_regex: str = ""
     rocm: bool = False
-    # What it runs in
+    # Containers and virtual machines
     docker: bool = False
     wsl: bool = False
     virtualbox: bool = False
@@ -140,7 +139,7 @@ class PlanClass:
     max_vbox_version: int = 0
     exclude_vbox_version: tuple[int, ...] = ()
     vm_accel_required: bool = False
-    # How fast it is
+    # Speed
     cpu_frac: float = 0.1
     gpu_peak_flops_scale: float = 1.0
     projected_flops_scale: float = 1.0
@@ -153,10 +152,12 @@ _DEFAULTS: Final[Mapping[str, object]] = {each.name: each.default for each in fi
 
 
 def parse(name: str, spec: Mapping[str, Any]) -> PlanClass:
-    """Judge a spec.  Raises `BadPlanClass` with every problem that it has."""
+    """Return the plan class of a spec.  Raises `BadPlanClass` with every problem of the spec."""
     problems: list[tuple[str, str]] = []
     if not _NAME.fullmatch(name):
-        problems.append(("", f"{name!r} is no name. Hint: 1 to 60 of letters, digits, _ . + -."))
+        problems.append(
+            ("", f"{name!r} is not a valid name. Hint: 1 to 60 of letters, digits, _ . + -.")
+        )
     values: dict[str, Any] = {}
     for key, value in spec.items():
         if key not in KEYS:
@@ -174,18 +175,18 @@ def parse(name: str, spec: Mapping[str, Any]) -> PlanClass:
 def _unknown(key: str) -> str:
     near = get_close_matches(key, KEYS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "docs/plan-classes.md has every key."
-    return f"There is no key {key}. Hint: {hint}"
+    return f"Unknown key {key}. Hint: {hint}"
 
 
 def _tidy(key: str, value: object) -> object:
-    """The value as `PlanClass` keeps it; lists and numbers were found good."""
+    """Return a valid value as `PlanClass` stores it."""
     if isinstance(value, list | tuple):
         return tuple(each.lower() if isinstance(each, str) else each for each in value)
     return float(value) if isinstance(_DEFAULTS[key], float) else value  # type: ignore[arg-type]
 
 
 def _misfit(key: str, value: object) -> str | None:
-    """What is wrong with the value of a key; None if it is good."""
+    """Return what is wrong with the value of a key; None if it is valid."""
     if key == "gpu_type":
         return _misfit_gpu(value)
     if key == "exclude_vbox_version":
@@ -204,8 +205,8 @@ def _misfit_gpu(value: object) -> str | None:
     if value in _GPU_TYPES:
         return None
     near = get_close_matches(str(value), (*_GPU_TYPES, "ati"), n=1)
-    known = "amd" if near == ["ati"] else ", ".join(near or _GPU_TYPES)
-    return f"gpu_type is {value!r}. Hint: {known}."
+    allowed = "amd" if near == ["ati"] else ", ".join(near or _GPU_TYPES)
+    return f"gpu_type is {value!r}. Hint: {allowed}."
 
 
 def _misfit_list(key: str, value: object, kind: type, example: str) -> str | None:
@@ -224,7 +225,7 @@ def _misfit_regex(key: str, value: object) -> str | None:
     try:
         re.compile(value)
     except re.error as error:
-        return f"{key} {value!r} is no regular expression: {error}. Hint: write \\\\ for one \\."
+        return f"{key} {value!r} is not a regular expression: {error}. Hint: write \\\\ for one \\."
     return None
 
 
@@ -234,7 +235,7 @@ def _misfit_number(key: str, value: object, *, whole: bool) -> str | None:
     if not math.isfinite(value) or value < 0:
         return f"{key} is {value}. Hint: a number from 0."
     if key == "cpu_frac" and value > 1:
-        return f"cpu_frac is {value}. Hint: the part of the work that CPUs do, from 0 to 1."
+        return f"cpu_frac is {value}. Hint: the share of the work done by CPUs, from 0 to 1."
     may_be_zero = key == "cpu_frac" or not _DEFAULTS[key]
     if not value and not may_be_zero:
         return f"{key} is 0. Hint: more than 0, or leave it out for {_DEFAULTS[key]:g}."
@@ -242,32 +243,32 @@ def _misfit_number(key: str, value: object, *, whole: bool) -> str | None:
 
 
 def _contradictions(name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with values that are good each by itself."""
-    found = []
+    """Return the conflicts between values that are each valid."""
+    problems = []
     for low, high in _PAIRS:
         if 0 < values.get(high, 0) < values.get(low, 0):
-            found.append((high, f"{high} {values[high]:g} is below {low} {values[low]:g}."))
+            problems.append((high, f"{high} {values[high]:g} is below {low} {values[low]:g}."))
     for key, other, wanted in _NEEDS:
         if values.get(key) and (
             not values.get(other) if wanted is None else values.get(other) != wanted
         ):
             shown = other if wanted is None else f"{other} {wanted}".lower()
-            found.append((key, f"{key} says nothing without {shown}. Hint: add it."))
-    for one, other in _EXCLUSIVE:
-        if values.get(one) and values.get(other):
-            found.append((other, f"{one} and {other} exclude each other. Hint: drop one."))
-    return [*found, *_misnomers(name, values)]
+            problems.append((key, f"{key} has no effect without {shown}. Hint: add it."))
+    for key, other in _EXCLUSIVE:
+        if values.get(key) and values.get(other):
+            problems.append((other, f"{key} and {other} exclude each other. Hint: drop one."))
+    return [*problems, *_misnomers(name, values)]
 
 
 def _misnomers(name: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where the name tells clients something else than the spec."""
+    """Yield the conflicts between the name, as clients interpret it, and the spec."""
     for key, word in _WORDS_IN_NAMES:
         if values.get(key) and word not in name:
-            hint = f"name it {name}_{word}; clients know such programs by the word."
+            hint = f"name it {name}_{word}; clients recognize such programs by this word."
             yield key, f"{key} is true, but {name} does not contain {word!r}. Hint: {hint}"
         elif word in name and not values.get(key):
-            hint = "add it, or give another name."
+            hint = "add it, or choose another name."
             yield "", f"{name} contains {word!r}, but {key} is not true. Hint: {hint}"
     if values.get("gpu_type") and "ati" in name and not re.search("opencl|cuda", name):
-        hint = "give another name; clients take it for a program of ATI's CAL."
+        hint = "choose another name; clients treat it as a program for ATI's CAL."
         yield "gpu_type", f"{name} contains 'ati'. Hint: {hint}"

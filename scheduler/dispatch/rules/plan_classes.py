@@ -1,10 +1,10 @@
-"""Whether a computer can run a kind of program, and what that uses [pure].
+"""Decides whether a computer can run a plan class, and what a program uses [pure].
 
-Theory of operation.  An app version names a plan class.  Its requirements are tried in a fixed
-order, each in one function here; the first that fails says so in a sentence that the volunteer may
-read, in BOINC's words where it has any (source: BOINC's plan classes and messages).  A computer
-that meets them all is told how many CPUs and GPUs the program uses, and how fast it should be
-there until that has been measured.
+Theory of operation.  An app version names a plan class.  Its requirements are checked in a fixed
+order, each in one function; the first that fails returns a sentence for the volunteer, in BOINC's
+words where it has any (source: BOINC's plan classes and messages).  For a computer that meets them
+all, the number of CPUs and GPUs that the program uses is returned, and its expected speed until
+that has been measured.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from scheduler.hosts.machines import Gpu, Machine, Usage
 __all__ = ["KEYS", "BadPlanClass", "PlanClass", "parse", "usage"]
 
 _MB: Final = 2.0**20
-#: No CPU or GPU is slower or faster; what clients say is not to be trusted so far.
-_LEAST_FLOPS: Final = 1e6
-_MOST_FLOPS: Final = 1e18
+#: Bounds on the speed of a CPU or GPU; values that clients report beyond them are not trusted.
+_MIN_FLOPS: Final = 1e6
+_MAX_FLOPS: Final = 1e18
 _VERSION: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 _LIBC: Final = re.compile(r"libc (\d+)\.(\d+)")
 _MIN_VBOX_CLIENT: Final = 70000
@@ -32,7 +32,7 @@ _TOO_OLD: Final = "A newer BOINC may be required for some tasks."
 
 
 def usage(plan: PlanClass, machine: Machine) -> Usage | str:
-    """What a program of the plan class uses of the machine, or the sentence why it cannot run."""
+    """Return what a program of the plan class uses, or the sentence why it cannot run."""
     if sentence := next(filter(None, _objections(plan, machine)), ""):
         return sentence
     if not plan.gpu_type:
@@ -46,7 +46,7 @@ def usage(plan: PlanClass, machine: Machine) -> Usage | str:
 
 
 def never_fits(plan: PlanClass, machine: Machine) -> bool:
-    """Whether the computer can never run the plan class: its system or processor is another.
+    """Whether the computer can never run the plan class, because of its system or processor.
 
     Everything else may change: memory, GPUs, drivers, Docker, preferences, the client.
     """
@@ -54,7 +54,7 @@ def never_fits(plan: PlanClass, machine: Machine) -> bool:
 
 
 def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
-    """What every plan class asks of a computer, in the order in which it is tried."""
+    """Yield the result of each check of a computer, in order; an empty sentence is a pass."""
     yield os_fits(plan, machine)
     yield vendor_fits(plan, machine)
     yield model_fits(plan, machine)
@@ -73,31 +73,31 @@ def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
 
 
 def os_fits(plan: PlanClass, machine: Machine) -> str:
-    """The name and version of the operating system match `os_regex`."""
-    told = f"{machine.os_name} {machine.os_version}"
-    return unmatched(plan.os_regex, told, "operating system")
+    """Require that the operating system's name and version match `os_regex`."""
+    reported = f"{machine.os_name} {machine.os_version}"
+    return unmatched(plan.os_regex, reported, "operating system")
 
 
 def vendor_fits(plan: PlanClass, machine: Machine) -> str:
-    """The maker of the processor matches `cpu_vendor_regex`."""
+    """Require that the processor's vendor matches `cpu_vendor_regex`."""
     return unmatched(plan.cpu_vendor_regex, machine.p_vendor, "processor's vendor")
 
 
 def model_fits(plan: PlanClass, machine: Machine) -> str:
-    """The model of the processor matches `cpu_model_regex`."""
+    """Require that the processor's model matches `cpu_model_regex`."""
     return unmatched(plan.cpu_model_regex, machine.p_model, "processor's model")
 
 
 def features_fit(plan: PlanClass, machine: Machine) -> str:
-    """The processor has all `cpu_features`."""
+    """Require all `cpu_features` of the processor."""
     missing = sorted(set(plan.cpu_features) - {each.lower() for each in machine.p_features})
     return f"Your processor lacks {', '.join(missing)}." if missing else ""
 
 
 def libc_fits(plan: PlanClass, machine: Machine) -> str:
-    """The C library is not older than `min_libc_version`; unknown is too old."""
-    found = _LIBC.search(machine.os_version)
-    version = int(found[1]) * 100 + int(found[2]) if found else 0
+    """Require a C library not older than `min_libc_version`; an unknown one is too old."""
+    match = _LIBC.search(machine.os_version)
+    version = int(match[1]) * 100 + int(match[2]) if match else 0
     if version >= plan.min_libc_version:
         return ""
     needed = plan.min_libc_version
@@ -105,7 +105,7 @@ def libc_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def client_fits(plan: PlanClass, machine: Machine) -> str:
-    """The client is neither too old nor too new."""
+    """Require a client that is neither too old nor too new."""
     if machine.client_version < plan.min_core_client_version:
         return _TOO_OLD
     if 0 < plan.max_core_client_version < machine.client_version:
@@ -114,14 +114,14 @@ def client_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def threads_fit(plan: PlanClass, machine: Machine) -> str:
-    """The project may use at least `min_ncpus` CPUs."""
+    """Require that the project may use at least `min_ncpus` CPUs."""
     if machine.ncpus >= plan.min_ncpus:
         return ""
     return f"{plan.min_ncpus} CPUs are needed, but only {machine.ncpus} are available for use."
 
 
 def memory_fits(plan: PlanClass, machine: Machine) -> str:
-    """There is memory for the least number of threads."""
+    """Require memory for the least number of threads."""
     needed = plan.mem_usage_base_mb + plan.mem_usage_per_cpu_mb * max(1, plan.min_ncpus)
     available = machine.memory_bytes / _MB
     if not plan.mem_usage_per_cpu_mb or needed <= available:
@@ -130,38 +130,38 @@ def memory_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def virtualbox_fits(plan: PlanClass, machine: Machine) -> str:
-    """VirtualBox is there, and of a version that will do."""
-    told = machine.virtualbox_version
+    """Require a suitable version of VirtualBox."""
+    reported = machine.virtualbox_version
     if not plan.virtualbox:
         return ""
     if machine.client_version < _MIN_VBOX_CLIENT:
         return "BOINC client 7.0+ required for Virtualbox jobs"
-    if not told:
+    if not reported:
         return "VirtualBox is not installed"
-    found = _VERSION.match(told)
-    if "unusable" in told or found is None:
+    match = _VERSION.match(reported)
+    if "unusable" in reported or match is None:
         return "VirtualBox is not usable"
-    version = int(found[1]) * 10000 + int(found[2]) * 100 + int(found[3] or 0)
+    version = int(match[1]) * 10000 + int(match[2]) * 100 + int(match[3] or 0)
     too_new = 0 < plan.max_vbox_version < version
     if version < plan.min_vbox_version or too_new or version in plan.exclude_vbox_version:
-        return f"VirtualBox {told} does not suit these tasks; install another version."
+        return f"VirtualBox {reported} does not suit these tasks; install another version."
     return ""
 
 
 def acceleration_fits(plan: PlanClass, machine: Machine) -> str:
-    """The processor helps virtual machines, where that is required."""
+    """Require hardware acceleration of virtual machines, if the spec does."""
     if not plan.vm_accel_required or _accelerates(machine):
         return ""
     return "Hardware acceleration of virtual machines is missing or switched off in the BIOS."
 
 
 def wsl_fits(plan: PlanClass, machine: Machine) -> str:
-    """A Windows computer has a Linux to run programs in."""
+    """Require WSL, a Linux environment on Windows."""
     return "No WSL distros found" if plan.wsl and not machine.wsl else ""
 
 
 def docker_fits(plan: PlanClass, machine: Machine) -> str:
-    """Docker (or Podman) is there; on Windows inside WSL."""
+    """Require Docker (or Podman); on Windows inside WSL."""
     if not plan.docker:
         return ""
     if "windows" in machine.os_name.lower() and not machine.wsl:
@@ -173,17 +173,17 @@ def docker_fits(plan: PlanClass, machine: Machine) -> str:
     return ""
 
 
-# What is used
+# Resources used
 
 
 def thread_count(plan: PlanClass, machine: Machine) -> int:
-    """How many threads a program of the CPU alone gets: of those it can use what is there."""
+    """Return the number of threads of a CPU program, limited by CPUs and memory."""
     if plan.virtualbox and not _accelerates(machine):
         return 1  # a virtual machine without acceleration has one processor (BOINC's rule)
     count = min(plan.max_threads, machine.ncpus)
     if plan.mem_usage_per_cpu_mb:
-        room = machine.memory_bytes / _MB - plan.mem_usage_base_mb
-        count = min(count, int(room / plan.mem_usage_per_cpu_mb))
+        free_mb = machine.memory_bytes / _MB - plan.mem_usage_base_mb
+        count = min(count, int(free_mb / plan.mem_usage_per_cpu_mb))
     return max(1, count)
 
 
@@ -205,14 +205,15 @@ def _cpu_usage(plan: PlanClass, machine: Machine) -> Usage:
 
 
 def _gpu_usage(plan: PlanClass, machine: Machine, gpu: Gpu) -> Usage:
-    """CPU and GPU take turns: `cpu_frac` of the operations are the CPU's (BOINC's estimate).
+    """Return the usage of a GPU program (BOINC's estimate).
 
-    A GPU whose speed is not told counts as a CPU.
+    CPU and GPU alternate: `cpu_frac` of the operations are the CPU's.  A GPU of unknown speed
+    counts as a CPU.
     """
     cpu, scale = _fpops(machine), plan.gpu_peak_flops_scale * plan.ngpus
     speed, ncpus, gpu_speed = cpu, plan.cpu_frac, 0.0
-    if gpu.peak_flops >= _LEAST_FLOPS:
-        gpu_speed = scale * min(gpu.peak_flops, _MOST_FLOPS)
+    if gpu.peak_flops >= _MIN_FLOPS:
+        gpu_speed = scale * min(gpu.peak_flops, _MAX_FLOPS)
         speed = 1 / (plan.cpu_frac / cpu + (1 - plan.cpu_frac) / gpu_speed)
         ncpus = plan.cpu_frac * speed / cpu
     ncpus = plan.avg_ncpus or ncpus
@@ -235,5 +236,5 @@ def _accelerates(machine: Machine) -> bool:
 
 
 def _fpops(machine: Machine) -> float:
-    """The speed of one CPU, whatever the client makes of it: nothing may be divided by 0."""
-    return min(max(_LEAST_FLOPS, machine.fpops), _MOST_FLOPS)
+    """Return the speed of one CPU within bounds: it is used as a divisor."""
+    return min(max(_MIN_FLOPS, machine.fpops), _MAX_FLOPS)

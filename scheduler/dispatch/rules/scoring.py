@@ -1,7 +1,7 @@
-"""How well a result suits a host and its volunteer [pure].
+"""Scores how well a result suits a host and its volunteer [pure].
 
-The score is the result's priority plus small numbers for and against (source: BOINC's score-based
-scheduling); None means that the volunteer does not want it.  Each rule is one function here.
+The score is the result's priority plus small bonuses and penalties (source: BOINC's score-based
+scheduling); None means that the volunteer does not want it.  Each rule is one function.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ DISLIKED: Final = "Your keywords rule these tasks out."
 def score(
     candidate: Candidate, *, app: AppFacts, host: HostFacts, speed: float = 0.0
 ) -> float | None:
-    """How much is to be said for giving the candidate to the host; None: its volunteer refuses.
+    """Return the candidate's score for the host; None if the volunteer refuses it.
 
     `speed` is the host's with the app's best version, in operations per second; its benchmark if
-    that is not known.
+    that is unknown.
     """
     taste = host.taste
     if why_unwanted(candidate, app=app, taste=taste):
@@ -47,7 +47,7 @@ def score(
 
 
 def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
-    """The sentence why the volunteer does not want the candidate; empty if it may be given."""
+    """Return why the volunteer refuses the candidate; empty if it may be sent."""
     if refuses_beta(app, taste):
         return NO_BETA
     if refuses_app(app, taste):
@@ -58,7 +58,7 @@ def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
 
 
 def refuses_beta(app: AppFacts, taste: Taste) -> bool:
-    """Whether the app is tried out, and the volunteer wants none of that."""
+    """Whether the app is in beta, and the volunteer does not allow that."""
     return app.beta and not taste.allow_beta
 
 
@@ -73,22 +73,22 @@ def refuses_keywords(candidate: Candidate, taste: Taste) -> bool:
 
 
 def beta_score(app: AppFacts) -> float:
-    """Testers are few, so they test first."""
+    """Prefer beta apps: few hosts accept them."""
     return _BETA if app.beta else 0.0
 
 
 def selection_score(app: AppFacts, taste: Taste) -> float:
-    """Selected apps go before others."""
+    """Prefer selected apps."""
     return _NOT_SELECTED if _not_selected(app, taste) else 0.0
 
 
 def locality_score(candidate: Candidate, app: AppFacts) -> float:
-    """Work goes to where its input files are already, if the app asks for it."""
+    """Prefer hosts that have the input files, if the app asks for locality."""
     return _IS_NEAR if app.locality and candidate.is_near else 0.0
 
 
 def size_score(candidate: Candidate, app: AppFacts, speed: float) -> float:
-    """Large work to fast hosts, small work to slow ones; too large is worse than too small."""
+    """Prefer large work on fast hosts; too large is worse than too small."""
     if app.n_size_classes <= 1 or not app.size_bounds or candidate.size_class < 0:
         return 0.0
     suits = size_classes.size_class(speed, app.size_bounds)
@@ -98,12 +98,12 @@ def size_score(candidate: Candidate, app: AppFacts, speed: float) -> float:
 
 
 def keyword_score(candidate: Candidate, taste: Taste) -> float:
-    """One for each of the workunit's keywords that the volunteer likes."""
+    """Add 1 for each of the workunit's keywords that the volunteer likes."""
     return float(len(taste.likes & keyword_ids(candidate.keywords))) if taste.likes else 0.0
 
 
 def keyword_ids(keywords: str) -> frozenset[int]:
-    """The ids in a workunit's keywords, which are separated by blanks or commas.
+    """Return the ids in a workunit's keywords, which are separated by blanks or commas.
 
     >>> sorted(keyword_ids("12, 7  x 12"))
     [7, 12]

@@ -1,1 +1,1 @@
-"""Judgements of files: facts in, a verdict out [pure]."""
+"""Decisions about files, from facts alone [pure]."""

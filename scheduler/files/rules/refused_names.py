@@ -92,7 +92,7 @@ def clash(names: Sequence[str]) -> tuple[str, str] | None:
     for name, key in zip(names, keys, strict=True):
         parents = _parents(key)
         others = [files.get(key), folders.get(key), *(files.get(parent) for parent in parents)]
-        if (other := next((one for one in others if one is not None), None)) is not None:
+        if (other := next((other for other in others if other is not None), None)) is not None:
             return other, name
         files[key] = name
         folders.update(dict.fromkeys(parents, name))

@@ -1,4 +1,4 @@
-"""Judges what became of a file that a host was to fetch, send or delete [pure]."""
+"""Decides the state of a file request: download, upload or deletion [pure]."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, IntEnum
 
-#: After so long a reply that asked is taken for lost, and the host is asked again.
+#: The reply with a request may be lost, so the request is repeated after this time.
 ASK_AGAIN_AFTER = timedelta(hours=1)
-#: After so long a request is given up.
+#: A request is given up after this time.
 GIVE_UP_AFTER = timedelta(days=30)
 
 
 class Kind(IntEnum):
-    """What is asked of a host; the numbers are the table's."""
+    """The action that is requested of a host; the numbers are those of the table."""
 
     PUT = 1
     GET = 2
@@ -22,7 +22,7 @@ class Kind(IntEnum):
 
 
 class Fate(Enum):
-    """What comes next of a request."""
+    """The next step of a request."""
 
     ASK = "ask"
     WAIT = "wait"
@@ -31,8 +31,8 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One open request; `sent_at` is when the host was last asked."""
+class OpenRequest:
+    """An open request; `sent_at` is when it was last sent to the host."""
 
     kind: int
     file_name: str
@@ -41,30 +41,30 @@ class Asked:
 
 
 def judge(
-    asked: Asked, *, present: Collection[str], arrived: Collection[str], now: datetime
+    request: OpenRequest, *, present: Collection[str], arrived: Collection[str], now: datetime
 ) -> Fate:
-    """What comes next of a request.
+    """Return the next step of a request.
 
     `present` are the sticky files that the host lists, `arrived` the uploads that are complete.
     """
-    if is_done(asked, present=present, arrived=arrived):
+    if is_done(request, present=present, arrived=arrived):
         return Fate.DONE
-    if is_hopeless(asked, present=present, now=now):
+    if is_hopeless(request, present=present, now=now):
         return Fate.FAILED
-    if asked.sent_at is not None and now < asked.sent_at + ASK_AGAIN_AFTER:
+    if request.sent_at is not None and now < request.sent_at + ASK_AGAIN_AFTER:
         return Fate.WAIT
     return Fate.ASK
 
 
-def is_done(asked: Asked, *, present: Collection[str], arrived: Collection[str]) -> bool:
-    """A file is put once the host lists it, gone once it does not, fetched once it is here."""
-    if asked.kind == Kind.GET:
-        return asked.file_name in arrived
-    return (asked.file_name in present) is (asked.kind == Kind.PUT)
+def is_done(request: OpenRequest, *, present: Collection[str], arrived: Collection[str]) -> bool:
+    """Return whether the host lists the file (PUT), does not (DELETE), or has uploaded it (GET)."""
+    if request.kind == Kind.GET:
+        return request.file_name in arrived
+    return (request.file_name in present) is (request.kind == Kind.PUT)
 
 
-def is_hopeless(asked: Asked, *, present: Collection[str], now: datetime) -> bool:
-    """A host cannot send what it does not have; and whatever takes a month will not come."""
-    if now >= asked.created_at + GIVE_UP_AFTER:
+def is_hopeless(request: OpenRequest, *, present: Collection[str], now: datetime) -> bool:
+    """Return whether the request is too old, or is for a file that the host does not have."""
+    if now >= request.created_at + GIVE_UP_AFTER:
         return True
-    return asked.kind == Kind.GET and asked.file_name not in present
+    return request.kind == Kind.GET and request.file_name not in present

@@ -1,4 +1,4 @@
-"""From where the server fetches a program, and from where it never does [pure]."""
+"""The URLs from which the server fetches programs, and those it refuses [pure]."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
-#: So often an address may say that the program is elsewhere.
+#: The maximum number of redirects of one fetch.
 MAX_REDIRECTS: Final = 5
 MAX_URL: Final = 1000
 _PORTS: Final = {"http": 80, "https": 443, "rsync": 873}
-#: What a module's path may be made of: rsync's servers expand wildcards.
+#: The characters of a path on an rsync server; such servers expand wildcards.
 _RSYNC_PATH = re.compile(r"[A-Za-z0-9_.~+@=,/-]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]+")
-#: IPv6 addresses in which an IPv4 address stands at the end: NAT64's.
+#: The IPv6 addresses of NAT64, which end with an IPv4 address.
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-#: Networks that `ipaddress` counts as the Internet's, in some version of Python or in all: protocol
+#: Networks that `ipaddress` counts as public, in some version of Python or in all: protocol
 #: assignments (Oracle's metadata), 6to4 relays, Azure's agents; site-local, documentation, and the
 #: local NAT64 addresses, in which the network chooses the position of the IPv4 address.
 _NOT_PUBLIC = tuple(
@@ -30,12 +30,12 @@ _NOT_PUBLIC = tuple(
 
 
 class BadSource(ValueError):
-    """The server does not fetch from there. Hint: the message says why, or what to write."""
+    """The server does not fetch from this URL. Hint: the message explains why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An address taken apart; `target` is what the other server is asked for."""
+    """A parsed URL; `target` is the path and query that are requested."""
 
     scheme: str
     host: str
@@ -44,19 +44,19 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The name of the file there."""
+        """The file name in the URL."""
         last = unquote(self.target.partition("?")[0].rpartition("/")[2])
         return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[-100:] or "source"
 
     @property
     def authority(self) -> str:
-        """Host and port, as an address has them."""
+        """Host and port in the format of a URL."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def read(url: str) -> Place:
-    """Take the address of a program apart; raises `BadSource`.
+    """Parse the URL of a program; raises `BadSource`.
 
     It is ``http://``, ``https://``, ``rsync://HOST/MODULE/PATH`` or ``rsync:HOST::MODULE/PATH``.
 
@@ -68,16 +68,16 @@ def read(url: str) -> Place:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        msg = f"{url} is no address: {error}. Hint: compare it with https://example.org/sum.zip."
+        msg = f"{url} is not a URL: {error}. Hint: compare it with https://example.org/sum.zip."
         raise BadSource(msg) from error
     if parts.scheme not in _PORTS:
         msg = (
-            f"The server fetches no {parts.scheme or 'such'} address. "
+            f"The server does not fetch {parts.scheme or 'such'} addresses. "
             "Hint: give one that begins with https://, http:// or rsync://, or send the file."
         )
         raise BadSource(msg)
     if parts.username is not None or parts.password is not None:
-        msg = "The address has a password in it, and it would be shown. Hint: send the file itself."
+        msg = "The address contains a password, which would be shown. Hint: send the file itself."
         raise BadSource(msg)
     host = parts.hostname or ""
     if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
@@ -87,7 +87,7 @@ def read(url: str) -> Place:
     if parts.scheme == "rsync":
         if not _RSYNC_PATH.fullmatch(target) or target.count("/") < 2 or target.endswith("/"):  # noqa: PLR2004  before and after the module
             msg = (
-                f"{url} names no file of an rsync server. Hint: write rsync://HOST/MODULE/PATH, "
+                f"{url} is not a file of an rsync server. Hint: write rsync://HOST/MODULE/PATH, "
                 "of letters, digits and _ . ~ + @ = , -."
             )
             raise BadSource(msg)
@@ -106,15 +106,15 @@ def read_web(url: str) -> Place:
 
 
 def _plain(url: str) -> str:
-    """An address in the usual form, of letters that all agree on."""
+    """Return a URL in the usual form, with printable ASCII characters only."""
     if len(url) > MAX_URL or re.search(r"[^\x21-\x7e]|[\\\"<>]", url):
         msg = (
-            f"{url[:80]!r} is no address. Hint: write it in ASCII without blanks, "
+            f"{url[:80]!r} is not an address. Hint: write it in ASCII without blanks, "
             f"in {MAX_URL} characters at most; blanks are %20."
         )
         raise BadSource(msg)
-    if found := re.fullmatch(r"rsync:([^/:]+)::(.+)", url):
-        return f"rsync://{found[1]}/{found[2]}"
+    if match := re.fullmatch(r"rsync:([^/:]+)::(.+)", url):
+        return f"rsync://{match[1]}/{match[2]}"
     if url.startswith("rsync:") and not url.startswith("rsync://"):
         msg = (
             f"{url} names a file of this server, or one behind its own log-in. Hint: write "
@@ -125,12 +125,12 @@ def _plain(url: str) -> str:
 
 
 def redirected(url: str, location: str) -> str:
-    """Where an address sends on to; raises `BadSource` for what weakens it."""
+    """Return the target of a redirect; raises `BadSource` if it is less secure than `url`."""
     target = urljoin(url, location)
     scheme = urlsplit(target).scheme
     if scheme not in {"http", "https"} or (url.startswith("https:") and scheme != "https"):
         msg = (
-            f"{url} sends on to {target[:200]}, which is not followed. "
+            f"{url} redirects to {target[:200]}, which is not followed. "
             "Hint: give the address of the file itself."
         )
         raise BadSource(msg)
@@ -138,32 +138,32 @@ def redirected(url: str, location: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is somebody's on the Internet: not this machine's, nor a network's here.
+    """Return whether an address is on the public Internet: not this machine or a local network.
 
     >>> is_public("93.184.216.34"), is_public("127.0.0.1"), is_public("::ffff:10.0.0.1")
     (True, False, False)
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if any(found in network for network in _NOT_PUBLIC):
+    if any(parsed in network for network in _NOT_PUBLIC):
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour
-        if inner is None and found in _NAT64:
-            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if found.teredo is not None:
+    if isinstance(parsed, ipaddress.IPv6Address):
+        inner = parsed.ipv4_mapped or parsed.sixtofour
+        if inner is None and parsed in _NAT64:
+            inner = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)
+        if parsed.teredo is not None:
             return False
         if inner is not None:
             return is_public(str(inner))
-    return found.is_global and not (found.is_multicast or found.is_reserved)
+    return parsed.is_global and not (parsed.is_multicast or parsed.is_reserved)
 
 
 def check_addresses(
     host: str, addresses: list[str], *, private_hosts: frozenset[str], any_private: bool
 ) -> None:
-    """Raise `BadSource` unless all that a host's name stands for may be fetched from."""
+    """Raise `BadSource` unless every address of a host may be fetched from."""
     if any_private or host.lower() in private_hosts:
         return
     closed = [address for address in addresses if not is_public(address)]

@@ -1,1 +1,1 @@
-"""One statement per invariant: its first line says what holds, its rows break it."""
+"""One statement per invariant: the first line is the condition, rows violate it."""

@@ -1,4 +1,4 @@
--- Every workunit has at most one of an answer and a reason why not, and is assimilated with one.
+-- No workunit has both a canonical result and an error; one that is to be assimilated has either.
 SELECT
     name,
     'error_mask ' || error_mask || ', canonical result ' || coalesce(canonical_result_id, 0) AS detail

@@ -1,4 +1,4 @@
--- Canonical outputs are given up only when all results are over and every success is judged.
+-- Canonical outputs are released only when all results are over and every success is validated.
 SELECT
     w.name,
     'canonical outputs given up before ' || r.name || ' was judged' AS detail
@@ -7,6 +7,6 @@ INNER JOIN result AS canonical ON w.canonical_result_id = canonical.id
 INNER JOIN result AS r ON w.id = r.workunit_id
 WHERE
     canonical.file_delete_state <> 0
-    -- A success that came too late is marked so when the transitioner looks.
+    -- The transitioner marks a success that arrived too late.
     AND w.transition_at IS NULL
     AND (r.server_state <> 5 OR (r.outcome = 1 AND r.validate_state IN (0, 4)))

@@ -1,4 +1,4 @@
--- No doomed file is referred to.
+-- No file that is marked for deletion is referred to.
 SELECT
     file.name,
     'doomed at ' || file.doomed_at AS detail

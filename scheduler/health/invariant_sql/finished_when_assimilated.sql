@@ -1,4 +1,4 @@
--- Every assimilated workunit says when it was finished, and no other does.
+-- Exactly the assimilated workunits have a time when they were finished.
 SELECT
     name,
     'assimilate_state ' || assimilate_state || ', finished_at ' || coalesce(finished_at::text, 'never')

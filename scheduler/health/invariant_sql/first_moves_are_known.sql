@@ -1,4 +1,4 @@
--- The first move of every living row in the ledger is its birth, if it was born on a day that is kept.
+-- The first move of every row is its creation, if the ledger still has the day of its creation.
 WITH first_move AS (
     SELECT DISTINCT ON (workunit_id, result_id, axis)
         workunit_id,
@@ -9,7 +9,7 @@ WITH first_move AS (
     ORDER BY workunit_id, result_id, axis, id
 ),
 
--- Days of the ledger are dropped whole.
+-- Days of the ledger are dropped as a whole.
 kept AS (
     SELECT date_trunc('day', min(at), 'UTC') AS since
     FROM ledger_entry
@@ -24,7 +24,7 @@ INNER JOIN workunit AS w ON first_move.workunit_id = w.id
 LEFT JOIN result AS r ON first_move.result_id = r.id
 WHERE
     first_move.source <> 0
-    -- A workunit is born in any state of release.
+    -- A workunit may be created in any release state.
     AND first_move.axis <> 5
     AND (first_move.result_id IS NULL OR r.id IS NOT NULL)
     AND coalesce(r.created_at, w.created_at) >= kept.since

@@ -1,4 +1,4 @@
--- Workunits of a batch that follows another wait while that one has older ones open, and are seen.
+-- Workunits of a batch wait while its predecessor has older open ones, and are then released.
 SELECT
     w.name,
     CASE

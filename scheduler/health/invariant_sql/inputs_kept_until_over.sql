@@ -1,4 +1,4 @@
--- Inputs are given up only when the workunit is assimilated and all its results are over.
+-- Inputs are released only when the workunit is assimilated and all its results are over.
 SELECT
     w.name,
     'file_delete_state ' || w.file_delete_state || ' while ' || r.name || ' is not over' AS detail

@@ -1,4 +1,4 @@
--- Every move in the ledger is named by the law, its reason and its maker included.
+-- Every move in the ledger is in the law, with its reason and its actor.
 WITH law AS (
     SELECT *
     FROM unnest(

@@ -1,5 +1,5 @@
 -- Every move leaves the state that the move before it reached.
--- Of what is purged, days of the ledger go one by one: what is left of it tells no whole story.
+-- Purged workunits are excluded: days of the ledger are dropped one by one, which leaves gaps.
 SELECT
     'workunit ' || workunit_id || coalesce(', result ' || result_id, '') AS name,
     'axis ' || axis || ' left ' || source || ' after reaching ' || before AS detail

@@ -1,4 +1,4 @@
--- Outputs are given up only when the workunit is assimilated.
+-- Outputs are released only when the workunit is assimilated.
 SELECT
     r.name,
     'file_delete_state ' || r.file_delete_state || ', assimilate_state ' || w.assimilate_state

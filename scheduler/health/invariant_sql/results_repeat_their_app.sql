@@ -1,4 +1,4 @@
--- Every result is of the app of its workunit.
+-- Every result has the app of its workunit.
 SELECT
     r.name,
     'app ' || r.app_id || ', the workunit''s is ' || w.app_id AS detail

@@ -1,4 +1,4 @@
--- Every living row is in the states that its last moves in the ledger reached.
+-- Every row is in the states that its last moves in the ledger reached.
 WITH last_move AS (
     SELECT DISTINCT ON (workunit_id, result_id, axis)
         workunit_id,

@@ -1,4 +1,4 @@
--- Every file that nobody refers to is doomed.
+-- Every file without references is marked for deletion.
 SELECT
     file.name,
     'made at ' || file.created_at AS detail
@@ -8,5 +8,5 @@ WHERE
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)
     AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)
-    -- A hold, past or not, has a chore to let the file go.
+    -- Files with holds, expired or not, are released by a chore of the housekeeper.
     AND NOT EXISTS (SELECT FROM file_hold AS hold WHERE hold.file_id = file.id)

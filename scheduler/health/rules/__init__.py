@@ -1,1 +1,1 @@
-"""Judgements of the project's state: facts in, a verdict out [pure]."""
+"""Alerts and causes of delays: facts in, sentences out [pure]."""

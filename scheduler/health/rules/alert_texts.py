@@ -1,4 +1,4 @@
-"""What an operator must know now, each in a sentence with a hint [pure]."""
+"""Derives alerts for operators from facts, each a sentence with a hint [pure]."""
 
 from __future__ import annotations
 
@@ -8,39 +8,38 @@ from datetime import datetime, timedelta
 
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 
-#: A daemon renews its sign of life every five seconds; science may hold a pass for a minute.
+#: A daemon renews its sign of life every five seconds; science code may delay a pass by a minute.
 SILENT_AFTER = timedelta(minutes=3)
-#: How old the oldest work of a daemon may become.
+#: How long the oldest work of a daemon may wait.
 LATE_AFTER = timedelta(minutes=10)
 #: A web process gives a sign of life twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
-#: How long before its end an open batch is reminded of.
+#: An open batch that expires within this time raises an alert.
 REMIND_BEFORE = timedelta(days=3)
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One trouble: `kind` for programs, a sentence and what to do for people."""
+    """One problem: `kind` for programs, a sentence and a hint for people."""
 
     kind: str
     sentence: str
     hint: str
 
     def __str__(self) -> str:
-        """Say both."""
         return f"{self.sentence} Hint: {self.hint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """How the project is: what was last seen of whom, what waits since when, what went wrong.
+    """The facts from which alerts are derived.
 
-    `lives` has every daemon, with None for one that never gave a sign; `oldest` says since when the
-    oldest work of a daemon has been waiting; `parked` counts subjects by the stage of science;
-    `refused_by_all` counts unsent workunits that each of the `hosts_about` was refused;
-    `unknown_science` has a sentence for every app whose science does not exist;
-    `expiring_batches` are the names of open ones whose end is near.
+    `lives` maps every daemon to its last sign of life, or None; `oldest` maps a daemon to the time
+    since when its oldest work waits; `parked` counts subjects by stage of science code;
+    `refused_by_all` counts unsent workunits that were refused to all `hosts_about`, the active
+    hosts; `unknown_science` has a sentence for every app whose science code does not exist;
+    `expiring_batches` are the names of open batches that expire soon.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -62,7 +61,7 @@ class Facts:
 
 
 def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
-    """Every alert, the gravest kinds first."""
+    """Return all alerts, the most serious kinds first."""
     return (
         *_disk(facts),
         *_maintenance(facts),
@@ -83,25 +82,25 @@ def _disk(facts: Facts) -> Iterator[Alert]:
     if facts.disk_is_full:
         yield Alert(
             "disk_full",
-            "The disk of var is full: uploads are put off.",
-            "make room; clients keep what they have until then.",
+            "The disk of var is full: uploads are refused for now.",
+            "free disk space; until then clients keep their files and retry.",
         )
     elif facts.disk_is_nearly_full:
         yield Alert(
             "disk_nearly_full",
             "The disk of var is nearly full.",
-            "make room, or lower PURGE_AFTER; at the reserve uploads are put off.",
+            "free disk space, or lower PURGE_AFTER; at the reserve uploads are refused.",
         )
 
 
 def _maintenance(facts: Facts) -> Iterator[Alert]:
     if facts.maintenance:
-        yield Alert("maintenance", facts.maintenance, "end it by `manage.py maintenance off`.")
+        yield Alert("maintenance", facts.maintenance, "end it with `manage.py maintenance off`.")
     elif facts.uploads_stopped:
         yield Alert(
             "uploads_stopped",
-            "Uploads are put off by the file var/stop_upload.",
-            "remove it to take them again.",
+            "Uploads are refused because of the file var/stop_upload.",
+            "remove it to accept uploads again.",
         )
 
 
@@ -123,7 +122,7 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 "daemon_silent",
                 f"The {name} has given no sign of life for {duration(now - seen_at)}.",
-                "is it running, and does its log say why not?",
+                "check whether it runs, and read its log.",
             )
 
 
@@ -132,7 +131,7 @@ def _web(facts: Facts, now: datetime) -> Iterator[Alert]:
         yield Alert(
             "web_silent",
             f"No web process has been seen for {duration(now - facts.web_seen_at)}.",
-            "start the web server; deadlines are moved by the outage afterwards.",
+            "start the web server; deadlines are then moved by the length of the outage.",
         )
 
 
@@ -144,7 +143,7 @@ def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 "daemon_behind",
                 f"The {name} is {duration(now - since)} behind.",
-                "see the seconds of its passes in the log; a second one may help.",
+                "see the duration of its passes in the log; a second process may help.",
             )
 
 
@@ -155,19 +154,19 @@ def _parked(facts: Facts) -> Iterator[Alert]:
                 "science_parked",
                 f"{_count(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
                 f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
-                "see the errors by `manage.py parked`; it has them tried again, too.",
+                "`manage.py parked` shows the errors and can retry them.",
             )
 
 
 def _unknown_science(facts: Facts) -> Iterator[Alert]:
     for sentence in facts.unknown_science:
-        said, _, hint = sentence.partition(" Hint: ")
-        yield Alert("unknown_science", said, hint or "set it right in the admin.")
+        problem, _, hint = sentence.partition(" Hint: ")
+        yield Alert("unknown_science", problem, hint or "correct it in the admin.")
 
 
 def _command_apps(facts: Facts) -> Iterator[Alert]:
     if names := facts.unserved_command_apps:
-        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
         yield Alert(
             "command_apps_off",
             f"No work is sent for apps of kind command: {shown}.",
@@ -184,7 +183,7 @@ def _refused_by_all(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "refused_by_all",
             f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to {hosts} "
-            f"that asked in the last {SEEN_WITHIN.days} days.",
+            f"that requested work in the last {SEEN_WITHIN.days} days.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
 
@@ -195,7 +194,7 @@ def _hard_to_send(facts: Facts) -> Iterator[Alert]:
             "hard_to_send",
             f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to at least "
             "half as many hosts as make it unsendable.",
-            "ask `manage.py explain NAME` why; the list is in the admin under refusals.",
+            "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
 
 
@@ -204,20 +203,20 @@ def _outages(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "outage",
             f"{_count(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
-            "not made good yet: deadlines are still to be moved.",
-            "the timeout_checker does it; is it running?",
+            "not applied yet: deadlines are still to be moved.",
+            "the timeout_checker moves them; check whether it runs.",
         )
 
 
 def _expiring(facts: Facts) -> Iterator[Alert]:
     names = facts.expiring_batches
     if names:
-        shown = ", ".join(names[:_MOST_NAMES]) + (" and more" if len(names) > _MOST_NAMES else "")
+        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
         yield Alert(
             "batch_expires",
-            f"{'A batch is' if len(names) == 1 else f'{len(names)} batches are'} given up within "
+            f"{'A batch expires' if len(names) == 1 else f'{len(names)} batches expire'} within "
             f"{duration(REMIND_BEFORE)}: {shown}.",
-            "move the end by `manage.py batch expire NAME --in 7d`, if you want the rest of it.",
+            "postpone it with `manage.py batch expire NAME --in 7d` if its open work is needed.",
         )
 
 
@@ -226,13 +225,13 @@ def _count(count: int, noun: str) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """Say a length of time by one unit.
+    """Return a length of time as text, in its largest unit.
 
     >>> duration(timedelta(minutes=90))
     '1 h'
     """
     seconds = int(length.total_seconds())
-    for unit, one in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= one:
-            return f"{seconds // one} {unit}"
+    for unit, unit_seconds in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= unit_seconds:
+            return f"{seconds // unit_seconds} {unit}"
     return f"{seconds} s"

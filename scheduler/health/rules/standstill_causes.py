@@ -1,4 +1,4 @@
-"""Why open work does not move, as causes with numbers of workunits [pure]."""
+"""Determines why open work makes no progress, with numbers of workunits [pure]."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Final
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.work.rules.explanation import at
 
-#: As many unsent workunits are examined; more are reported as "1000 or more".
+#: Number of unsent workunits that are examined; more are reported as "1000 or more".
 MAX_EXAMINED: Final = 1000
-#: Small clients contact the project every minute: after this time without any, that is the cause.
+#: Without any contact for this time, missing contacts are the cause: small clients contact the
+#: project every minute.
 QUIET_AFTER: Final = timedelta(minutes=2)
 _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
 
 class Cause(StrEnum):
-    """What open work waits for."""
+    """The cause why open work makes no progress."""
 
     MAINTENANCE = "maintenance"
     NOT_SERVED = "not_served"
@@ -39,9 +40,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A cause, how many workunits it concerns, and both as a sentence.
+    """A cause, the number of workunits that it concerns, and both as a sentence.
 
-    The sentence stays the same while cause and numbers do.
+    The sentence does not change while the cause and its numbers stay the same.
     """
 
     cause: Cause
@@ -51,13 +52,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnsentFacts:
-    """Unsent workunits for everybody, at most `MAX_EXAMINED`, and the hosts that could have them.
+    """Counts of untargeted unsent workunits, at most `MAX_EXAMINED`, and of active hosts.
 
-    Hosts, and accounts of such hosts, count if they are about: seen in the last 30 days.
-    `unversioned` are workunits of apps without a version.  Every host had its turn with
-    `account_short` (or `host_short`, by the app's rule), was refused `all_refused`, and either of
-    both `no_host_left`; `quorum` is the largest of the short ones, `reason` the most frequent
-    reason of a refusal.
+    Active hosts, and their accounts, were seen in the last 30 days.  `unversioned` workunits are of
+    apps without a version.  Of `account_short` (or `host_short`, by the app's rule) every account
+    (or host) already had a result; `all_refused` were refused to every host; for `no_host_left`
+    every host either had a result or was refused.  `quorum` is the largest quorum of the short
+    ones, `reason` the most frequent reason of a refusal.
     """
 
     unsent: int = 0
@@ -75,7 +76,7 @@ class UnsentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """Workunits of a batch that may not be sent yet, or are being computed."""
+    """Counts of workunits of a batch that may not be sent yet, or are being computed."""
 
     held: int = 0
     following: int = 0
@@ -89,20 +90,20 @@ class HeldFacts:
 
 def waits(
     unsent: UnsentFacts,
-    held: HeldFacts,
+    waiting: HeldFacts,
     *,
     now: datetime,
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Every known cause, the most general first; empty if work is about to move."""
+    """Return all causes, the most general first; empty if work is about to be sent."""
     # Without a host, each workunit was trivially refused to all of them.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (
         *_general(unsent, maintenance, not_served),
         *_of_contacts(unsent, now),
         *of_hosts,
-        *_of_held(held),
+        *_of_held(waiting),
     )
 
 
@@ -190,32 +191,32 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
         )
 
 
-def _of_held(held: HeldFacts) -> Iterator[Wait]:
-    if held.held:
-        yield Wait(Cause.HELD, held.held, f"{_waiting(held.held)} to be released by staff.")
-    if held.following:
+def _of_held(facts: HeldFacts) -> Iterator[Wait]:
+    if facts.held:
+        yield Wait(Cause.HELD, facts.held, f"{_waiting(facts.held)} to be released by staff.")
+    if facts.following:
         yield Wait(
             Cause.FOLLOWS,
-            held.following,
-            f"{_waiting(held.following)} for batch {held.predecessor} to end.",
+            facts.following,
+            f"{_waiting(facts.following)} for batch {facts.predecessor} to end.",
         )
-    if held.depending:
+    if facts.depending:
         yield Wait(
-            Cause.DEPENDS, held.depending, f"{_waiting(held.depending)} for other workunits."
+            Cause.DEPENDS, facts.depending, f"{_waiting(facts.depending)} for other workunits."
         )
-    if held.not_yet and held.starts_at is not None:
+    if facts.not_yet and facts.starts_at is not None:
         yield Wait(
             Cause.NOT_YET,
-            held.not_yet,
-            f"{_number(held.not_yet)} must not start yet: the first may at {at(held.starts_at)}.",
+            facts.not_yet,
+            f"{_number(facts.not_yet)} must not start yet: the first may at {at(facts.starts_at)}.",
         )
-    if held.computing and held.due_at is not None:
-        are = "is" if held.computing == 1 else "are"
+    if facts.computing and facts.due_at is not None:
+        are = "is" if facts.computing == 1 else "are"
         yield Wait(
             Cause.COMPUTING,
-            held.computing,
-            f"{_number(held.computing)} {are} being computed: the first result is due by "
-            f"{at(held.due_at)}.",
+            facts.computing,
+            f"{_number(facts.computing)} {are} being computed: the first result is due by "
+            f"{at(facts.due_at)}.",
         )
 
 

@@ -1,1 +1,1 @@
-"""One command per module, named as it is typed."""
+"""Management commands; each module is named as its command."""

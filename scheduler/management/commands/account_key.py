@@ -27,7 +27,7 @@ class Command(Conversation):
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (account_keys.AccountRefused,)
 
-    def ask(self, parser: CommandParser) -> None:
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
         parser.add_argument("key_id", metavar="ID", type=int, nargs="?", help="revoke: which key")
@@ -96,7 +96,7 @@ def _weak(account: Account) -> Answer:
 
 def _revoke(account: Account, key_id: int | None) -> Answer:
     if key_id is None:
-        msg = "The key's number is missing. Hint: `manage.py account_key list EMAIL` shows it."
+        msg = "The key's id is missing. Hint: `manage.py account_key list EMAIL` shows it."
         raise CommandError(msg, returncode=2)
     renewed = account_keys.revoke_key(account=account, key_id=key_id, now=timezone.now())
     more = " Log-in returns a new one." if renewed else ""

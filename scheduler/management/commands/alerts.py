@@ -1,4 +1,4 @@
-"""Say what an operator must know now."""
+"""Prints the current alerts for operators."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from scheduler.management.parsing import PlainCommand
 class Command(PlainCommand):
     """``alerts [--json]``: exit status 1 if there are any, for a timer or a monitor."""
 
-    help = "Say what an operator must know now; exit status 1 if there is anything."
+    help = "Print the current alerts for operators. Exit status: 0 no alerts, 1 alerts."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the option."""
-        parser.add_argument("--json", action="store_true", help="answer with one JSON object")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Read, and print."""
-        found = alerts.current(now=timezone.now())
+        current = alerts.current(now=timezone.now())
         if options["json"]:
-            self.stdout.write(json.dumps({"alerts": [asdict(alert) for alert in found]}))
+            self.stdout.write(json.dumps({"alerts": [asdict(alert) for alert in current]}))
         else:
-            self.stdout.write("\n".join(map(str, found)) or "All is well.")
-        if found:
+            self.stdout.write("\n".join(map(str, current)) or "All is well.")
+        if current:
             raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""Finds what the purger took out of the database, lists it, checks it."""
+"""Shows, lists and verifies the archive of purged workunits."""
 
 from __future__ import annotations
 
@@ -19,52 +19,55 @@ class Command(Conversation):
     """``archive show NAME | list [--app A] [--since D] [--limit N] | verify``."""
 
     help = (
-        "What is purged is in var/archive. show NAME tells the whole story of a workunit or "
-        "result; list names them, the newest day first; verify reads everything to its end."
+        "Read the archive of purged work, var/archive. show NAME prints the history of a workunit "
+        "or result; list lists workunits, newest day first; verify reads all files completely."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (purged_work.NotArchived,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with what."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("names", metavar="NAME", nargs="*", help="of a workunit or a result")
-        parser.add_argument("--app", help="list: only of this app")
-        parser.add_argument("--since", type=date.fromisoformat, metavar="DAY", help="list: from on")
         parser.add_argument(
-            "--limit", type=int, default=100, metavar="N", help="list: at most (default: 100)"
+            "names", metavar="NAME", nargs="*", help="show: name of a workunit or a result"
+        )
+        parser.add_argument("--app", help="list: only workunits of this app")
+        parser.add_argument(
+            "--since", type=date.fromisoformat, metavar="DAY", help="list: from this day on"
+        )
+        parser.add_argument(
+            "--limit", type=int, default=100, metavar="N", help="list: maximum (default: 100)"
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, names = options["action"], options["names"]
         if len(names) != _ACTIONS[action]:
             hint = " NAME" if action == "show" else ""
-            raise CommandError(f"Hint: write `archive {action}{hint}`.", returncode=2)
+            msg = f"The number of arguments is wrong. Hint: write `archive {action}{hint}`."
+            raise CommandError(msg, returncode=2)
         if action == "show":
-            found = purged_work.find(names[0])
-            return Answer(render(found), {"day": found.day, **found.entry})
+            archived = purged_work.find(names[0])
+            return Answer(render(archived), {"day": archived.day, **archived.entry})
         if action == "list":
             return _list(options)
         return _verify()
 
 
 def _list(options: Mapping[str, Any]) -> Answer:
-    found = purged_work.listed(app=options["app"], since=options["since"])
-    shown = list(islice(found, max(0, options["limit"])))
+    entries = purged_work.listed(app=options["app"], since=options["since"])
+    shown = list(islice(entries, max(0, options["limit"])))
     lines = [
-        f"{one.day}  {one.name}  {one.entry['workunit']['app']}  {one.verdict}" for one in shown
+        f"{row.day}  {row.name}  {row.entry['workunit']['app']}  {row.verdict}" for row in shown
     ]
     facts = [
         {
-            "day": one.day,
-            "name": one.name,
-            "app": one.entry["workunit"]["app"],
-            "canonical_result": one.canonical,
-            "errors": one.entry["workunit"].get("errors", []),
+            "day": row.day,
+            "name": row.name,
+            "app": row.entry["workunit"]["app"],
+            "canonical_result": row.canonical,
+            "errors": row.entry["workunit"].get("errors", []),
         }
-        for one in shown
+        for row in shown
     ]
-    return Answer("\n".join(lines) or "Nothing of this is in the archive.", {"workunits": facts})
+    return Answer("\n".join(lines) or "The archive has no such workunit.", {"workunits": facts})
 
 
 def _verify() -> Answer:
@@ -75,9 +78,9 @@ def _verify() -> Answer:
         msg = f"{plural(len(faults), 'line')} of the archive cannot be read:\n{shown}\n"
         raise CommandError(msg + "Hint: restore these days from a backup.")
     total = sum(day.workunits for day in days)
-    sentence = f"The archive is sound: {plural(total, 'workunit')} in {plural(len(days), 'day')}."
+    sentence = f"The archive is intact: {plural(total, 'workunit')} in {plural(len(days), 'day')}."
     warnings = [
-        f"{day.day} ends with {plural(day.torn, 'byte')} that are no whole part: cut short by a "
+        f"{day.day} ends with an incomplete part of {plural(day.torn, 'byte')}: truncated by a "
         "crash, or damaged."
         for day in days
         if day.torn
@@ -89,36 +92,36 @@ def _verify() -> Answer:
     return Answer(sentence, {"days": facts}, warnings)
 
 
-def render(found: purged_work.Archived) -> str:
-    """Put the story of an archived workunit on a page."""
-    entry, workunit = found.entry, found.entry["workunit"]
+def render(archived: purged_work.Archived) -> str:
+    """Return the history of an archived workunit as text."""
+    entry, workunit = archived.entry, archived.entry["workunit"]
     names = {result["id"]: result["name"] for result in entry["results"]}
     moments = (workunit["created_at"], workunit.get("finished_at"), entry["archived_at"])
-    submitted, finished, archived = map(_at, moments)
+    submitted, finished, archived_at = map(_at, moments)
     lines = [
-        f"workunit {found.name} of app {workunit['app']}, {found.verdict}",
-        f"  submitted {submitted}, finished {finished}, archived {archived}",
+        f"workunit {archived.name} of app {workunit['app']}, {archived.verdict}",
+        f"  submitted {submitted}, finished {finished}, archived {archived_at}",
     ]
     lines += [
-        f"  input {one['open_name'] or one['name']}: {one['name']}, {one['nbytes']} bytes, "
-        f"sha256 {one['sha256']}"
-        for one in entry.get("input_files", ())
+        f"  input {file['open_name'] or file['name']}: {file['name']}, {file['nbytes']} bytes, "
+        f"sha256 {file['sha256']}"
+        for file in entry.get("input_files", ())
     ]
     for result in entry["results"]:
         lines += _result(result)
     lines += [
-        f"  {_at(step['at'])}  {names.get(step.get('result_id'), found.name)}  "
+        f"  {_at(step['at'])}  {names.get(step.get('result_id'), archived.name)}  "
         f"{step['axis']}: {step['from']} → {step['to']}  ({step['because']}, {step['by']})"
         for step in entry["timeline"]
     ]
     lines += [
-        f"- {one['amount']:g} credit to account {one['account_id']} for "
-        f"{names.get(one['result_id'], one['result_id'])} ({one['rule']})"
-        for one in entry["credit"]
+        f"- {grant['amount']:g} credit to account {grant['account_id']} for "
+        f"{names.get(grant['result_id'], grant['result_id'])} ({grant['rule']})"
+        for grant in entry["credit"]
     ]
     lines += [
-        f"- host {one['host_id']} was refused it: {one['sentence']}"
-        for one in entry.get("refusals", ())
+        f"- it was refused to host {refusal['host_id']}: {refusal['sentence']}"
+        for refusal in entry.get("refusals", ())
     ]
     return "\n".join(lines)
 
@@ -128,12 +131,12 @@ def _result(result: Mapping[str, Any]) -> list[str]:
     state = f"{result['server_state']}/{result['outcome']}, {result['validate_state']}"
     lines = [f"result {result['name']}: {state}, {where}"]
     lines += [
-        f"  output {one['name']}: {one['nbytes']} bytes, sha256 {one['sha256']}"
-        for one in result.get("outputs", ())
+        f"  output {file['name']}: {file['nbytes']} bytes, sha256 {file['sha256']}"
+        for file in result.get("outputs", ())
     ]
     lines += [
-        f"  said at {_at(one['said_at'])}: {one.get('variety') or 'trickle'}"
-        for one in result.get("trickles_up", ())
+        f"  message at {_at(trickle['said_at'])}: {trickle.get('variety') or 'trickle'}"
+        for trickle in result.get("trickles_up", ())
     ]
     if usage := result.get("usage"):
         lines.append(f"  {plural(len(usage), 'usage sample')}, the last {_at(usage[-1]['at'])}")

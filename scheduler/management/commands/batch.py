@@ -1,4 +1,4 @@
-"""Look after batches: list, hurry on, let expire, put away."""
+"""Manages batches: list, show, accelerate, expire, abort, retire, delete."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scheduler.work import batch_reads
 from scheduler.work import batches as operations
 from scheduler.work.progress import progress_of
 
-#: How many characters a bar has.
-_BAR = 30
-#: What can be done to one batch; `list` needs none.
+#: Width of the progress bar in characters.
+_BAR_WIDTH = 30
+#: The actions; all but `list` and `expire` need the name of a batch.
 _ACTIONS = ("list", "show", "accelerate", "expire", "retire", "abort", "delete")
 
 
@@ -27,7 +27,7 @@ class Command(Conversation):
     """``batch ACTION [NAME] [--submitter EMAIL] [--dry-run] ...``."""
 
     help = (
-        "Look after batches. list; show NAME; accelerate NAME [--off]; expire [NAME --in 7d]; "
+        "Manage batches. list; show NAME; accelerate NAME [--off]; expire [NAME --in 7d]; "
         "abort NAME; retire NAME; delete NAME."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
@@ -36,20 +36,18 @@ class Command(Conversation):
         operations.BatchNotReady,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and to which batch."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("name", metavar="NAME", nargs="?", help="the batch")
-        parser.add_argument("--submitter", metavar="EMAIL", help="whose batch it is")
-        parser.add_argument("--off", action="store_true", help="accelerate: as before again")
+        parser.add_argument("name", metavar="NAME", nargs="?", help="name of the batch")
+        parser.add_argument("--submitter", metavar="EMAIL", help="submitter of the batch")
+        parser.add_argument("--off", action="store_true", help="accelerate: undo it")
         parser.add_argument(
             "--in", dest="after", type=duration, metavar="TIME", help="expire: from now, such as 7d"
         )
-        parser.add_argument("--reason", default="", help="abort: kept with its workunits")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        parser.add_argument("--reason", default="", help="abort: stored with its workunits")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, name = options["action"], options["name"]
         submitter = _submitter(options["submitter"])
         if action == "list":
@@ -72,53 +70,54 @@ def _submitter(email: str | None) -> Account | None:
 
 
 def _list(submitter: Account | None) -> Answer:
-    found = batch_reads.lines(submitter=submitter)
-    if not found:
-        return Answer("There is no batch. Hint: `submit_work --batch` makes one.", {"batches": []})
-    width = max(len(line.name) for line in found)
-    said = [
+    batches = batch_reads.lines(submitter=submitter)
+    if not batches:
+        hint = "`submit_work --batch` creates one."
+        return Answer(f"There is no batch. Hint: {hint}", {"batches": []})
+    width = max(len(line.name) for line in batches)
+    lines = [
         f"{line.name:<{width}}  {line.state_label:<11}  {line.done:>3} %  "
         f"{plural(line.workunits, 'workunit')}, {line.open} open, {line.failed} failed  "
         f"{line.submitter}{'  accelerated' * line.accelerate}"
-        for line in found
+        for line in batches
     ]
-    return Answer("\n".join(said), {"batches": [line.as_json() for line in found]})
+    return Answer("\n".join(lines), {"batches": [line.as_json() for line in batches]})
 
 
 def _show(batch: Batch) -> Answer:
     line, results = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
-    found = progress_of([batch], now=timezone.now())[batch.pk]
+    progress = progress_of([batch], now=timezone.now())[batch.pk]
     waits = waits_of(batch, now=timezone.now())
     until = f"{line.expire_at:%Y-%m-%d %H:%M} UTC" if line.expire_at else "never"
-    said = (
+    text = (
         f"Batch {line.name} of {line.submitter} is {line.state_label}"
         f"{', accelerated' * line.accelerate}; app {line.app or 'none yet'}.\n"
-        f"  {_bar(found.fraction_done)} {found.sentence}\n"
+        f"  {_bar(progress.fraction_done)} {progress.sentence}\n"
         f"  {plural(line.workunits, 'workunit')}: {line.answered} answered, {line.failed} failed, "
         f"{line.open} open; {line.unassimilated} not assimilated yet\n"
         f"  results: {', '.join(f'{count} {state}' for state, count in results.items())}\n"
-        f"  made {line.created_at:%Y-%m-%d %H:%M} UTC, expires {until}"
+        f"  created {line.created_at:%Y-%m-%d %H:%M} UTC, expires {until}"
         f"{_following(batch)}{_keeping(batch)}"
     ).replace("_", " ") + "".join(f"\n  {wait.sentence}" for wait in waits)
     facts = {
         "results": results,
-        "progress": asdict(found) | {"seconds_left": found.seconds_left},
+        "progress": asdict(progress) | {"seconds_left": progress.seconds_left},
         "after": batch.after.name if batch.after else None,
         "keep_outputs": batch.keep_outputs,
         "waits": [asdict(wait) for wait in waits],
     }
-    return Answer(said, line.as_json() | facts)
+    return Answer(text, line.as_json() | facts)
 
 
 def _bar(fraction: float) -> str:
-    full = int(fraction * _BAR)
-    return f"[{'#' * full}{'-' * (_BAR - full)}]"
+    full = int(fraction * _BAR_WIDTH)
+    return f"[{'#' * full}{'-' * (_BAR_WIDTH - full)}]"
 
 
 def _following(batch: Batch) -> str:
     if batch.after is None:
         return ""
-    how = "however it ends" if batch.after_any else "if all of it is done"
+    how = "however it ends" if batch.after_any else "if nothing of it failed"
     state = str(batch.after.get_state_display()).lower()
     return f"\n  starts after batch {batch.after.name} (which is {state}), {how}"
 
@@ -132,13 +131,13 @@ def _keeping(batch: Batch) -> str:
 def _preview(action: str, batch: Batch) -> Answer:
     line, results = batch_reads.line(batch.pk), batch_reads.results_of(batch.pk)
     would = {
-        "accelerate": f"give {plural(line.open, 'workunit')} and {results['unsent']} unsent "
-        "results another priority",
-        "expire": "set when it is given up",
+        "accelerate": f"change the priority of {plural(line.open, 'workunit')} and "
+        f"{results['unsent']} unsent results",
+        "expire": "set when it expires",
         "abort": f"cancel {plural(line.open, 'workunit')} with {results['in_progress']} results "
         "in progress",
-        "retire": "put it away",
-        "delete": f"drop its row; {plural(line.unpurged, 'workunit')} are not purged yet",
+        "retire": "retire it and release its files",
+        "delete": f"delete its row; {plural(line.unpurged, 'workunit')} are not purged yet",
     }[action]
     return Answer(
         f"Would {would} (batch {line.name}, {line.state_label}). Nothing was done.",
@@ -150,15 +149,15 @@ def _expire_all(*, dry_run: bool) -> Answer:
     now = timezone.now()
     if dry_run:
         due = Batch.objects.filter(expire_at__lte=now, state__lte=Batch.State.COMPLETE).count()
-        said = f"Would end {due} expired batch{'es' * (due != 1)}. Nothing was done."
-        return Answer(said, {"due": due, "dry_run": True})
+        sentence = f"Would end {due} expired batch{'es' * (due != 1)}. Nothing was done."
+        return Answer(sentence, {"due": due, "dry_run": True})
     ended = operations.expire(now=now)
     return Answer(f"Ended {ended} expired batch{'es' * (ended != 1)}.", {"ended": ended})
 
 
 def _accelerate(batch: Batch, options: Mapping[str, Any]) -> Answer:
     done = operations.accelerate(batch.pk, on=not options["off"], now=timezone.now())
-    verb = "Slowed down again" if options["off"] else "Accelerated"
+    verb = "No longer accelerated" if options["off"] else "Accelerated"
     return Answer(
         f"{verb}: {plural(done.workunits, 'workunit')}, {plural(done.results, 'unsent result')} "
         f"of batch {batch.name}.",
@@ -168,12 +167,12 @@ def _accelerate(batch: Batch, options: Mapping[str, Any]) -> Answer:
 
 def _expire(batch: Batch, options: Mapping[str, Any]) -> Answer:
     if options["after"] is None:
-        msg = "It is not said when. Hint: `manage.py batch expire NAME --in 7d`."
+        msg = "The time is missing. Hint: `manage.py batch expire NAME --in 7d`."
         raise CommandError(msg, returncode=2)
     expire_at = timezone.now() + options["after"]
     operations.set_expiry(batch.pk, expire_at)
     return Answer(
-        f"Batch {batch.name} is given up on {expire_at:%Y-%m-%d at %H:%M} UTC.",
+        f"Batch {batch.name} expires on {expire_at:%Y-%m-%d at %H:%M} UTC.",
         {"expire_at": expire_at.isoformat()},
     )
 
@@ -181,7 +180,8 @@ def _expire(batch: Batch, options: Mapping[str, Any]) -> Answer:
 def _abort(batch: Batch, options: Mapping[str, Any]) -> Answer:
     done = operations.abort(batch.pk, reason=options["reason"], now=timezone.now())
     return Answer(
-        f"Aborted batch {batch.name}: asked to cancel {plural(done.changed, 'workunit')}; "
+        f"Aborted batch {batch.name}: cancellation requested for "
+        f"{plural(done.changed, 'workunit')}; "
         f"{done.finished} are finished.",
         {"changed": done.changed, "already": done.already, "finished": done.finished},
     )
@@ -189,7 +189,7 @@ def _abort(batch: Batch, options: Mapping[str, Any]) -> Answer:
 
 def _retire(batch: Batch, _options: Mapping[str, Any]) -> Answer:
     kept = operations.retire(batch.pk, now=timezone.now())
-    files = f"; the files of {plural(kept, 'workunit')} are let go" if kept else ""
+    files = f"; the files of {plural(kept, 'workunit')} are released" if kept else ""
     return Answer(f"Retired batch {batch.name}{files}.", {"batch_id": batch.pk, "let_go": kept})
 
 

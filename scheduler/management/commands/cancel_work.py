@@ -1,4 +1,4 @@
-"""Cancel, hold back or release workunits."""
+"""Cancels, holds or releases workunits."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ from scheduler.work import cancel
 class Command(Conversation):
     """``cancel_work [NAME...] [--id ID...] [--batch BATCH] [--hold | --release]``."""
 
-    help = "Cancel workunits by name, id or batch; or hold them back, or release them."
+    help = "Cancel workunits by name, id or batch; or hold them, or release them."
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         cancel.WorkunitsNotFound,
         cancel.AmbiguousBatch,
         cancel.NothingNamed,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask which workunits, and what shall become of them."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("names", metavar="NAME", nargs="*")
         parser.add_argument("--id", dest="ids", metavar="ID", type=int, nargs="+", default=[])
         parser.add_argument("--batch", help="all workunits of a batch")
-        parser.add_argument("--submitter", metavar="EMAIL", help="whose batch it is")
-        parser.add_argument("--reason", default="", help="kept with the cancelled workunits")
+        parser.add_argument("--submitter", metavar="EMAIL", help="submitter of the batch")
+        parser.add_argument("--reason", default="", help="stored with the cancelled workunits")
         instead = parser.add_mutually_exclusive_group()
-        instead.add_argument("--hold", action="store_true", help="hold back instead of cancelling")
-        instead.add_argument("--release", action="store_true", help="release what is held back")
+        instead.add_argument("--hold", action="store_true", help="hold instead of cancelling")
+        instead.add_argument("--release", action="store_true", help="release held workunits")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Make the one change that is asked for."""
         named: dict[str, Any] = {
             "names": options["names"],
             "ids": options["ids"],
@@ -44,15 +42,15 @@ class Command(Conversation):
             "now": timezone.now(),
         }
         if options["hold"]:
-            done, verb = cancel.hold(**named), "Held back"
+            done, verb = cancel.hold(**named), "Held"
         elif options["release"]:
             done, verb = cancel.release(**named), "Released"
         else:
             done = cancel.cancel(**named, reason=options["reason"])
-            verb = "Asked to cancel"
+            verb = "Cancellation requested"
         others = [
-            f"{count} {said}"
-            for count, said in (
+            f"{count} {state}"
+            for count, state in (
                 (done.already, "were so already"),
                 (done.finished, "are finished"),
                 (done.impossible, "wait for others"),

@@ -1,4 +1,4 @@
-"""Changes a password, in place of Django's command, which knows no digest."""
+"""Changes a password; replaces Django's command, which does not set the digest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Command(PlainCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument("email", help="the account's e-mail address")
         add_password_options(parser)
         parser.add_argument(
@@ -38,7 +37,7 @@ class Command(PlainCommand):
         if account is None:
             raise CommandError(
                 f"No account has the e-mail address {email!r}.\n"
-                "Hint: check its spelling, or make one with create_account."
+                "Hint: check the spelling, or create it with create_account."
             )
         password = read_password(options, prompt=f"New password of {account.email}: ")
         if not password:

@@ -1,4 +1,4 @@
-"""Create a volunteer's or a submitter's account."""
+"""Creates a volunteer's or a submitter's account."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ from scheduler.people import accounts
 class Command(Conversation):
     """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
-    help = "Create an account and say its key; the same again says the same key."
+    help = "Create an account and print its key; repeating the command prints the same key."
     refusals: ClassVar[tuple[type[Exception], ...]] = (accounts.AccountRefused,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask for the address, the name and the password."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("email")
-        parser.add_argument("--name", help="as others see it (default: the address up to its @)")
+        parser.add_argument("--name", help="public name (default: the address up to its @)")
         add_password_options(parser)
-        parser.add_argument("--staff", action="store_true", help="with every right in the admin")
+        parser.add_argument("--staff", action="store_true", help="with all rights in the admin")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Create the account, or find the one that exists with this very password."""
         email = options["email"]
         name = options["name"] or email.partition("@")[0]
         password = read_password(options, prompt=f"Password for {email}: ")

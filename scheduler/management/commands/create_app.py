@@ -1,4 +1,4 @@
-"""Create a science app."""
+"""Creates a science app."""
 
 from __future__ import annotations
 
@@ -17,37 +17,35 @@ from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessR
 class Command(Conversation):
     """``create_app NAME [--kind K] [--success-rule R] [--workunit-defaults JSON]``."""
 
-    help = "Create an app, of which versions are published then; the rest is in the administration."
+    help = "Create an app, for which versions are then published; other settings are in the admin."
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         apps.AppExists,
         apps.BadApp,
         app_versions.UnknownApp,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask for what an app is known by, and its rules."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME")
-        parser.add_argument("--title", default="", help="the name that volunteers read")
-        _ask_choice(parser, "--kind", AppKind.NATIVE, "what is published of it")
-        _ask_choice(
-            parser, "--success-rule", SuccessRule.EXIT_CODE, "what makes a report a success"
+        parser.add_argument("--title", default="", help="the name that volunteers see")
+        _add_choice(parser, "--kind", AppKind.NATIVE, "the kind of its programs")
+        _add_choice(
+            parser, "--success-rule", SuccessRule.EXIT_CODE, "when a report counts as a success"
         )
         parser.add_argument(
             "--workunit-defaults",
             metavar="JSON",
             type=json_object,
             default={},
-            help="what a submission need not say",
+            help="defaults of fields of workunits",
         )
         parser.add_argument("--validator", default="bitwise", help="(default: bitwise)")
         parser.add_argument("--assimilator", default="copy_files", help="(default: copy_files)")
-        apart = "how apart the results of a workunit are kept"
-        _ask_choice(parser, "--one-result-per", OneResultPer.ACCOUNT, apart)
-        _ask_choice(parser, "--credit-rule", CreditRule.RUNTIME, "how valid results are paid")
-        parser.add_argument("--beta", action="store_true", help="for volunteers who want to test")
+        apart = "who may get only one result of a workunit"
+        _add_choice(parser, "--one-result-per", OneResultPer.ACCOUNT, apart)
+        _add_choice(parser, "--credit-rule", CreditRule.RUNTIME, "how valid results are credited")
+        parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Create it."""
         app = apps.create(
             name=options["name"],
             user_friendly_name=options["title"],
@@ -62,7 +60,7 @@ class Command(Conversation):
             now=timezone.now(),
         )
         return Answer(
-            f"Created app {app} of kind {app.kind}. Publish a version of it by `publish_app`.",
+            f"Created app {app} of kind {app.kind}. Publish a version of it with `publish_app`.",
             {
                 "app_id": app.pk,
                 "name": app.name,
@@ -72,11 +70,10 @@ class Command(Conversation):
         )
 
 
-def _ask_choice(parser: CommandParser, name: str, usual: TextChoices, what: str) -> None:
-    """Ask for one of the choices of which `usual` is what is taken if nothing is said."""
+def _add_choice(parser: CommandParser, name: str, default: TextChoices, what: str) -> None:
     parser.add_argument(
         name,
-        choices=type(usual).values,
-        default=usual.value,
-        help=f"{what} (default: {usual.value})",
+        choices=type(default).values,
+        default=default.value,
+        help=f"{what} (default: {default.value})",
     )

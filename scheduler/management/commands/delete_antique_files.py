@@ -1,4 +1,4 @@
-"""Deletes uploads that nobody will ask for, and files of failed submissions."""
+"""Deletes uploads that are no longer needed, and files of failed submissions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from django.utils import timezone
 from scheduler.files import antiques
 from scheduler.management.conversation import Answer, Conversation, duration, plural
 
-#: Seconds of rest between some thousand files, so that uploads and downloads go on.
-REST = 0.05
+#: Pause after some thousand files, so that uploads and downloads continue.
+PAUSE_SECONDS = 0.05
 
 
 class Command(Conversation):
@@ -21,31 +21,29 @@ class Command(Conversation):
 
     help = (
         "Delete uploads from before the oldest workunit that is not assimilated, if no result "
-        "needs them, and published files that the database does not know."
+        "needs them, and published files that are not in the database."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (antiques.TooYoung,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask how old, and whether only to look."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--min-age",
             metavar="AGE",
             type=duration,
             default=antiques.MIN_AGE,
-            help="uploads younger than this are kept in any case (30d)",
+            help="keep all uploads that are younger than this (default: 30d)",
         )
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Delete, or count."""
         dry_run = options["dry_run"]
-        found = antiques.delete_antique_files(
+        deleted = antiques.delete_antique_files(
             timezone.now(),
             dry_run=dry_run,
             min_age=options["min_age"],
-            rest=lambda: time.sleep(REST),
+            rest=lambda: time.sleep(PAUSE_SECONDS),
         )
-        up, down = found.uploads, found.downloads
+        up, down = deleted.uploads, deleted.downloads
         verb = "Would delete" if dry_run else "Deleted"
         names = "".join(f"\n  {name}" for name in (*up.names, *down.names)) if dry_run else ""
         return Answer(
@@ -53,7 +51,7 @@ class Command(Conversation):
             f"{plural(down.files, 'orphan')} among the downloads ({_size(down.nbytes)}).{names}",
             {
                 "dry_run": dry_run,
-                "before": found.before,
+                "before": deleted.before,
                 "uploads": up.files,
                 "upload_bytes": up.nbytes,
                 "downloads": down.files,

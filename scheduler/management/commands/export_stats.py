@@ -1,4 +1,4 @@
-"""Writes the files that statistics sites read."""
+"""Exports credit for statistics sites."""
 
 from __future__ import annotations
 
@@ -20,23 +20,21 @@ class Command(Conversation):
 
     help = (
         "Write the credit of accounts, teams and hosts for statistics sites, as BOINC does: "
-        "tables.xml, user.gz, team.gz, host.gz. Accounts that do not share are left out."
+        "tables.xml, user.gz, team.gz, host.gz. Accounts that do not share their data are omitted."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (BadFolder,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Add the folder."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(
             "folder",
             metavar="DIR",
             type=Path,
             nargs="?",
-            help="where to write; older files are replaced at once (default: the folder that "
-            "/stats/ is served from, which is written once a day anyway)",
+            help="destination folder; existing files are replaced (default: the folder that "
+            "/stats/ is served from, which is also written once a day)",
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Write the files."""
         folder: Path = options["folder"] or storage.statistics_folder()
         written = export(folder, now=timezone.now())
         people = f"{plural(written.users, 'account')}, {plural(written.teams, 'team')}"

@@ -1,4 +1,4 @@
-"""Checks the invariants on the live database and shows the rows that break one."""
+"""Checks the invariants on the live database and shows violations."""
 
 from __future__ import annotations
 
@@ -27,66 +27,65 @@ from scheduler.files.file_checks import Violation
 from scheduler.health.invariants import Invariant, invariants
 from scheduler.management.parsing import PlainCommand
 
-#: As many rows of each invariant are shown; JSON has them all.
-SHOWN = 20
+#: Number of violations shown for each invariant; JSON has them all.
+MAX_SHOWN = 20
 
 
 class Command(PlainCommand):
-    """Check everything that must hold."""
+    """``fsck [--json] [--digests] [--list]``."""
 
     help = (
-        "Check on the live database what must always hold, and show the rows that break it. "
-        "Exit status: 0 all holds, 1 something does not."
+        "Check the invariants on the live database, and show the rows that violate them. "
+        "Exit status: 0 no violations, 1 violations."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument(
             "--digests",
             action="store_true",
-            help="also read every file, compare its hash, and count what refers to files",
+            help="also read every file, compare its hash, and count the references to files",
         )
-        parser.add_argument("--list", action="store_true", help="say what is checked, and exit")
+        parser.add_argument("--list", action="store_true", help="list the invariants, and exit")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Check, print, and exit with 1 if something is broken."""
         checked = invariants()
         if options["list"]:
-            self.stdout.write("\n".join(f"{one.name}: {one.sentence}" for one in checked))
+            lines = [f"{invariant.name}: {invariant.sentence}" for invariant in checked]
+            self.stdout.write("\n".join(lines))
             return
         broken = _check(checked)
-        counted = None
+        references = None
         if options["digests"]:
             for invariant in (read := (_as_read(), *_OF_FILES)):
-                if found := invariant.find(timezone.now()):
-                    broken.append((invariant, found))
+                if violations := invariant.find(timezone.now()):
+                    broken.append((invariant, violations))
             checked = (*checked, *read)
-            counted = file_checks.references()
-        total = sum(len(found) for _, found in broken)
+            references = file_checks.references()
+        total = sum(len(violations) for _, violations in broken)
         if options["json"]:
-            said = _as_json(checked, broken)
-            if counted is not None:
-                said["references"] = asdict(counted)
-            self.stdout.write(json.dumps(said, indent=2))
+            report = _as_json(checked, broken)
+            if references is not None:
+                report["references"] = asdict(references)
+            self.stdout.write(json.dumps(report, indent=2))
         else:
-            counts = [_counted(counted)] if counted is not None else []
+            counts = [_counted(references)] if references is not None else []
             self.stdout.write("\n".join([*_lines(broken), *counts, f"fsck: {_count(total)}"]))
         if total:
             sys.exit(1)
 
 
-#: What only looking at every file can show, beside their content.
+#: Invariants that are checked by listing every file.
 _OF_FILES = (
     Invariant(
         "answers_are_kept",
-        "Every answer that was filed in `results` is there, with the content of its output.",
+        "Every answer that was filed in `results` exists, with the content of its output.",
         lambda _now: file_checks.wrong_answers(),
         file_checks.REFILE,
     ),
     Invariant(
         "uploads_have_a_result",
-        "Every upload is of a result whose outputs are kept, or less than a day old.",
+        "Every upload belongs to a result whose outputs are kept, or is less than a day old.",
         file_checks.stray_uploads,
         "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
     ),
@@ -98,14 +97,14 @@ def _check(checked: tuple[Invariant, ...]) -> list[tuple[Invariant, list[Violati
     with _progress(len(checked)) as begin:
         for invariant in checked:
             begin(invariant.name)
-            if found := invariant.find(timezone.now()):
-                broken.append((invariant, found))
+            if violations := invariant.find(timezone.now()):
+                broken.append((invariant, violations))
     return broken
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """A bar on standard error if that is a terminal, else nothing."""
+    """Show a progress bar on standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _name: None
@@ -122,17 +121,17 @@ def _progress(total: int) -> Iterator[Any]:
 
 
 def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:
-    for invariant, found in broken:
+    for invariant, violations in broken:
         yield f"Broken: {invariant.sentence}"
-        yield from (f"  {violation.name}: {violation.detail}" for violation in found[:SHOWN])
-        if len(found) > SHOWN:
-            yield f"  ... and {len(found) - SHOWN} more."
+        yield from (f"  {row.name}: {row.detail}" for row in violations[:MAX_SHOWN])
+        if len(violations) > MAX_SHOWN:
+            yield f"  ... and {len(violations) - MAX_SHOWN} more."
         if invariant.hint:
             yield f"  {invariant.hint}"
 
 
 def _as_read() -> Invariant:
-    """What only reading every file can show, with a bar for bytes."""
+    """Return the invariant that reads every file, with a progress bar of bytes."""
 
     def find(_now: datetime) -> list[Violation]:
         console = Console(stderr=True)
@@ -145,17 +144,17 @@ def _as_read() -> Invariant:
 
     return Invariant(
         "files_are_as_hashed",
-        "Every file that is needed has the content of which the database has the hash.",
+        "Every needed file has the content whose hash is in the database.",
         find,
         file_checks.RESTORE,
     )
 
 
-def _counted(counted: file_checks.References) -> str:
+def _counted(counts: file_checks.References) -> str:
     return (
-        f"files: {counted.files} of {counted.nbytes} bytes, referred to by {counted.workunits} "
-        f"inputs of workunits, {counted.app_versions} parts of app versions, {counted.requests} "
-        f"requests of hosts and {counted.holds} holds"
+        f"files: {counts.files} of {counts.nbytes} bytes, referred to by {counts.workunits} "
+        f"inputs of workunits, {counts.app_versions} parts of app versions, {counts.requests} "
+        f"requests of hosts and {counts.holds} holds"
     )
 
 
@@ -167,13 +166,17 @@ def _as_json(
     checked: tuple[Invariant, ...], broken: list[tuple[Invariant, list[Violation]]]
 ) -> dict[str, Any]:
     rows = {
-        invariant.name: [{"name": one.name, "detail": one.detail} for one in found]
-        for invariant, found in broken
+        invariant.name: [{"name": row.name, "detail": row.detail} for row in violations]
+        for invariant, violations in broken
     }
     return {
         "violations": sum(map(len, rows.values())),
         "invariants": [
-            {"name": one.name, "sentence": one.sentence, "broken_by": rows.get(one.name, [])}
-            for one in checked
+            {
+                "name": invariant.name,
+                "sentence": invariant.sentence,
+                "broken_by": rows.get(invariant.name, []),
+            }
+            for invariant in checked
         ],
     }

@@ -1,4 +1,4 @@
-"""Switches the guard on or off: the database itself refuses unlawful moves."""
+"""Switches the guard triggers, by which the database refuses illegal moves."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from scheduler.sql import guard
 
 
 class Command(PlainCommand):
-    """Switch the guard triggers."""
+    """``guard_trigger on|off|status``."""
 
-    help = "Switch the triggers by which the database refuses moves that the law does not name."
+    help = "Switch the triggers by which the database refuses moves that are not in the law."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument("what", choices=("on", "off", "status"), help="what to do")
 
     def handle(self, *_args: Any, what: str, **_options: Any) -> None:
-        """Switch, and say how it is now."""
         if what == "on":
             guard.install()
         elif what == "off":

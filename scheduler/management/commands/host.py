@@ -1,4 +1,4 @@
-"""Look at hosts; deny, allow, limit and merge them."""
+"""Lists, shows, denies, allows, limits and merges hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Command(Conversation):
     """``host list | show ID | deny ID --reason TEXT | allow ID | limit ID N | merge KEPT OLD``."""
 
     help = (
-        "Look after hosts. list; show ID; deny ID --reason TEXT; allow ID; "
+        "Manage hosts. list; show ID; deny ID --reason TEXT; allow ID; "
         "limit ID N (0: no limit of its own); merge KEPT OLD."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
@@ -28,18 +28,18 @@ class Command(Conversation):
         merge_hosts.CannotMerge,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with which hosts."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("host_id", metavar="ID", type=int, nargs="?", help="number of a host")
+        parser.add_argument("host_id", metavar="ID", type=int, nargs="?", help="id of a host")
         parser.add_argument("number", metavar="N", type=int, nargs="?", help="limit, or OLD host")
-        parser.add_argument("--reason", default="", help="deny: kept, and shown to staff")
-        parser.add_argument("--denied", action="store_true", help="list: only those denied")
-        parser.add_argument("--account", metavar="EMAIL", default="", help="list: of one account")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        parser.add_argument("--reason", default="", help="deny: stored, and shown to staff")
+        parser.add_argument("--denied", action="store_true", help="list: only denied hosts")
+        parser.add_argument(
+            "--account", metavar="EMAIL", default="", help="list: only hosts of this account"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, host_id = options["action"], options["host_id"]
         if action == "list":
             return _list(host_lists.newest(denied=options["denied"], email=options["account"]))
@@ -50,18 +50,18 @@ class Command(Conversation):
             msg = f"`host {action}` takes two numbers. Hint: `manage.py host {action} ID N`."
             raise CommandError(msg, returncode=2)
         if action == "deny" and not options["reason"]:
-            msg = "It is not said why. Hint: `manage.py host deny ID --reason TEXT`."
+            msg = "The reason is missing. Hint: `manage.py host deny ID --reason TEXT`."
             raise CommandError(msg, returncode=2)
-        found = host_lists.page(host_id)
-        if found is None:
-            msg = f"There is no host {host_id}. Hint: `manage.py host list` names them."
+        page = host_lists.page(host_id)
+        if page is None:
+            msg = f"There is no host {host_id}. Hint: `manage.py host list` lists them."
             raise CommandError(msg)
         if action == "show":
-            return _show(found)
+            return _show(page)
         if options["dry_run"]:
-            said = f"Would {action} {found.host}, which holds {plural(found.in_progress, 'result')}"
-            return Answer(f"{said}. Nothing was done.", _facts(found.host) | {"dry_run": True})
-        return _DO[action](found, options)
+            text = f"Would {action} {page.host}, which holds {plural(page.in_progress, 'result')}"
+            return Answer(f"{text}. Nothing was done.", _facts(page.host) | {"dry_run": True})
+        return _DO[action](page, options)
 
 
 def _facts(host: Host) -> dict[str, Any]:
@@ -80,22 +80,22 @@ def _facts(host: Host) -> dict[str, Any]:
     }
 
 
-def _list(found: list[Host]) -> Answer:
-    if not found:
+def _list(hosts: list[Host]) -> Answer:
+    if not hosts:
         return Answer("There is no such host.", {"hosts": []})
-    said = [
+    lines = [
         f"{host.pk:>7}  {host.domain_name or '-':<24}  {host.platform_name or '-':<24}  "
         f"{host.p_ncpus:>3} CPUs  {host.rpc_at:%Y-%m-%d %H:%M}  {host.account.email}"
         f"{'  denied: ' + (host.deny_reason or 'no reason given') if host.denied else ''}"
-        for host in found
+        for host in hosts
     ]
-    return Answer("\n".join(said), {"hosts": [_facts(host) for host in found]})
+    return Answer("\n".join(lines), {"hosts": [_facts(host) for host in hosts]})
 
 
-def _show(found: host_lists.HostPage) -> Answer:
-    host = found.host
+def _show(page: host_lists.HostPage) -> Answer:
+    host = page.host
     gpus = host.capabilities.get("gpus", []) if isinstance(host.capabilities, dict) else []
-    said = [
+    lines = [
         f"Host {host.pk} ({host.domain_name or 'without a name'}) of {host.account.email}",
         (
             f"  {host.p_ncpus} CPUs, {host.p_model or host.p_vendor or 'unknown'}; "
@@ -104,24 +104,24 @@ def _show(found: host_lists.HostPage) -> Answer:
         ),
         (
             f"  last contact {host.rpc_at:%Y-%m-%d %H:%M} UTC; credit {host.total_credit:.2f}; "
-            f"holds {plural(found.in_progress, 'result')}"
+            f"holds {plural(page.in_progress, 'result')}"
         ),
     ]
     if host.denied:
-        said.append(f"  denied: {host.deny_reason or 'no reason given'}")
+        lines.append(f"  denied: {host.deny_reason or 'no reason given'}")
     if host.max_in_progress is not None:
-        said.append(f"  may hold {plural(host.max_in_progress, 'result')}")
+        lines.append(f"  may hold {plural(host.max_in_progress, 'result')}")
     if host.merged_into_id is not None:
-        said.append(f"  merged into host {host.merged_into_id}")
-    said += [f"  {_record_label(record)}" for record in found.records]
-    said.append("  last decisions, newest first:" if found.decisions else "  no decision is kept")
-    said += [f"    {line}" for line in found.decisions]
+        lines.append(f"  merged into host {host.merged_into_id}")
+    lines += [f"  {_record_label(record)}" for record in page.records]
+    lines.append("  last decisions, newest first:" if page.decisions else "  no decision is kept")
+    lines += [f"    {line}" for line in page.decisions]
     facts = _facts(host) | {
-        "in_progress": found.in_progress,
-        "app_versions": [_record_facts(record) for record in found.records],
+        "in_progress": page.in_progress,
+        "app_versions": [_record_facts(record) for record in page.records],
         "last_decisions": host.last_decisions,
     }
-    return Answer("\n".join(said), facts)
+    return Answer("\n".join(lines), facts)
 
 
 def _record_facts(record: HostAppVersion) -> dict[str, Any]:
@@ -145,32 +145,32 @@ def _record_label(record: HostAppVersion) -> str:
     )
 
 
-def _deny(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
-    denials.deny(found.host.pk, reason=options["reason"], now=timezone.now())
+def _deny(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
+    denials.deny(page.host.pk, reason=options["reason"], now=timezone.now())
     return Answer(
-        f"{found.host} is denied: {options['reason']}. "
-        f"The {plural(found.in_progress, 'result')} that it holds will time out.",
-        {"id": found.host.pk, "denied": True, "in_progress": found.in_progress},
+        f"{page.host} is denied: {options['reason']}. "
+        f"The {plural(page.in_progress, 'result')} that it holds will time out.",
+        {"id": page.host.pk, "denied": True, "in_progress": page.in_progress},
     )
 
 
-def _allow(found: host_lists.HostPage, _options: Mapping[str, Any]) -> Answer:
-    changed = denials.allow(found.host.pk, now=timezone.now())
-    said = "is allowed again" if changed else "was not denied"
-    return Answer(f"{found.host} {said}.", {"id": found.host.pk, "denied": False})
+def _allow(page: host_lists.HostPage, _options: Mapping[str, Any]) -> Answer:
+    changed = denials.allow(page.host.pk, now=timezone.now())
+    outcome = "is allowed again" if changed else "was not denied"
+    return Answer(f"{page.host} {outcome}.", {"id": page.host.pk, "denied": False})
 
 
-def _limit(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
+def _limit(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     number = options["number"] or None
-    denials.limit(found.host.pk, number, now=timezone.now())
-    said = f"may hold {plural(number, 'result')}" if number else "has no limit of its own"
-    return Answer(f"{found.host} {said}.", {"id": found.host.pk, "max_in_progress": number})
+    denials.limit(page.host.pk, number, now=timezone.now())
+    limit = f"may hold {plural(number, 'result')}" if number else "has no limit of its own"
+    return Answer(f"{page.host} {limit}.", {"id": page.host.pk, "max_in_progress": number})
 
 
-def _merge(found: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
-    kept = merge_hosts.merge(kept_id=found.host.pk, merged_id=options["number"])
+def _merge(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
+    kept = merge_hosts.merge(kept_id=page.host.pk, merged_id=options["number"])
     return Answer(
-        f"Host {options['number']} is now {kept}; its client is told so.",
+        f"Host {options['number']} is now {kept}; its client gets the new id.",
         {"id": kept.pk, "merged": options["number"], "total_credit": str(kept.total_credit)},
     )
 

@@ -1,4 +1,4 @@
-"""Has a host fetch, send or delete a file, and shows what has become of it."""
+"""Requests a host to fetch, send or delete a file, and lists the requests."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from scheduler.management.conversation import Answer, Conversation
 from scheduler.messages import host_messages
 from scheduler.models import FileRequest
 
-_WORDS = {"put": "fetch", "get": "send", "delete": "delete"}
+_VERBS = {"put": "fetch", "get": "send", "delete": "delete"}
 
 
 class Command(Conversation):
     """``host_file list [HOST] | put HOST FILE | get HOST NAME | delete HOST NAME``."""
 
     help = (
-        "Sticky files on hosts. put HOST FILE has a host fetch a file and keep it; get HOST NAME "
-        "has it send one; delete HOST NAME has it deleted; list [HOST] shows what has become of it."
+        "Manage sticky files on hosts. put HOST FILE makes a host download and keep a file; get "
+        "HOST NAME makes it upload one; delete HOST NAME deletes one; list [HOST] shows the "
+        "requests and their state."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         file_requests.FileRequestRefused,
@@ -30,41 +31,40 @@ class Command(Conversation):
         OSError,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with what."""
-        actions = ("list", *_WORDS)
+    def add_options(self, parser: CommandParser) -> None:
+        actions = ("list", *_VERBS)
         parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
-        parser.add_argument("host", metavar="HOST", nargs="?", type=int, help="its number")
+        parser.add_argument("host", metavar="HOST", nargs="?", type=int, help="id of the host")
         parser.add_argument("file", metavar="FILE", nargs="?", help="a path, or a name on the host")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, host, file = options["action"], options["host"], options["file"]
         if action == "list":
             return _list(host)
         if host is None or file is None:
             what = "FILE" if action == "put" else "NAME"
-            raise CommandError(f"Hint: write `host_file {action} HOST {what}`.", returncode=2)
-        ask = {
+            msg = f"Arguments are missing. Hint: write `host_file {action} HOST {what}`."
+            raise CommandError(msg, returncode=2)
+        submit = {
             "put": file_requests.put_file,
             "get": file_requests.get_file,
             "delete": file_requests.delete_file,
         }[action]
-        request = ask(host, file, now=timezone.now())
+        request = submit(host, file, now=timezone.now())
         return Answer(
-            f"Host {host} is asked to {_WORDS[action]} {request.file_name} with its next request.",
+            f"Host {host} will {_VERBS[action]} {request.file_name} after its next request.",
             _facts(request),
         )
 
 
 def _list(host: int | None) -> Answer:
-    found = [_facts(request) for request in host_messages.file_requests(host_id=host)]
+    requests = [_facts(request) for request in host_messages.file_requests(host_id=host)]
     lines = [
-        f"{one['asked_at']:%Y-%m-%d %H:%M:%S}  host {one['host']}  {one['asked']:6}  "
-        f"{one['name']}  {one['state']}" + (f"  {one['path']}" if "path" in one else "")
-        for one in found
+        f"{row['asked_at']:%Y-%m-%d %H:%M:%S}  host {row['host']}  {row['asked']:6}  "
+        f"{row['name']}  {row['state']}" + (f"  {row['path']}" if "path" in row else "")
+        for row in requests
     ]
-    return Answer("\n".join(lines) or "No host was asked for a file.", {"requests": found})
+    return Answer("\n".join(lines) or "There are no file requests.", {"requests": requests})
 
 
 def _facts(request: FileRequest) -> dict[str, Any]:

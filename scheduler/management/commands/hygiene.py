@@ -1,4 +1,4 @@
-"""Sweep out zombie hosts, dead keys and sessions, and empty accounts."""
+"""Deletes zombie hosts, revoked keys, expired sessions and empty accounts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ class Command(Conversation):
     """``hygiene [--dry-run] [--hosts-after 180d] [--keys-after 180d] [--accounts-after 365d]``."""
 
     help = (
-        "Delete hosts without work or credit that were silent for long, keys revoked long ago, "
-        "expired sessions, and accounts that never did anything; and list app versions with an "
-        "old launcher and signed files that clients could take for a key."
+        "Delete hosts without work or credit that were silent for a long time, keys revoked long "
+        "ago, expired sessions, and accounts that were never used; and list app versions with an "
+        "old launcher and signed files that clients could mistake for a key."
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask how old is old."""
+    def add_options(self, parser: CommandParser) -> None:
         rules = hygiene.Rules()
         for name, default, what in (
             ("--hosts-after", rules.zombie_after, "silence of a host"),
-            ("--keys-after", rules.key_after, "since a key was revoked"),
+            ("--keys-after", rules.key_after, "time since a key was revoked"),
             ("--accounts-after", rules.account_after, "age of an account"),
         ):
             parser.add_argument(
@@ -40,7 +39,6 @@ class Command(Conversation):
         parser.add_argument("--dry-run", action="store_true", help="only count")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Count, or sweep."""
         rules = hygiene.Rules(
             zombie_after=options["hosts_after"],
             key_after=options["keys_after"],
@@ -48,7 +46,7 @@ class Command(Conversation):
         )
         act = hygiene.preview if options["dry_run"] else hygiene.sweep
         done = act(rules, now=timezone.now())
-        said = ", ".join(
+        counts = ", ".join(
             plural(count, noun)
             for count, noun in (
                 (done.hosts, "zombie host"),
@@ -58,9 +56,9 @@ class Command(Conversation):
             )
         )
         verb = "Would delete" if options["dry_run"] else "Deleted"
-        more = hygiene.AT_A_TIME in (done.hosts, done.accounts)
+        more = hygiene.MAX_PER_CALL in (done.hosts, done.accounts)
         warnings = ["There may be more: run it again."] if more else []
         published = hygiene.look_at_published()
         warnings += published.warnings
         facts = asdict(done) | asdict(published) | {"dry_run": options["dry_run"]}
-        return Answer(f"{verb} {said}.", facts, warnings)
+        return Answer(f"{verb} {counts}.", facts, warnings)

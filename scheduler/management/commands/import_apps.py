@@ -1,4 +1,4 @@
-"""Publish the app versions of a BOINC project's apps/ folder."""
+"""Publishes the app versions of a BOINC project's apps/ folder."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Command(Conversation):
     """``import_apps DIR [--create-app] [--dry-run | --prepare DIR | --signatures DIR]``."""
 
     help = (
-        "Publish all versions of the folder apps/ of a BOINC project, as it is, with the plan "
-        "classes of its plan_class_spec.xml. What is published already stays as it is; each "
-        "version that is refused is reported, and the others are published."
+        "Publish all versions in the unmodified apps/ folder of a BOINC project, with the plan "
+        "classes of its plan_class_spec.xml. Versions that are already published do not change; "
+        "versions that are refused are reported, and the others are published."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         BadPlanClassFile,
@@ -40,21 +40,19 @@ class Command(Conversation):
     _refused = 0
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Keep the lines of the tree as they are."""
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.formatter_class = RawDescriptionHelpFormatter
         parser.epilog = _TREE
         return parser
 
-    def ask(self, parser: CommandParser) -> None:
-        """Add the tree, and how it is imported."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("tree", metavar="DIR", help="the folder apps/ of a BOINC project")
         parser.add_argument("--create-app", action="store_true", help="for apps that do not exist")
         parser.add_argument(
             "--create-platform", action="store_true", help="for platforms that BOINC does not have"
         )
         parser.add_argument(
-            "--plan-classes", metavar="FILE", help="a plan_class_spec.xml at another place"
+            "--plan-classes", metavar="FILE", help="a plan_class_spec.xml in another folder"
         )
         parser.add_argument(
             "--dry-run", action="store_true", help="only report what would be published"
@@ -67,14 +65,12 @@ class Command(Conversation):
         parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Report, and end with status 1 if anything was refused."""
         super().handle(*args, **options)
         if self._refused:
             msg = f"{self._refused} refused, as reported above."
             raise CommandError(msg)
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Import the tree, or write what must be signed."""
         if options["prepare"] and (options["signatures"] or options["dry_run"]):
             msg = "--prepare publishes nothing. Hint: use it alone, then --signatures."
             raise CommandError(msg)
@@ -88,7 +84,7 @@ class Command(Conversation):
             if options["signatures"]
             else {},
         )
-        warnings = [f"{name} is no folder of a version, and was left out." for name in others]
+        warnings = [f"{name} is not the folder of a version, and was skipped." for name in others]
         path = options["plan_classes"] or storage.find_plan_classes(options["tree"])
         plans: list[Line] = []
         accepted: frozenset[str] = frozenset()
@@ -106,7 +102,7 @@ class Command(Conversation):
             return self._prepared(options["prepare"], names, lines, warnings)
         prefixes = tuple(f"{folder.name}/" for folder in folders)
         warnings += [
-            f"The signature {name} belongs to no version of {options['tree']}."
+            f"The signature {name} belongs to no version in {options['tree']}."
             for name in choices.signatures
             if not name.startswith(prefixes)
         ]
@@ -117,17 +113,17 @@ class Command(Conversation):
         self, folder: str, names: Sequence[str], lines: Sequence[Line], warnings: Sequence[str]
     ) -> Answer:
         self._refused = len(lines)
-        said = [_label(line, dry_run=False) for line in lines]
+        report = [_label(line, dry_run=False) for line in lines]
         if names:
-            said += [
+            report += [
                 f"Wrote {plural(len(names), 'file')} to {folder}.",
                 f"Sign them on the machine that has the key: python3 sign.py sign {folder}",
                 f"Then run the same command with --signatures {folder} instead of --prepare.",
             ]
         else:
-            said.append("No file needs a signature.")
+            report.append("No file needs a signature.")
         facts = {"folder": folder, "files": names, "refused": _as_facts(lines)}
-        return Answer("\n".join(said), facts, warnings)
+        return Answer("\n".join(report), facts, warnings)
 
     def _reported(
         self,
@@ -140,9 +136,9 @@ class Command(Conversation):
         self._refused = sum(line.state == REFUSED for line in (*plans, *lines))
         counts = Counter(line.state for line in lines)
         verb = "would be published" if dry_run else "published"
-        said = [f"plan class {_label(line, dry_run=dry_run, written=True)}" for line in plans]
-        said += [_label(line, dry_run=dry_run) for line in lines]
-        said.append(
+        report = [f"plan class {_label(line, dry_run=dry_run, written=True)}" for line in plans]
+        report += [_label(line, dry_run=dry_run) for line in lines]
+        report.append(
             f"{plural(len(lines), 'version')}: {counts[PUBLISHED]} {verb}, "
             f"{counts[UNCHANGED]} published before, {counts[REFUSED]} refused."
         )
@@ -151,7 +147,7 @@ class Command(Conversation):
             "plan_classes": _as_facts(plans),
             "versions": _as_facts(lines),
         }
-        return Answer("\n".join(said), facts, warnings)
+        return Answer("\n".join(report), facts, warnings)
 
 
 def _label(line: Line, *, dry_run: bool, written: bool = False) -> str:

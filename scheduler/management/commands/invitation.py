@@ -27,14 +27,14 @@ class Command(Conversation):
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (AccountRefused,)
 
-    def ask(self, parser: CommandParser) -> None:
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument(
-            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: its number"
+            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: id of the invitation"
         )
         parser.add_argument("--name", default="", help="make: the people or purpose it is for")
         parser.add_argument(
-            "--uses", type=int, default=1, metavar="N", help="make: for how many accounts (1)"
+            "--uses", type=int, default=1, metavar="N", help="make: number of accounts (default: 1)"
         )
         parser.add_argument(
             "--expires-in", type=duration, metavar="TIME", help="make: from now, such as 30d"
@@ -81,12 +81,12 @@ def _list() -> Answer:
 
 def _revoke(invitation_id: int | None) -> Answer:
     if invitation_id is None:
-        msg = "The invitation's number is missing. Hint: `manage.py invitation list` shows it."
+        msg = "The invitation's id is missing. Hint: `manage.py invitation list` shows it."
         raise CommandError(msg, returncode=2)
     if not invitations.revoke(invitation_id, now=timezone.now()):
         msg = (
             f"There is no invitation {invitation_id} to revoke. "
-            "Hint: `manage.py invitation list` shows their numbers."
+            "Hint: `manage.py invitation list` shows the ids."
         )
         raise CommandError(msg)
     return Answer(

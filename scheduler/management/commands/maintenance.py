@@ -1,4 +1,4 @@
-"""Switch maintenance on and off, or end the project."""
+"""Switches maintenance on and off, or ends the project."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ class Command(Conversation):
     """``maintenance on|off|status|end [--message TEXT] [--until TIME] [--scheduler-only]``."""
 
     help = (
-        "Turn volunteers away and have the daemons wait (on), serve them again (off), say what is "
-        "on (status), or say that the project is over (end)."
+        "Turn volunteers away and pause the daemons (on), resume (off), show the current state "
+        "(status), or mark the project as ended (end)."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (maintenance.BadMaintenance,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to switch."""
+    def add_options(self, parser: CommandParser) -> None:
         actions = ("on", "off", "status", "end")
         parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
-        parser.add_argument("--message", default="", help="what volunteers read besides")
-        parser.add_argument("--until", type=moment, metavar="TIME", help="its expected end (UTC)")
+        parser.add_argument("--message", default="", help="additional message for volunteers")
+        parser.add_argument("--until", type=moment, metavar="TIME", help="expected end (UTC)")
         only = parser.add_mutually_exclusive_group()
-        only.add_argument("--scheduler-only", action="store_true", help="the daemons go on")
-        only.add_argument("--daemons", action="store_true", help="only the daemons wait")
+        only.add_argument("--scheduler-only", action="store_true", help="do not pause the daemons")
+        only.add_argument("--daemons", action="store_true", help="pause only the daemons")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Switch, and say how it is now."""
         action = options["action"]
         if action in ("off", "status") and (options["message"] or options["until"]):
-            msg = f"`maintenance {action}` takes no such option. Hint: they belong to `on`."
+            msg = f"`maintenance {action}` has no such option. Hint: use them with `on`."
             raise CommandError(msg, returncode=2)
         if action == "off":
             was_on = maintenance.end() is not None
-            said = "Maintenance is off." if was_on else "Maintenance was off already."
-            return Answer(said, {"on": False, "changed": was_on})
+            sentence = "Maintenance is off." if was_on else "Maintenance was off already."
+            return Answer(sentence, {"on": False, "changed": was_on})
         if action == "on":
             maintenance.begin(
                 message=options["message"],
@@ -54,32 +52,32 @@ class Command(Conversation):
         return _status(maintenance.current())
 
 
-def _status(found: maintenance.Maintenance | None) -> Answer:
-    if found is None:
+def _status(current: maintenance.Maintenance | None) -> Answer:
+    if current is None:
         return Answer("Maintenance is off.", {"on": False})
     facts = {
         "on": True,
-        "since": found.since.isoformat(),
-        "until": found.until and found.until.isoformat(),
-        "message": found.message,
-        "scheduler": found.scheduler,
-        "daemons": found.daemons,
-        "ended": found.ended,
+        "since": current.since.isoformat(),
+        "until": current.until and current.until.isoformat(),
+        "message": current.message,
+        "scheduler": current.scheduler,
+        "daemons": current.daemons,
+        "ended": current.ended,
     }
-    if found.ended:
+    if current.ended:
         return Answer(
-            "The project has ended: reports are taken, no work is sent. "
-            "`maintenance off` takes it back.",
+            "The project has ended: reports are accepted, no work is sent. "
+            "`maintenance off` undoes this.",
             facts,
         )
     stopped = {
         (True, True): "volunteers are turned away and the daemons wait",
-        (True, False): "volunteers are turned away, the daemons go on",
+        (True, False): "volunteers are turned away, the daemons continue",
         (False, True): "the daemons wait, volunteers are served",
-    }[found.scheduler, found.daemons]
-    until = f", until about {found.until:%Y-%m-%d %H:%M} UTC" if found.until else ""
+    }[current.scheduler, current.daemons]
+    until = f", until about {current.until:%Y-%m-%d %H:%M} UTC" if current.until else ""
     return Answer(
-        f"Maintenance is on since {found.since:%Y-%m-%d %H:%M} UTC{until}: {stopped}. "
+        f"Maintenance is on since {current.since:%Y-%m-%d %H:%M} UTC{until}: {stopped}. "
         "`maintenance off` ends it.",
         facts,
     )

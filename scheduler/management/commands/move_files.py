@@ -1,4 +1,4 @@
-"""Moves what clients download from the disk to the S3 store, or back."""
+"""Moves the files that clients download from the disk to the S3 store, or back."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Command(Conversation):
 
     help = (
         "Move the files that clients download to the store of STORAGE_URL, or back to the disk. "
-        "The server may run meanwhile. Each file is verified by its hash before it is deleted "
-        "where it was; a call that was broken off goes on where it was. Exit status: 0 all is "
-        "there, 1 something could not be moved."
+        "The server may be running. Each file is verified by its hash before it is deleted at its "
+        "source; after an interruption, the next call continues. Exit status: 0 all files are at "
+        "the destination, 1 a file could not be moved."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         move_files.NoStore,
@@ -33,19 +33,16 @@ class Command(Conversation):
         storage.StoreError,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask where to, and whether only to look."""
-        parser.add_argument("--to", choices=("s3", "disk"), required=True, help="where to")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    def add_options(self, parser: CommandParser) -> None:
+        parser.add_argument("--to", choices=("s3", "disk"), required=True, help="destination")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Make the call; exit with 1 if something is not where or what it must be."""
         super().handle(**options)
         if self._failed:
             sys.exit(1)
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Move, or count."""
         with _progress() as advance:
             done = move_files.move(
                 to=options["to"],
@@ -70,25 +67,26 @@ class Command(Conversation):
 def _lines(done: move_files.Moved, *, dry_run: bool) -> Iterator[str]:
     verb = "Would move" if dry_run else "Moved"
     there = done.fates[Fate.THERE]
-    yield f"{verb} {plural(done.fates[Fate.MOVED], 'file')} ({done.nbytes} bytes); {there} there."
+    moved = plural(done.fates[Fate.MOVED], "file")
+    yield f"{verb} {moved} ({done.nbytes} bytes); {there} already there."
     for fate, names in done.names.items():
         yield f"{plural(done.fates[fate], 'file')} {fate.value}: {', '.join(names)}"
     if done.failed:
-        yield "Hint: `fsck --digests` says what refers to them; restore them from what you saved."
+        yield "Hint: `fsck --digests` shows what refers to them; restore them from a backup."
     if done.copies_dropped:
         verb = "would be deleted" if dry_run else "deleted"
         yield f"{plural(done.copies_dropped, 'superfluous file')} in the store {verb}."
     if done.copies_waiting:
         yield (
             f"{plural(done.copies_waiting, 'superfluous file')} in the store must stay while "
-            "signed addresses last. "
-            "Hint: call this again when those have ended."
+            "signed URLs are valid. "
+            "Hint: run this again after they have expired."
         )
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int], None]]:
-    """A bar on standard error if that is a terminal, else nothing."""
+    """Show a progress bar on standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _count: None

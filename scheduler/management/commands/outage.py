@@ -1,4 +1,4 @@
-"""Shows outages, records what the server could not notice itself, or forgets one."""
+"""Lists outages, records one that the server could not detect, or removes one."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ class Command(Conversation):
     """``outage list | add FROM TO [--reason WHY] | remove ID``."""
 
     help = (
-        "Deadlines move by the time in which volunteers could not reach the server. It notices by "
-        "itself when the web server or the database is away; tell it of what it cannot notice, "
-        "such as a router. list; add FROM TO; remove ID."
+        "Manage outages: deadlines move by the time in which volunteers could not reach the "
+        "server. It detects when the web server or the database is down; add outages that it "
+        "cannot detect, such as those of a router. list; add FROM TO; remove ID."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (operations.BadOutage,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with what."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument(
-            "words", metavar="FROM TO | ID", nargs="*", help="moments (UTC), or a number of `list`"
+            "words", metavar="FROM TO | ID", nargs="*", help="times (UTC), or an id from `list`"
         )
-        parser.add_argument("--reason", default="", help="add: kept with it")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        parser.add_argument("--reason", default="", help="add: stored with the outage")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, words = options["action"], options["words"]
         if len(words) != {"list": 0, "add": 2, "remove": 1}[action]:
             hint = {"list": "", "add": " FROM TO", "remove": " ID"}[action]
-            raise CommandError(f"Hint: write `outage {action}{hint}`.", returncode=2)
+            msg = f"The number of arguments is wrong. Hint: write `outage {action}{hint}`."
+            raise CommandError(msg, returncode=2)
         if action == "list":
             return _list()
         if action == "add":
@@ -52,13 +51,13 @@ class Command(Conversation):
 
 
 def _list() -> Answer:
-    found = [_facts(outage) for outage in outage_list.recent()]
+    outages = [_facts(outage) for outage in outage_list.recent()]
     lines = [
-        f"{one['id']}: {one['from']} to {one['to']}, {one['state']}"
-        + (f" ({one['reason']})" if one["reason"] else "")
-        for one in found
+        f"{row['id']}: {row['from']} to {row['to']}, {row['state']}"
+        + (f" ({row['reason']})" if row["reason"] else "")
+        for row in outages
     ]
-    return Answer("\n".join(lines) or "There were no outages.", {"outages": found})
+    return Answer("\n".join(lines) or "There were no outages.", {"outages": outages})
 
 
 def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) -> Answer:
@@ -80,15 +79,15 @@ def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) 
 
 def _remove(word: str, *, dry_run: bool) -> Answer:
     if not word.isdecimal():
-        msg = f"{word!r} is no number. Hint: `outage list` has them."
+        msg = f"{word!r} is not an id. Hint: `outage list` shows the ids."
         raise CommandError(msg, returncode=2)
-    found = outage_list.find(int(word)) if dry_run else operations.remove(int(word))
-    if found is None:
+    outage = outage_list.find(int(word)) if dry_run else operations.remove(int(word))
+    if outage is None:
         msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
         raise operations.BadOutage(msg)
-    verb = "Would forget" if dry_run else "Forgot"
-    was_applied = found.applied_at is not None or found.applied_up_to > 0
-    rest = "; deadlines that it has moved stay moved" if was_applied else ""
+    verb = "Would remove" if dry_run else "Removed"
+    was_applied = outage.applied_at is not None or outage.applied_up_to > 0
+    rest = "; deadlines that it moved are not moved back" if was_applied else ""
     return Answer(
         f"{verb} outage {word}{rest}.",
         {"id": int(word), "had_moved_deadlines": was_applied, "dry_run": dry_run},

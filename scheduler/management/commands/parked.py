@@ -1,4 +1,4 @@
-"""Shows what science code failed on too often, tries it again, or gives it up."""
+"""Lists, retries or drops subjects on which science code failed too often."""
 
 from __future__ import annotations
 
@@ -14,49 +14,47 @@ from scheduler.health.parked_science import Failing
 from scheduler.management.conversation import Answer, Conversation, plural
 
 _ACTIONS = ("list", "show", "retry", "drop")
-#: As many lines `list` shows; JSON has them all.
-SHOWN = 50
+#: Number of lines that `list` shows; JSON has them all.
+MAX_SHOWN = 50
 
 
 class Command(Conversation):
     """``parked [list] | show ID | retry ID...|--app APP|--all | drop ID...``."""
 
     help = (
-        "What science code failed on too often is parked, and the daemons go on without it. "
+        "Manage parked subjects: science code failed on them too often, and the daemons skip them. "
         "list [--app APP] [--troubled]; show ID, with the traceback; retry ID... or --app APP or "
-        "--all; drop ID..., which gives the work up."
+        "--all; drop ID..., which gives up the work."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         operations.NotParked,
         operations.NothingNamed,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with what."""
+    def add_options(self, parser: CommandParser) -> None:
         actions = f"{', '.join(_ACTIONS)} (default: list)"
         parser.add_argument(
             "action", metavar="ACTION", nargs="?", default="list", choices=_ACTIONS, help=actions
         )
         parser.add_argument(
-            "ids", metavar="ID", nargs="*", default=[], type=int, help="as `list` numbers them"
+            "ids", metavar="ID", nargs="*", default=[], type=int, help="ids that `list` shows"
         )
-        parser.add_argument("--app", default="", help="list, retry: what is parked of this app")
-        parser.add_argument("--all", action="store_true", help="retry: all that is parked")
+        parser.add_argument("--app", default="", help="list, retry: only subjects of this app")
+        parser.add_argument("--all", action="store_true", help="retry: all parked subjects")
         parser.add_argument(
-            "--troubled", action="store_true", help="list: also what failed and is still tried"
+            "--troubled", action="store_true", help="list: also subjects that are still tried"
         )
-        parser.add_argument("--reason", default="", help="drop: kept with cancelled workunits")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-        parser.add_argument("--yes", action="store_true", help="drop: do not ask")
+        parser.add_argument("--reason", default="", help="drop: stored with cancelled workunits")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
+        parser.add_argument("--yes", action="store_true", help="drop: do not prompt")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, ids = options["action"], options["ids"]
         if action == "list":
             return _list(options["app"], troubled=options["troubled"])
         if action == "show":
             if len(ids) != 1:
-                raise CommandError("Name one number. Hint: `parked show ID`.", returncode=2)
+                raise CommandError("Give one id. Hint: `parked show ID`.", returncode=2)
             return _show(parked_science.find(ids=ids)[0])
         if action == "retry":
             return _retry(options)
@@ -64,81 +62,82 @@ class Command(Conversation):
 
     def _drop(self, options: Mapping[str, Any]) -> Answer:
         if options["app"] or options["all"]:
-            hint = "Hint: `parked list --app APP` has the numbers."
-            raise CommandError(f"Only numbers can be dropped. {hint}", returncode=2)
-        asked = {"ids": options["ids"], "reason": options["reason"], "now": timezone.now()}
-        plan = operations.drop(**asked, dry_run=True)
+            hint = "Hint: `parked list --app APP` shows the ids."
+            raise CommandError(f"`drop` takes only ids. {hint}", returncode=2)
+        arguments = {"ids": options["ids"], "reason": options["reason"], "now": timezone.now()}
+        plan = operations.drop(**arguments, dry_run=True)
         if options["dry_run"]:
             return _dropped(plan, "would be ", done=False)
         if plan.changed and not options["yes"]:
             self.stderr.write(_dropped(plan, "will be ", done=False).sentence)
             if not _agreed():
                 raise CommandError("Nothing was dropped. Hint: answer yes, or add --yes.")
-        return _dropped(operations.drop(**asked), "", done=True)
+        return _dropped(operations.drop(**arguments), "", done=True)
 
 
 def _list(app: str, *, troubled: bool) -> Answer:
-    found = parked_science.find(app=app, troubled=troubled)
-    facts = {"parked": [_facts(one) for one in found]}
-    if not found:
+    subjects = parked_science.find(app=app, troubled=troubled)
+    facts = {"parked": [_facts(subject) for subject in subjects]}
+    if not subjects:
         return Answer("Nothing is parked.", facts)
     lines = [
-        f"{one.id:>6}  {one.stage.label.lower():<10}  {one.app}  {one.subject}  "
-        f"{plural(one.failures + one.transients, 'failure')}"
-        f"{'' if one.parked_at else ', still tried'}: {one.reason}"
-        for one in found[:SHOWN]
+        f"{row.id:>6}  {row.stage.label.lower():<10}  {row.app}  {row.subject}  "
+        f"{plural(row.failures + row.transients, 'failure')}"
+        f"{'' if row.parked_at else ', still tried'}: {row.reason}"
+        for row in subjects[:MAX_SHOWN]
     ]
-    if len(found) > SHOWN:
-        lines.append(f"... and {len(found) - SHOWN} more. Hint: --json has them all.")
+    if len(subjects) > MAX_SHOWN:
+        lines.append(f"... and {len(subjects) - MAX_SHOWN} more. Hint: --json has them all.")
     return Answer("\n".join(lines), facts)
 
 
-def _show(one: Failing) -> Answer:
-    since = f"parked at {one.parked_at:%Y-%m-%d %H:%M:%S}" if one.parked_at else "still tried"
+def _show(row: Failing) -> Answer:
+    since = f"parked at {row.parked_at:%Y-%m-%d %H:%M:%S}" if row.parked_at else "still tried"
+    transient = f", and {row.transients} transient" if row.transients else ""
     sentence = (
-        f"{one.stage.label} {one.subject} of app {one.app}: {plural(one.failures, 'failure')}, "
-        f"{one.transients} of them transient besides; the last at "
-        f"{one.failed_at:%Y-%m-%d %H:%M:%S}; {since}."
+        f"{row.stage.label} {row.subject} of app {row.app}: {plural(row.failures, 'failure')}"
+        f"{transient}; the last at {row.failed_at:%Y-%m-%d %H:%M:%S}; {since}."
     )
-    if not one.transients:
-        sentence = sentence.replace(", 0 of them transient besides", "")
-    return Answer(f"{sentence}\n\n{one.error.rstrip()}", _facts(one) | {"error": one.error})
+    return Answer(f"{sentence}\n\n{row.error.rstrip()}", _facts(row) | {"error": row.error})
 
 
 def _retry(options: Mapping[str, Any]) -> Answer:
     if options["dry_run"]:
-        named = options["ids"] or options["app"] or options["all"]
-        if not named:
-            raise operations.NothingNamed("Nothing is named. Hint: numbers, --app APP or --all.")
-        found = parked_science.find(ids=options["ids"], app=options["app"])
-        said = f"{plural(len(found), 'subject')} would be tried again."
+        selected = options["ids"] or options["app"] or options["all"]
+        if not selected:
+            raise operations.NothingNamed(
+                "Nothing is selected. Hint: give ids, --app APP, or --all."
+            )
+        subjects = parked_science.find(ids=options["ids"], app=options["app"])
+        sentence = f"{plural(len(subjects), 'subject')} would be tried again."
     else:
-        found = operations.retry(
+        subjects = operations.retry(
             ids=options["ids"], app=options["app"], everything=options["all"], now=timezone.now()
         )
-        said = f"{plural(len(found), 'subject')} will be tried again at once."
-    return Answer(said, {"retried": [one.id for one in found], "dry_run": options["dry_run"]})
+        sentence = f"{plural(len(subjects), 'subject')} will be tried again at once."
+    facts = {"retried": [subject.id for subject in subjects], "dry_run": options["dry_run"]}
+    return Answer(sentence, facts)
 
 
 def _dropped(plan: operations.Dropped, verb: str, *, done: bool) -> Answer:
-    said = [
+    parts = [
         f"{plural(len(some), noun)} {verb}{what}"
         for some, noun, what in (
             (plan.cancelled, "workunit", "cancelled, as its results cannot be validated"),
-            (plan.given_up, "workunit", "counted as assimilated, though no science took it"),
+            (plan.given_up, "workunit", "counted as assimilated without science code"),
             (plan.trickles, "trickle", "counted as handled"),
         )
         if some
     ]
     warnings = [
-        f"{one.subject} has its answer, and only later results are not judged: it stays parked. "
-        "Hint: mend the validator and retry."
-        for one in plan.answered
+        f"{row.subject} has a canonical result, and only later results are not validated: it stays "
+        "parked. Hint: fix the validator and retry."
+        for row in plan.answered
     ] + [
-        f"The generator of {one.subject} stays parked. Hint: clear the app's generator instead."
-        for one in plan.generators
+        f"The generator of {row.subject} stays parked. Hint: clear the app's generator instead."
+        for row in plan.generators
     ]
-    sentence = "; ".join(said) + "." if said else "Nothing can be dropped."
+    sentence = "; ".join(parts) + "." if parts else "Nothing can be dropped."
     return Answer(
         sentence,
         {
@@ -153,20 +152,20 @@ def _dropped(plan: operations.Dropped, verb: str, *, done: bool) -> Answer:
 
 
 def _subjects(some: Sequence[Failing]) -> list[str]:
-    return [one.subject for one in some]
+    return [row.subject for row in some]
 
 
-def _facts(one: Failing) -> dict[str, Any]:
+def _facts(row: Failing) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "stage": one.stage.label.lower(),
-        "subject": one.subject,
-        "app": one.app,
-        "failures": one.failures,
-        "transients": one.transients,
-        "failed_at": one.failed_at,
-        "parked_at": one.parked_at,
-        "reason": one.reason,
+        "id": row.id,
+        "stage": row.stage.label.lower(),
+        "subject": row.subject,
+        "app": row.app,
+        "failures": row.failures,
+        "transients": row.transients,
+        "failed_at": row.failed_at,
+        "parked_at": row.parked_at,
+        "reason": row.reason,
     }
 
 

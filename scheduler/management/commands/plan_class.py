@@ -1,4 +1,4 @@
-"""Write down what kinds of app versions need, and try it on hosts."""
+"""Manages plan classes, the requirements of app versions, and tries them on hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.management.conversation import Answer, Conversation, plural
 _ACTIONS = ("list", "show", "set", "remove", "try")
 
 _EXAMPLES = """\
-What may stand in FILE.json (docs/plan-classes.md has every key):
+Examples of FILE.json (docs/plan-classes.md has every key):
   mt            {"max_threads": 16, "nthreads_cmdline": true}
   avx2          {"cpu_features": ["avx2", "fma"]}
   cuda12        {"gpu_type": "nvidia", "cuda": true, "min_cuda_version": 12000,
@@ -35,7 +35,8 @@ class Command(Conversation):
     """``plan_class list | show NAME | set NAME FILE | remove NAME | try NAME [--host ID]``."""
 
     help = (
-        "List, show, set (NAME FILE), remove or try plan classes: what app versions need of a host."
+        "List, show, set (NAME FILE), remove or try plan classes, which define the requirements of "
+        "app versions on a host."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         operations.BadSpec,
@@ -46,24 +47,21 @@ class Command(Conversation):
     )
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Let the examples stand as they are written."""
         parser = super().create_parser(prog_name, subcommand, **kwargs)
         parser.formatter_class = RawDescriptionHelpFormatter
         parser.epilog = _EXAMPLES
         return parser
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and with which plan class."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("name", metavar="NAME", nargs="?", help="of the plan class")
+        parser.add_argument("name", metavar="NAME", nargs="?", help="name of the plan class")
         parser.add_argument(
-            "file", metavar="FILE", nargs="?", type=Path, help="set, try: its spec, as JSON"
+            "file", metavar="FILE", nargs="?", type=Path, help="set, try: its definition, as JSON"
         )
-        parser.add_argument("--host", metavar="ID", type=int, help="try: on this host alone")
-        parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+        parser.add_argument("--host", metavar="ID", type=int, help="try: only on this host")
+        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         action, name = options["action"], options["name"]
         if action == "list":
             return _list()
@@ -77,36 +75,36 @@ class Command(Conversation):
         if action == "try":
             return _try(name, options["file"], options["host"])
         if options["file"] is None:
-            msg = f"There is no spec. Hint: `manage.py plan_class set {name} FILE.json`."
+            msg = f"FILE is missing. Hint: `manage.py plan_class set {name} FILE.json`."
             raise CommandError(msg, returncode=2)
         return _set(name, options["file"], dry_run=options["dry_run"])
 
 
 def _list() -> Answer:
-    found = operations.listing()
-    facts = [{"name": name, "spec": spec, "app_versions": used} for name, spec, used in found]
-    if not found:
+    rows = operations.listing()
+    facts = [{"name": name, "spec": spec, "app_versions": used} for name, spec, used in rows]
+    if not rows:
         hint = "`manage.py plan_class set NAME FILE.json`."
         return Answer(f"There is no plan class. Hint: {hint}", {"plan_classes": []})
-    width = max(len(name) for name, _spec, _used in found)
-    said = [
+    width = max(len(name) for name, _spec, _used in rows)
+    lines = [
         f"{name:<{width}}  {plural(used, 'app version')}  "
-        f"{'NOT WRITTEN DOWN' if spec is None else json.dumps(spec)}"
-        for name, spec, used in found
+        f"{'NOT DEFINED' if spec is None else json.dumps(spec)}"
+        for name, spec, used in rows
     ]
     warnings = [
-        f"{name} is named by {plural(used, 'app version')}, but not written down, so that they run "
-        f"nowhere. Hint: `manage.py plan_class set {name} FILE.json`."
-        for name, spec, used in found
+        f"{name} is used by {plural(used, 'app version')}, but not defined, so that they run on no "
+        f"host. Hint: `manage.py plan_class set {name} FILE.json`."
+        for name, spec, used in rows
         if spec is None
     ]
-    return Answer("\n".join(said), {"plan_classes": facts}, warnings)
+    return Answer("\n".join(lines), {"plan_classes": facts}, warnings)
 
 
 def _show(name: str) -> Answer:
     row, users = operations.find(name), operations.users_of(name)
-    said = [json.dumps(row.spec, indent=2), *(f"Used by {each}." for each in users)]
-    return Answer("\n".join(said), {"name": name, "spec": row.spec, "app_versions": list(users)})
+    lines = [json.dumps(row.spec, indent=2), *(f"Used by {version}." for version in users)]
+    return Answer("\n".join(lines), {"name": name, "spec": row.spec, "app_versions": list(users)})
 
 
 def _set(name: str, file: Path, *, dry_run: bool) -> Answer:
@@ -155,9 +153,9 @@ def _try(name: str, file: Path | None, host_id: int | None) -> Answer:
     if host_id:
         return Answer(_of_one_host(host_id, trial), facts)
     total = len(trial.fit) + len(trial.unfit)
-    said = [f"{len(trial.fit)} of {plural(total, 'host')} of the last 30 days can run {name}."]
-    said += [f"{count:>6}  {sentence}" for sentence, count in trial.reasons]
-    return Answer("\n".join(said), facts)
+    lines = [f"{len(trial.fit)} of {plural(total, 'host')} of the last 30 days can run {name}."]
+    lines += [f"{count:>6}  {sentence}" for sentence, count in trial.reasons]
+    return Answer("\n".join(lines), facts)
 
 
 def _of_one_host(host_id: int, trial: operations.Trial) -> str:

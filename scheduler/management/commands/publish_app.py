@@ -18,14 +18,14 @@ from scheduler.apps.rules.packaging import version_number
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.models.science import AppKind, SuccessRule
 
-#: In place of the file of a kind that has none, and of the platforms to take the usual ones.
+#: Placeholder for "no file", and for the default platforms of the app's kind.
 _NONE = "-"
-#: How long fetching may take here, where nobody waits but who asked; seconds.
-_PATIENCE = 3600.0
+#: Fetching may take this long, since only the user of the command waits for it.
+_FETCH_TIMEOUT_SECONDS = 3600.0
 
 
 def version(text: str) -> int:
-    """Read 123 or 1.23, which is the same version; for argparse.
+    """Parse a version number, such as 123 or 1.23, which are the same; for argparse.
 
     >>> version("1.02")
     102
@@ -40,8 +40,8 @@ class Command(Conversation):
     """``publish_app APP VERSION [PLATFORM] [SOURCE] [--image I] [--create-app --kind K]``."""
 
     help = (
-        "Publish a version of an app from a folder, an archive or a single program; "
-        "or from an address, or the digest of a container's image."
+        "Publish a version of an app from a folder, an archive or a single program, "
+        "from a URL, or as a container image with its digest."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         signing.KeyMissing,
@@ -58,8 +58,7 @@ class Command(Conversation):
         deliveries.SourceBusy,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask for the four facts of a version and for its files."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("app", metavar="APP")
         parser.add_argument("version_num", metavar="VERSION", type=version)
         parser.add_argument(
@@ -67,20 +66,20 @@ class Command(Conversation):
             metavar="PLATFORM",
             nargs="?",
             default=_NONE,
-            help="such as x86_64-pc-linux-gnu, or several with commas between; "
-            "- (or nothing) takes every Unix for apps that are not native",
+            help="such as x86_64-pc-linux-gnu, or several separated by commas; "
+            "- (or nothing) means all Unix platforms, for apps that are not native",
         )
         parser.add_argument(
             "source", metavar="SOURCE", nargs="?", default=_NONE, help="folder, archive or file"
         )
         parser.add_argument(
-            "--source-url", default="", help="http(s) or rsync address to fetch the program from"
+            "--source-url", default="", help="http(s) or rsync URL to fetch the program from"
         )
-        parser.add_argument("--image", default="", help="a container's, as name@sha256:DIGEST")
+        parser.add_argument("--image", default="", help="container image, as name@sha256:DIGEST")
         parser.add_argument("--plan-class", default="", help="such as mt (default: none)")
         parser.add_argument("--main-program", help="which of several files is started")
-        parser.add_argument("--cmdline", default="", help="words that every start gets at its end")
-        parser.add_argument("--beta", action="store_true", help="for volunteers who want to test")
+        parser.add_argument("--cmdline", default="", help="arguments appended at every start")
+        parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
         parser.add_argument("--create-app", action="store_true", help="if there is no such app")
         parser.add_argument(
             "--kind", choices=AppKind.values, help="of the app to create (default: native)"
@@ -101,19 +100,18 @@ class Command(Conversation):
             help="the folder of --prepare with the .sig files made on another machine",
         )
         parser.add_argument(
-            "--create-platform", action="store_true", help="if BOINC has no such platform"
+            "--create-platform", action="store_true", help="allow a platform that BOINC lacks"
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Read the files and publish them."""
         now = timezone.now()
-        asked = {key: options[key] for key in ("kind", "success_rule")}
-        if not options["create_app"] and any(asked.values()):
-            msg = "--kind and --success-rule are for an app that is created. Hint: --create-app."
+        rules = {key: options[key] for key in ("kind", "success_rule")}
+        if not options["create_app"] and any(rules.values()):
+            msg = "--kind and --success-rule are for a new app. Hint: add --create-app."
             raise CommandError(msg)
         platforms, where = options["platforms"], options["source"]
         if where == _NONE and Path(platforms).exists():
-            # What stands alone is the program: for the platforms that are usual.
+            # A single argument that exists is the program, for the default platforms.
             platforms, where = _NONE, platforms
         order = Order(
             version_num=options["version_num"],
@@ -134,23 +132,25 @@ class Command(Conversation):
             if options["prepare"] is not None:
                 return _prepared(options, order, source)
             app = (
-                apps.ensure(name=options["app"], now=now, **asked)
+                apps.ensure(name=options["app"], now=now, **rules)
                 if options["create_app"]
                 else app_versions.find_app(options["app"], now=now)
             )
             if order.source_url and source is None:
-                done = deliveries.import_from(app, order, seconds=_PATIENCE, now=now)
+                outcome = deliveries.import_from(
+                    app, order, seconds=_FETCH_TIMEOUT_SECONDS, now=now
+                )
             else:
-                done = programs.publish(app, order, source, now=now)
-        return _told(done)
+                outcome = programs.publish(app, order, source, now=now)
+        return _published(outcome)
 
 
 def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source | None) -> Answer:
-    """Write the files to be signed, even if the app does not exist yet."""
+    """Write the files to be signed; with --create-app, the app need not exist."""
     name, folder = options["app"], options["prepare"]
     if order.source_url:
-        msg = "A file at an address cannot be signed before it is fetched."
-        raise CommandError(f"{msg} Hint: fetch it yourself, and give the file.")
+        msg = "A file at a URL cannot be signed before it is fetched."
+        raise CommandError(f"{msg} Hint: download it, and give the file.")
     if options["create_app"]:
         app = apps.draft(name=name, kind=options["kind"] or AppKind.NATIVE)
     else:
@@ -159,35 +159,35 @@ def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source |
     return Answer(
         f"Wrote {plural(len(names), 'file')} to {folder}: {', '.join(names)}.\n"
         f"Sign them on the machine that has the key: python3 sign.py sign {folder}\n"
-        f"Then publish by the same command with --signatures {folder} instead of --prepare.",
+        f"Then run the same command with --signatures {folder} instead of --prepare.",
         {"folder": str(folder), "files": names},
     )
 
 
-def _told(done: programs.Outcome) -> Answer:
+def _published(outcome: programs.Outcome) -> Answer:
     sentences = []
-    for one in done.published:
-        count = plural(len(one.file_names), "file")
+    for published in outcome.published:
+        count = plural(len(published.file_names), "file")
         sentences.append(
-            f"Published {one.version} with {count}."
-            if one.created
-            else f"{one.version} is published already, with the same {count}."
+            f"Published {published.version} with {count}."
+            if published.created
+            else f"{published.version} is published already, with the same {count}."
         )
-    first = done.published[0]
+    first = outcome.published[0]
     return Answer(
         "\n".join(sentences),
         {
             "app_version_id": first.version.pk,
-            "created": done.created,
+            "created": outcome.created,
             "files": list(first.file_names),
             "versions": [
                 {
-                    "app_version_id": one.version.pk,
-                    "platform": one.version.platform.name,
-                    "created": one.created,
-                    "files": list(one.file_names),
+                    "app_version_id": published.version.pk,
+                    "platform": published.version.platform.name,
+                    "created": published.created,
+                    "files": list(published.file_names),
                 }
-                for one in done.published
+                for published in outcome.published
             ],
         },
     )

@@ -1,4 +1,4 @@
-"""Compares every sum of credit with its entries, and sets right what differs."""
+"""Compares every sum of credit with its entries, and corrects differences."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from scheduler.credit.recompute_credit import (
 from scheduler.management.conversation import plural
 from scheduler.management.parsing import PlainCommand
 
-#: As many differences are printed; JSON has them all.
-SHOWN = 50
+#: Number of differences that are printed; JSON has them all.
+MAX_SHOWN = 50
 
 
 class Command(PlainCommand):
-    """Compare, show, and correct only if told to."""
+    """``recompute_credit [--verify | --apply | --dry-run] [--app NAME] [--averages]``."""
 
     help = (
-        "Compare the credit of hosts, accounts, teams and apps with the entries it is the sum of. "
+        "Compare the credit of hosts, accounts, teams and apps with the sums of its entries. "
         "Nothing is changed unless --apply is given. Exit status: 0 all agree or were corrected, "
         "1 with --verify and differences, 2 wrong options."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             "--verify", action="store_true", help="compare only; exit with 1 if anything differs"
@@ -55,14 +54,13 @@ class Command(PlainCommand):
         parser.add_argument(
             "--averages",
             action="store_true",
-            help="with --apply: compute all recent averages anew, not only those of wrong sums",
+            help="with --apply: recompute all recent averages, not only those of wrong sums",
         )
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Walk over all owners; say what differs."""
         if options["averages"] and not options["apply"]:
-            msg = "--averages computes anew.\nHint: give --apply as well."
+            msg = "--averages needs --apply.\nHint: give both."
             raise CommandError(msg, returncode=2)
         try:
             scope = Scope.of_app(options["app"]) if options["app"] else Scope()
@@ -73,35 +71,35 @@ class Command(PlainCommand):
                 walk = correct(scope, averages=options["averages"], progress=advance)
             else:
                 walk = compare(scope, progress=advance)
-            found = list(walk)
-        self._say(found, options)
-        if found and options["verify"]:
+            differences = list(walk)
+        self._print(differences, options)
+        if differences and options["verify"]:
             sys.exit(1)
 
-    def _say(self, found: list[Difference], options: dict[str, Any]) -> None:
+    def _print(self, differences: list[Difference], options: dict[str, Any]) -> None:
         if options["json"]:
             facts = [
                 {
-                    "kind": one.kind,
-                    "name": one.name,
-                    "kept": str(one.kept),
-                    "entered": str(one.entered),
+                    "kind": difference.kind,
+                    "name": difference.name,
+                    "kept": str(difference.kept),
+                    "entered": str(difference.entered),
                 }
-                for one in found
+                for difference in differences
             ]
             answer = {"differences": facts, "corrected": bool(options["apply"])}
             self.stdout.write(json.dumps(answer, indent=2))
             return
-        for one in found[:SHOWN]:
-            self.stdout.write(f"  {one.name}: total {one.kept}, entries {one.entered}")
-        if len(found) > SHOWN:
-            self.stdout.write(f"  ... and {len(found) - SHOWN} more.")
-        self.stdout.write(_sentence(len(found), options))
+        for row in differences[:MAX_SHOWN]:
+            self.stdout.write(f"  {row.name}: total {row.kept}, entries {row.entered}")
+        if len(differences) > MAX_SHOWN:
+            self.stdout.write(f"  ... and {len(differences) - MAX_SHOWN} more.")
+        self.stdout.write(_sentence(len(differences), options))
 
 
 def _sentence(count: int, options: dict[str, Any]) -> str:
     if not count:
-        return "Every sum of credit is what its entries add up to."
+        return "Every sum of credit equals the sum of its entries."
     what = plural(count, "sum")
     if options["apply"]:
         return f"{what} of credit corrected."
@@ -112,7 +110,7 @@ def _sentence(count: int, options: dict[str, Any]) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error if that is a terminal, else nothing."""
+    """Show a progress bar on standard error if that is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _count: None

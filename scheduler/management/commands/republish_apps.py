@@ -28,7 +28,7 @@ class Command(Conversation):
         storage.UnreadablePackage,
     )
 
-    def ask(self, parser: CommandParser) -> None:
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("apps", metavar="APP", nargs="*", help="only these apps")
         parser.add_argument(
             "--all", action="store_true", help="every current version, native programs included"
@@ -42,7 +42,6 @@ class Command(Conversation):
         parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Publish, or write the files to be signed."""
         if options["prepare"] and options["signatures"]:
             raise CommandError(
                 "Both folders are given. Hint: use --prepare first, then --signatures."

@@ -1,4 +1,4 @@
-"""Lists roles, gives and takes them."""
+"""Lists roles of accounts, gives and takes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Command(Conversation):
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (roles.UnknownRole,)
 
-    def ask(self, parser: CommandParser) -> None:
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
         parser.add_argument(
             "email",

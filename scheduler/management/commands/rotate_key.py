@@ -31,8 +31,7 @@ class Command(Conversation):
         storage.UnreadablePackage,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Declare the options."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("key", choices=("code-sign", "upload-grant"), help="which key")
         parser.add_argument(
             "--revoke",
@@ -58,7 +57,6 @@ class Command(Conversation):
         offline.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Rotate, or write the files to be signed."""
         offline = ("prepare", "public_key", "rotation_signature", "signatures")
         if options["key"] == "upload-grant":
             if any(options[name] for name in offline):
@@ -75,17 +73,17 @@ class Command(Conversation):
         if options["public_key"] is None:
             if options["rotation_signature"] or options["signatures"]:
                 raise CommandError("No new key is given. Hint: use --public-key FILE.")
-            return _told(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
+            return _rotated(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
         signatures, had_key = options["signatures"], signing.has_code_sign_key()
         rotations = [storage.read_key_text(path) for path in options["rotation_signature"]]
-        done = key_rotation.install(
+        rotated = key_rotation.install(
             storage.read_key_text(options["public_key"]),
             rotation_signatures=rotations,
             signatures=storage.read_signatures(signatures) if signatures else {},
             revoke=options["revoke"],
             now=timezone.now(),
         )
-        answer = _told(done)
+        answer = _rotated(rotated)
         if rotations or not had_key:
             return answer
         warning = (
@@ -109,7 +107,7 @@ def _upload_grant(*, revoke: bool) -> Answer:
     )
 
 
-def _told(done: key_rotation.Rotated) -> Answer:
+def _rotated(done: key_rotation.Rotated) -> Answer:
     sentence = f"A new code-sign key is installed and {done.signed} app files are signed by it"
     if done.is_vouched_for:
         sentence += "; clients accept it by the old key's signature"

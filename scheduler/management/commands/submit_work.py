@@ -34,8 +34,8 @@ from scheduler.models import Account, Team
 from scheduler.storage import BadFileName
 from scheduler.work.submission import bulk, submit
 
-#: From so many on, a bar shows how far it is.
-_MANY = 1000
+#: A progress bar is shown from this number of workunits on.
+_PROGRESS_BAR_FROM = 1000
 #: Options that set a field of every workunit.
 _FIELDS = {
     "outputs": "outputs",
@@ -61,7 +61,7 @@ _FIELDS = {
 
 
 def output(text: str) -> submit.NewOutput:
-    """Read ``name:max_nbytes``, or a name alone; for argparse.
+    """Parse ``name:max_nbytes`` or a name; for argparse.
 
     >>> output("out:1000").max_nbytes
     1000
@@ -70,7 +70,7 @@ def output(text: str) -> submit.NewOutput:
     if not colon:
         return submit.NewOutput(open_name=text)
     if not nbytes.isdecimal() or not name:
-        msg = f"{text!r} is no output. Hint: write out, or out:100000 for at most so many bytes."
+        msg = f"{text!r} is not an output. Hint: write NAME or NAME:BYTES, as out:100000."
         raise ArgumentTypeError(msg)
     return submit.NewOutput(open_name=name, max_nbytes=int(nbytes))
 
@@ -91,84 +91,100 @@ class Command(Conversation):
         storage.StoreError,
     )
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask for the app, the input files and the numbers that scientists change."""
-        # What argparse would write of so many options is nothing that anybody reads.
+    def add_options(self, parser: CommandParser) -> None:
+        # The usage that argparse generates for this many options is unreadable.
         parser.usage = "%(prog)s APP [FILE ...] [options]"
         parser.add_argument("app", metavar="APP")
-        # As texts: a hundred thousand of them weigh a fifth of as many paths.
+        # Strings, which need a fifth of the memory of Path objects: there may be 100 000.
         parser.add_argument("paths", metavar="FILE", nargs="*", default=[])
-        parser.add_argument("--open-name", metavar="N", help="what the app opens (default: in)")
-        parser.add_argument("--command-line", metavar="C", help="{file} becomes the FILE's name")
+        parser.add_argument(
+            "--open-name", metavar="N", help="input name that the app opens (default: in)"
+        )
+        parser.add_argument(
+            "--command-line", metavar="C", help="{file} is replaced by the name of FILE"
+        )
         parser.add_argument(
             "--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out"
         )
-        parser.add_argument("--batch", metavar="B", help="name of a batch, made if there is none")
+        parser.add_argument(
+            "--batch", metavar="B", help="name of a batch, created if it does not exist"
+        )
         parser.add_argument("--submitter", metavar="EMAIL", help="default: the only staff account")
         parser.add_argument(
             "--quorum", metavar="N", type=int, help="results that must agree (default: 1)"
         )
         parser.add_argument(
-            "--target", metavar="N", type=int, help="results made at first (default: QUORUM)"
+            "--target", metavar="N", type=int, help="results created at first (default: QUORUM)"
         )
-        parser.add_argument("--max-errors", type=int, metavar="N", help="gives up at error N+1")
-        parser.add_argument("--max-timeouts", type=int, metavar="N", help="gives up at number N+1")
+        parser.add_argument(
+            "--max-errors", type=int, metavar="N", help="the workunit fails at error N+1"
+        )
+        parser.add_argument(
+            "--max-timeouts", type=int, metavar="N", help="the workunit fails at timeout N+1"
+        )
         parser.add_argument(
             "--priority", metavar="N", type=int, help="higher is sent first (default: 0)"
         )
-        parser.add_argument("--hold", action="store_true", help="until `cancel_work --release`")
-        _ask_batch(parser)
+        parser.add_argument(
+            "--hold", action="store_true", help="send nothing until `cancel_work --release`"
+        )
+        _add_batch(parser)
         parser.add_argument(
             "--ndjson",
             metavar="FILE",
-            help="the API's lines; options hold for all; - is stdin",
+            help="workunits as lines of the API; options apply to all; - is stdin",
         )
-        parser.add_argument("--input-template", metavar="F", help="BOINC's, in a file, or by name")
-        parser.add_argument("--output-template", metavar="F", help="the same, of the outputs")
-        _ask_resources(parser)
-        _ask_whom(parser)
-        _ask_times(parser)
+        parser.add_argument(
+            "--input-template", metavar="F", help="BOINC input template, by file or name"
+        )
+        parser.add_argument(
+            "--output-template", metavar="F", help="BOINC output template, by file or name"
+        )
+        _add_resources(parser)
+        _add_targets(parser)
+        _add_times(parser)
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Submit them."""
         for path in options["paths"]:
             if not Path(path).is_file():
                 msg = f"There is no file {path}. Hint: check the path."
                 raise CommandError(msg)
         now = timezone.now()
-        made = submit.Made() if options["json"] else None
+        created = submit.CreatedWorkunits() if options["json"] else None
         with ExitStack() as stack:
             head, lines = _submission(options, stack, now)
-            told = bulk.submit_lines(
+            reply = bulk.submit_lines(
                 head,
                 _shown(lines, len(options["paths"]) if options["ndjson"] is None else None),
                 submitter=_submitter(options["submitter"], needed=head.batch is not None),
                 by_operator=True,
-                made=made,
+                created=created,
                 now=now,
             )
-        body = told.answer["body"]
+        body = reply.answer["body"]
         into = (
             f" into batch {body['batch']['name']} ({body['batch']['id']})" if body["batch"] else ""
         )
         return Answer(
             f"Submitted {plural(body['count'], 'workunit')} of {options['app']}{into}"
-            f"{', held back' * options['hold']}: {_range(body)}.",
+            f"{', held' * options['hold']}: {_range(body)}.",
             {
                 "batch_id": body["batch"]["id"] if body["batch"] else None,
-                "workunit_ids": made.ids if made else [],
-                "names": made.names if made else [],
+                "workunit_ids": created.ids if created else [],
+                "names": created.names if created else [],
             },
             body["warnings"],
         )
 
 
-def _ask_batch(parser: CommandParser) -> None:
+def _add_batch(parser: CommandParser) -> None:
+    parser.add_argument("--after", type=int, metavar="ID", help="wait until this batch is complete")
     parser.add_argument(
-        "--after", type=int, metavar="ID", help="wait for this batch to be complete"
+        "--meta", type=json_object, metavar="JSON", help="stored with each workunit"
     )
-    parser.add_argument("--meta", type=json_object, metavar="JSON", help="kept with each workunit")
-    parser.add_argument("--keep-outputs", action="store_true", help="until the batch is retired")
+    parser.add_argument(
+        "--keep-outputs", action="store_true", help="keep outputs until the batch is retired"
+    )
 
 
 def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
@@ -181,20 +197,20 @@ def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
 def _submission(
     options: Mapping[str, Any], stack: ExitStack, now: datetime
 ) -> tuple[bulk.Head, Iterator[bulk.Line]]:
-    """What holds for all workunits, and the workunits as they are read."""
+    """Return the head of the submission, and its lines as they are read."""
     batch = _batch(options)
     if options["ndjson"] is not None:
         _refuse_beside_lines(options)
         return _from_ndjson(options, _opened(options["ndjson"], stack), batch, now)
     submitter = _submitter(options["submitter"], needed=batch is not None)
-    each = enumerate(_workunits(options, submitter, now), 1)
-    return bulk.Head(app=options["app"], batch=batch), (bulk.Line(*one) for one in each)
+    numbered = enumerate(_workunits(options, submitter, now), 1)
+    return bulk.Head(app=options["app"], batch=batch), (bulk.Line(*pair) for pair in numbered)
 
 
 def _shown(lines: Iterator[bulk.Line], total: int | None) -> Iterator[bulk.Line]:
-    """The same lines; with a progress bar on a terminal where they may be many."""
+    """Return the lines, with a progress bar on a terminal if they may be many."""
     console = Console(stderr=True)
-    if console.is_terminal and (total is None or total >= _MANY):
+    if console.is_terminal and (total is None or total >= _PROGRESS_BAR_FROM):
         return iter(track(lines, "Reading", total=total, console=console, transient=True))
     return lines
 
@@ -211,7 +227,7 @@ def _refuse_beside_lines(options: Mapping[str, Any]) -> None:
     }
     for option, is_given in of_files.items():
         if is_given:
-            msg = f"{option} cannot be used with --ndjson. Hint: write that into the lines."
+            msg = f"{option} cannot be used with --ndjson. Hint: write it into the lines."
             raise CommandError(msg)
 
 
@@ -229,34 +245,37 @@ def _from_ndjson(
     batch: submit.NewBatch | None,
     now: datetime,
 ) -> tuple[bulk.Head, Iterator[bulk.Line]]:
-    """Read the lines of `POST /workunits`; the first, which names the app, may be left out.
+    """Read the lines of `POST /workunits`; the first line, which names the app, is optional.
 
-    The options hold for every workunit that has no other value in its line, and go before the
+    Options apply to every workunit whose line has no other value, and take precedence over the
     `defaults` of the first line.
     """
     lines: Iterator[bulk.Line] = (
         bulk.read_line(number, line) for number, line in enumerate(source, 1) if line.strip()
     )
     first = next(lines, None)
-    given = bulk.Head(app=options["app"], batch=batch)
-    if first is not None and isinstance(first.said, dict) and "app" in first.said:
-        given = _merged(options, first.said, batch, now)
+    head = bulk.Head(app=options["app"], batch=batch)
+    if first is not None and isinstance(first.value, dict) and "app" in first.value:
+        head = _merged(options, first.value, batch, now)
     elif first is not None:
         lines = chain([first], lines)
-    return replace(given, defaults={**given.defaults, **_defaults(options)}), bulk.counted(lines)
+    return replace(head, defaults={**head.defaults, **_defaults(options)}), bulk.counted(lines)
 
 
 def _merged(
-    options: Mapping[str, Any], said: dict[str, Any], batch: submit.NewBatch | None, now: datetime
+    options: Mapping[str, Any],
+    first_line: dict[str, Any],
+    batch: submit.NewBatch | None,
+    now: datetime,
 ) -> bulk.Head:
-    head = bulk.read_head(said, now=now)
+    head = bulk.read_head(first_line, now=now)
     if head.app != options["app"]:
         msg = (
             f"The first line of {options['ndjson']} is for app {head.app!r}, not "
             f"{options['app']!r}. Hint: name the same app in both."
         )
         raise CommandError(msg)
-    if said.get("batch") is None:
+    if first_line.get("batch") is None:
         return replace(head, batch=batch)
     if batch is not None:
         msg = (
@@ -267,8 +286,10 @@ def _merged(
     return head
 
 
-def _ask_resources(parser: CommandParser) -> None:
-    parser.add_argument("--fpops", metavar="N", type=float, help="operations (default: 3.6e12)")
+def _add_resources(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)"
+    )
     parser.add_argument("--memory", type=float, metavar="BYTES", help="default: 5e8")
     parser.add_argument("--disk", type=float, metavar="BYTES", help="default: 1e9")
     parser.add_argument("--bandwidth", type=float, metavar="BYTES/S")
@@ -277,28 +298,32 @@ def _ask_resources(parser: CommandParser) -> None:
     parser.add_argument("--keywords", metavar="N,N", help="BOINC's keyword numbers")
 
 
-def _ask_whom(parser: CommandParser) -> None:
-    whom = parser.add_mutually_exclusive_group()
-    whom.add_argument("--for-host", type=int, metavar="ID", help="for this host alone")
-    whom.add_argument("--for-account", metavar="EMAIL", help="for this account's hosts alone")
-    whom.add_argument("--for-team", metavar="NAME", help="for this team's hosts alone")
-    whom.add_argument("--broadcast", action="store_true", help="for every host, until END")
+def _add_targets(parser: CommandParser) -> None:
+    targets = parser.add_mutually_exclusive_group()
+    targets.add_argument("--for-host", type=int, metavar="ID", help="only for this host")
+    targets.add_argument("--for-account", metavar="EMAIL", help="only for this account's hosts")
+    targets.add_argument("--for-team", metavar="NAME", help="only for this team's hosts")
+    targets.add_argument("--broadcast", action="store_true", help="for every host, until END")
 
 
-def _ask_times(parser: CommandParser) -> None:
+def _add_times(parser: CommandParser) -> None:
     parser.add_argument(
         "--deadline",
         metavar="D",
         type=duration,
-        help="such as 12h (default: 7d)",
+        help="time to report a result, such as 12h (default: 7d)",
     )
-    parser.add_argument("--start-after", type=moment, metavar="TIME", help="not sent before (UTC)")
-    parser.add_argument("--start-before", type=moment, metavar="TIME", help="not sent afterwards")
-    parser.add_argument("--end-before", type=moment, metavar="END", help="expired afterwards")
+    parser.add_argument(
+        "--start-after", type=moment, metavar="TIME", help="not sent before this time (UTC)"
+    )
+    parser.add_argument(
+        "--start-before", type=moment, metavar="TIME", help="not sent after this time"
+    )
+    parser.add_argument("--end-before", type=moment, metavar="END", help="expires at this time")
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a workunit that the options set; what no option sets is left out."""
+    """Return the fields of a workunit that the options set."""
     fields: dict[str, Any] = {name: options[option] for option, name in _FIELDS.items()}
     fields |= {
         "target_account": _account_id(options["for_account"]),
@@ -312,7 +337,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as the API's `defaults`."""
+    """Return the options in the form of the API's `defaults`."""
     fields = _fields(options)
     if options["command_line"] is not None:
         fields["command_line"] = options["command_line"]
@@ -326,8 +351,8 @@ def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 def _workunits(
     options: Mapping[str, Any], submitter: Account | None, now: datetime
 ) -> Iterable[submit.NewWorkunit]:
-    usual = {"outputs": [submit.NewOutput(open_name="out")]}
-    fields = usual | _fields(options)
+    default = {"outputs": [submit.NewOutput(open_name="out")]}
+    fields = default | _fields(options)
     common = submit.NewWorkunit(**fields | {"outputs": tuple(fields["outputs"])})
     if options["input_template"] or options["output_template"]:
         return templated_work.workunits(options, common, submitter=submitter, now=now)
@@ -345,14 +370,14 @@ def _of_file(
         else (submit.NewFile(open_name=options["open_name"] or "in", path=str(path)),)
     )
     command_line = (options["command_line"] or "").replace("{file}", path.name if path else "")
-    given = {} if path is None else {"input": _original(path)}
+    meta = {} if path is None else {"input": _original(path)}
     return replace(
-        common, command_line=command_line, input_files=inputs, meta={**given, **common.meta}
+        common, command_line=command_line, input_files=inputs, meta={**meta, **common.meta}
     )
 
 
 def _original(path: Path) -> str:
-    """Return the name of an input as it was given; JSON has no bytes that are no UTF-8."""
+    """Return the path of an input for JSON; bytes that are not UTF-8 are replaced."""
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -363,11 +388,11 @@ def _account_id(email: str | None) -> int | None:
 def _team_id(name: str | None) -> int | None:
     if name is None:
         return None
-    found = Team.objects.filter(name=name).values_list("pk", flat=True).first()
-    if found is None:
+    team_id = Team.objects.filter(name=name).values_list("pk", flat=True).first()
+    if team_id is None:
         msg = f"There is no team {name!r}. Hint: check its spelling."
         raise CommandError(msg)
-    return found
+    return team_id
 
 
 def _submitter(email: str | None, *, needed: bool) -> Account | None:
@@ -375,7 +400,7 @@ def _submitter(email: str | None, *, needed: bool) -> Account | None:
         return account_of(email)
     staff = list(Account.objects.filter(is_superuser=True)[:2]) if needed else []
     if needed and len(staff) != 1:
-        msg = "A batch is a person's. Hint: say whose with --submitter EMAIL."
+        msg = "The batch needs a submitter. Hint: name an account with --submitter EMAIL."
         raise CommandError(msg)
     return staff[0] if staff else None
 

@@ -1,4 +1,4 @@
-"""Say who may submit work, for which apps, and how much at once."""
+"""Allows or forbids accounts to submit work, by app and with limits."""
 
 from __future__ import annotations
 
@@ -24,32 +24,36 @@ class Command(Conversation):
     """``submitter allow EMAIL (--app NAME... | --all-apps) | forbid EMAIL | show EMAIL``."""
 
     help = (
-        "Say who may submit work. allow EMAIL --app NAME [--manage] or --all-apps, with limits; "
+        "Manage who may submit work. allow EMAIL --app NAME [--manage] or --all-apps, with limits; "
         "forbid EMAIL; show EMAIL. Roles may allow more (`role`)."
     )
 
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and for whom."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("email", metavar="EMAIL", help="who")
+        parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
         parser.add_argument(
-            "--app", action="append", default=[], metavar="NAME", help="allow: repeatable"
-        )
-        parser.add_argument("--all-apps", action="store_true", help="allow: also those to come")
-        parser.add_argument(
-            "--manage", action="store_true", help="allow: publish versions of these apps, too"
-        )
-        parser.add_argument(
-            "--max-unfinished-workunits", type=_count, metavar="N", help="allow: at once"
+            "--app",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="allow: for this app; may be repeated",
         )
         parser.add_argument(
-            "--max-kept-bytes", type=_count, metavar="N", help="allow: of files, at once"
+            "--all-apps", action="store_true", help="allow: for all apps, also future ones"
+        )
+        parser.add_argument(
+            "--manage", action="store_true", help="allow: also publish versions of these apps"
+        )
+        parser.add_argument(
+            "--max-unfinished-workunits", type=_count, metavar="N", help="allow: limit at one time"
+        )
+        parser.add_argument(
+            "--max-kept-bytes", type=_count, metavar="N", help="allow: limit on stored files"
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         account = account_of(options["email"])
         if options["action"] == "allow":
             return _allow(account, options)
@@ -60,7 +64,7 @@ class Command(Conversation):
 
 def _count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,20}", text) or int(text) >= 2**63:
-        msg = f"{text!r} is no number from 0 on. Hint: leave it out for no limit."
+        msg = f"{text!r} is not a number of 0 or more. Hint: leave it out for no limit."
         raise CommandError(msg, returncode=2)
     return int(text)
 
@@ -68,10 +72,10 @@ def _count(text: str) -> int:
 def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
     names, all_apps = options["app"], options["all_apps"]
     if bool(names) == bool(all_apps):
-        msg = "It is not said for what. Hint: give --app NAME, once for each app, or --all-apps."
+        msg = "No app is named. Hint: give --app NAME, once for each app, or --all-apps."
         raise CommandError(msg, returncode=2)
     if all_apps and options["manage"]:
-        msg = "Who may manage is said app by app. Hint: give --app NAME with --manage."
+        msg = "--manage cannot be used with --all-apps. Hint: give --app NAME with --manage."
         raise CommandError(msg, returncode=2)
     apps = list(App.objects.filter(name__in=names))
     if missing := set(names) - {app.name for app in apps}:
@@ -127,7 +131,7 @@ def _show(account: Account) -> Answer:
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     sentences = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:
-        sentences.append(f"Publishes versions of {', '.join(managed)}.")
+        sentences.append(f"May publish versions of {', '.join(managed)}.")
     sentences.append(
         f"Has {plural(unfinished, 'unfinished workunit')}"
         f"{_limit(rights.max_unfinished_workunits)}, and keeps "
@@ -149,5 +153,5 @@ def _show(account: Account) -> Answer:
     )
 
 
-def _limit(most: int | None) -> str:
-    return "" if most is None else f" of {most:,} at most".replace(",", " ")
+def _limit(limit: int | None) -> str:
+    return "" if limit is None else f" of at most {limit:,}".replace(",", " ")

@@ -1,4 +1,4 @@
-"""Make, list and revoke tokens by which programs speak for people."""
+"""Creates, lists and revokes API tokens."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ class Command(Conversation):
     """``token create EMAIL [--name NAME] [--scope SCOPE]... | list EMAIL | revoke EMAIL ID``."""
 
     help = (
-        "Look after API tokens. create EMAIL [--scope read --scope submit] [--expires-in 90d]; "
+        "Manage API tokens. create EMAIL [--scope read --scope submit] [--expires-in 90d]; "
         "list EMAIL; revoke EMAIL ID."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (api_tokens.TokenRefused,)
 
-    def ask(self, parser: CommandParser) -> None:
-        """Ask what to do, and whose token it is."""
+    def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("email", metavar="EMAIL", help="whose token it is")
-        parser.add_argument("token_id", metavar="ID", type=int, nargs="?", help="revoke: which")
-        parser.add_argument("--name", default="", help="create: what it is for")
+        parser.add_argument("email", metavar="EMAIL", help="account that the token belongs to")
+        parser.add_argument("token_id", metavar="ID", type=int, nargs="?", help="revoke: its id")
+        parser.add_argument("--name", default="", help="create: purpose of the token")
         parser.add_argument(
             "--scope",
             action="append",
@@ -43,7 +42,6 @@ class Command(Conversation):
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Do the one thing that is asked for."""
         account = account_of(options["email"])
         if options["action"] == "create":
             return _create(account, options)
@@ -63,8 +61,8 @@ def _create(account: Account, options: Mapping[str, Any]) -> Answer:
     )
     scopes = api_tokens.scopes_of(token)
     return Answer(
-        f"Token {token.pk} of {account.email}, good for {' and '.join(scopes)}, "
-        f"is told this once: {text}",
+        f"Token {token.pk} of {account.email} with scope {' and '.join(scopes)}, "
+        f"shown only now: {text}",
         _facts(token) | {"token": text},
     )
 
@@ -73,23 +71,23 @@ def _list(account: Account) -> Answer:
     tokens = list(api_tokens.of_account(account).order_by("pk"))
     if not tokens:
         return Answer(f"{account.email} has no token.", {"tokens": []})
-    said = [
+    lines = [
         f"{token.pk:>7}  {token.name:<24}  {' '.join(api_tokens.scopes_of(token)):<22}  "
         f"last used {token.last_used_on or 'never'}"
         f"{f'  expires {token.expire_at:%Y-%m-%d %H:%M}' if token.expire_at else ''}"
         for token in tokens
     ]
-    return Answer("\n".join(said), {"tokens": [_facts(token) for token in tokens]})
+    return Answer("\n".join(lines), {"tokens": [_facts(token) for token in tokens]})
 
 
 def _revoke(account: Account, token_id: int | None) -> Answer:
     if token_id is None:
-        msg = "No token is named. Hint: `manage.py token list EMAIL` numbers them."
+        msg = "The token's id is missing. Hint: `manage.py token list EMAIL` shows it."
         raise CommandError(msg, returncode=2)
     if not api_tokens.revoke(account=account, token_id=token_id, now=timezone.now()):
         msg = (
-            f"{account.email} has no token {token_id} that is good. "
-            "Hint: `manage.py token list EMAIL` numbers them."
+            f"{account.email} has no valid token {token_id}. "
+            "Hint: `manage.py token list EMAIL` shows the ids."
         )
         raise CommandError(msg)
     return Answer(f"Token {token_id} is revoked.", {"id": token_id, "revoked": True})

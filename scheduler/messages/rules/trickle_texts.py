@@ -1,4 +1,4 @@
-"""Reads what a running result says of itself in a trickle [pure]."""
+"""Reads progress and resource use from the text of a trickle [pure]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
 
-#: Of one result a sample is kept at most so often.
+#: The shortest time between two stored samples of a result.
 SAMPLE_EVERY = timedelta(minutes=1)
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<]{1,60})</\1>")
 #: The largest value of each number; docs/protocol.md lists them with those of requests.
@@ -23,7 +23,7 @@ MAX_VALUES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """What was said; seconds, bytes, fractions of 1; None for what was not said."""
+    """The values in a trickle: times in seconds, shares from 0 to 1; None if a value is missing."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -33,13 +33,13 @@ class Readings:
 
     @property
     def anything(self) -> bool:
-        """Whether there is anything to keep."""
+        """Whether there is any value to store."""
         return any(getattr(self, name) is not None for name in MAX_VALUES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Readings of a result at a moment."""
+    """The readings of a result at one time."""
 
     result_id: int
     at: datetime
@@ -47,7 +47,9 @@ class Sample:
 
 
 def readings(text: str) -> Readings:
-    """Read a trickle's elements; what is no number, or none that can be, is not said.
+    """Read the elements of a trickle; a text that is not a finite number from 0 up is ignored.
+
+    A number that is too large becomes the largest value of its kind.
 
     >>> readings("<fraction_done>1.5</fraction_done><cpu_time>x</cpu_time>").fraction_done
     1.0
@@ -62,15 +64,15 @@ def readings(text: str) -> Readings:
 
 
 def moment_of(said_at: datetime, received_at: datetime) -> datetime:
-    """When it was said: by the client's clock, which is not believed to be ahead of ours."""
+    """Return when the trickle was made by the client's clock, but not later than it arrived."""
     return min(said_at, received_at)
 
 
 def thin(samples: Iterable[Sample]) -> list[Sample]:
-    """Keep of each result one sample per `SAMPLE_EVERY`, the earliest; ordered by time."""
+    """Return the earliest sample of each result in every `SAMPLE_EVERY`, ordered by time."""
     last: dict[int, datetime] = {}
     kept = []
-    for sample in sorted(samples, key=lambda one: one.at):
+    for sample in sorted(samples, key=lambda sample: sample.at):
         before = last.get(sample.result_id)
         if before is None or sample.at >= before + SAMPLE_EVERY:
             last[sample.result_id] = sample.at
@@ -79,12 +81,12 @@ def thin(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def progress(samples: Iterable[Sample]) -> dict[int, float]:
-    """The last fraction that each result said to have done."""
-    ordered = sorted(samples, key=lambda one: one.at)
+    """Return the last reported fraction of each result."""
+    ordered = sorted(samples, key=lambda sample: sample.at)
     return {
-        one.result_id: one.readings.fraction_done
-        for one in ordered
-        if one.readings.fraction_done is not None
+        sample.result_id: sample.readings.fraction_done
+        for sample in ordered
+        if sample.readings.fraction_done is not None
     }
 
 

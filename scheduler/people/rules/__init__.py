@@ -1,1 +1,1 @@
-"""Judgements of log-ins: facts in, a verdict out [pure]."""
+"""Limits on log-ins, computed from facts alone [pure]."""

@@ -1,1 +1,1 @@
-"""Judgements of results: facts in, a verdict out [pure]."""
+"""Rules about results: facts in, a verdict out [pure]."""

@@ -1,4 +1,4 @@
-"""How far deadlines move when volunteers could not reach the server [pure]."""
+"""How far outages of the server move deadlines [pure]."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A time from one moment to a later one."""
+    """A span of time."""
 
     began_at: datetime
     ended_at: datetime
 
     @property
     def length(self) -> timedelta:
-        """How long it lasted."""
+        """The duration of the span."""
         return self.ended_at - self.began_at
 
 
-def overlap(one: Span, other: Span) -> timedelta:
-    """For how long two spans went on at the same time; zero if they never did."""
-    began, ended = max(one.began_at, other.began_at), min(one.ended_at, other.ended_at)
+def overlap(span: Span, other: Span) -> timedelta:
+    """Return for how long two spans overlap; zero if they do not."""
+    began, ended = max(span.began_at, other.began_at), min(span.ended_at, other.ended_at)
     return max(ended - began, timedelta(0))
 
 
 def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
-    """What of a span no other span covers, in order: nobody is given the same hour twice."""
+    """Return the parts of a span that no other span covers, in order."""
     left, began = [], span.began_at
     for other in sorted(others):
         if other.began_at > began:
@@ -40,11 +40,12 @@ def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(part for part in left if part.length > timedelta(0))
 
 
-def moved(deadline: datetime, *, sent_at: datetime, outages: Sequence[Span]) -> datetime:
-    """The deadline of what was sent at `sent_at`, later by as long as the server was away since.
+def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[Span]) -> datetime:
+    """Return the deadline of a result sent at `sent_at`, moved by the outages since.
 
-    Who had an hour left when an outage began has one when it ends: a deadline within an outage
-    moves past its end, and one that moves into the next outage moves by that one, too.
+    A host that had an hour left when an outage began has an hour left when it ends.  A deadline
+    within an outage moves past its end; one that moves into the next outage is moved by that one,
+    too.
     """
     for outage in sorted(outages):
         if outage.began_at < deadline:
@@ -54,5 +55,5 @@ def moved(deadline: datetime, *, sent_at: datetime, outages: Sequence[Span]) -> 
 
 
 def is_silent(last_sign: datetime | None, *, now: datetime, outage_after: timedelta) -> bool:
-    """Whether the web processes are away now; not if there has never been a sign of them."""
+    """Whether the web processes' heartbeat is overdue; not if there has never been one."""
     return last_sign is not None and now - last_sign > outage_after

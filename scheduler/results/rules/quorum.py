@@ -1,7 +1,7 @@
-"""Which results agree, and which one is canonical [pure].
+"""Decides which results agree, and which one is canonical [pure].
 
-Source: PROTOCOL 9.4.  Generic over what is compared (the *evidence*, such as the digests of the
-outputs) and how (`agree`), so that a comparison with a tolerance needs no other code.
+Source: PROTOCOL 9.4.  Generic over the *evidence* that is compared (such as the digests of the
+outputs) and the comparison (`agree`), so that a comparison with a tolerance needs no other code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Generic[E]):
-    """One success; `evidence` None says that a required output is missing or unreadable."""
+    """One success; `evidence` is None if a required output is missing or unreadable."""
 
     id: int
     evidence: E | None
@@ -25,10 +25,10 @@ class Candidate(Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class Consensus:
-    """What the comparison found, as ascending ids; every candidate stands in at most one list.
+    """The outcome of a comparison, as ascending ids; each candidate is in at most one list.
 
-    Without a `canonical`, `inconclusive` were compared to no avail; candidates too few to be
-    compared stand nowhere.
+    Without a `canonical`, `inconclusive` were compared without sufficient agreement.  If there are
+    too few candidates to compare, they are in no list.
     """
 
     canonical: int | None = None
@@ -39,18 +39,18 @@ class Consensus:
 
 
 def majority(min_quorum: int) -> int:
-    """How many results of a quorum must agree: more than half of it."""
+    """Return how many results of a quorum must agree: more than half of it."""
     return min_quorum // 2 + 1
 
 
 def check_set(
     candidates: Sequence[Candidate[E]], *, min_quorum: int, agree: Callable[[E, E], bool]
 ) -> Consensus:
-    """Look for a canonical result among successes, none of which is canonical yet.
+    """Look for a canonical result among successes of which none is canonical yet.
 
-    At least `min_quorum` good candidates are compared, each with each.  The one with which most
-    agree is canonical, the lowest id among equals; if two that disagree are equally well supported,
-    or too few agree, nobody is believed.
+    At least `min_quorum` candidates with evidence are compared, each with each.  The one with which
+    most agree is canonical, the lowest id among equals.  If two that disagree are equally well
+    supported, or too few agree, all are inconclusive.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     missing = tuple(c.id for c in ordered if c.evidence is None)
@@ -58,31 +58,37 @@ def check_set(
     if len(good) < min_quorum:
         return Consensus(missing=missing)
     supporters = {
-        one: [other for other, theirs in good if other == one or agree(evidence, theirs)]
-        for one, evidence in good
+        id_: [
+            other
+            for other, other_evidence in good
+            if other == id_ or agree(evidence, other_evidence)
+        ]
+        for id_, evidence in good
     }
-    best, believed = max(supporters.items(), key=lambda item: (len(item[1]), -item[0]))
+    best, agreeing = max(supporters.items(), key=lambda item: (len(item[1]), -item[0]))
     rivals = [
-        one for one, ids in supporters.items() if len(ids) == len(believed) and one not in believed
+        id_ for id_, ids in supporters.items() if len(ids) == len(agreeing) and id_ not in agreeing
     ]
-    if len(believed) < majority(min_quorum) or rivals:
-        return Consensus(inconclusive=tuple(one for one, _ in good), missing=missing)
+    if len(agreeing) < majority(min_quorum) or rivals:
+        return Consensus(inconclusive=tuple(id_ for id_, _ in good), missing=missing)
     return Consensus(
         canonical=best,
-        valid=tuple(believed),
-        invalid=tuple(one for one, _ in good if one not in believed),
+        valid=tuple(agreeing),
+        invalid=tuple(id_ for id_, _ in good if id_ not in agreeing),
         missing=missing,
     )
 
 
-def doubt(found: Consensus, suspicious: Collection[int]) -> Consensus:
-    """Believe no suspicious result on its own word: it is inconclusive, so that another is made.
+def doubt(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
+    """Make a canonical result inconclusive if it is suspicious and no other agrees with it.
 
-    Source: BOINC's rule for suspicious results.  One that another agrees with is believed.
+    Another result is created then.  Source: BOINC's rule for suspicious results.
     """
-    if found.canonical not in suspicious or len(found.valid) > 1:
-        return found
-    return Consensus(inconclusive=found.valid, invalid=found.invalid, missing=found.missing)
+    if consensus.canonical not in suspicious or len(consensus.valid) > 1:
+        return consensus
+    return Consensus(
+        inconclusive=consensus.valid, invalid=consensus.invalid, missing=consensus.missing
+    )
 
 
 def check_late(
@@ -91,14 +97,14 @@ def check_late(
     *,
     agree: Callable[[E, E], bool],
 ) -> Consensus:
-    """Compare successes with the canonical result that already exists."""
+    """Compare successes with the existing canonical result."""
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     good = [(c.id, c.evidence) for c in ordered if c.evidence is not None]
     truth = canonical.evidence
-    valid = tuple(one for one, evidence in good if truth is not None and agree(truth, evidence))
+    valid = tuple(id_ for id_, evidence in good if truth is not None and agree(truth, evidence))
     return Consensus(
         canonical=canonical.id,
         valid=valid,
-        invalid=tuple(one for one, _ in good if one not in valid),
+        invalid=tuple(id_ for id_, _ in good if id_ not in valid),
         missing=tuple(c.id for c in ordered if c.evidence is None),
     )

@@ -1,13 +1,14 @@
-"""What a workunit needs next, and why: the transitioner's mind [pure].
+"""Decides what a workunit needs next, and why, for the transitioner [pure].
 
 Sources: PROTOCOL 9.3 (BOINC's order of decisions), corrected by the law: time-outs belong to the
-timeout checker, the canonical result to the validator; cancelling, holding, expiry, giving up what
-nobody may have and validating anew are requests in columns, on which this judgement acts.
+timeout checker, the canonical result to the validator.  Cancelling, holding, expiry, giving up
+unsendable results and revalidation are requests in columns, on which these rules act.
 
-**Limits** have one meaning: so many may be had, and the next one ends the workunit.  Counted are
-for `max_error_results` failed results, for `max_timeouts` those that did not reply, for
-`max_success_results` successes of which not enough agree, for `max_total_results` all; the next
-one of these is not even made.  docs/replication.md tells it to scientists.
+**Limits** have one meaning: this many are allowed, and the next one ends the workunit.  Counted are
+failed results for `max_error_results`, results that did not reply for `max_timeouts`, successes
+without sufficient agreement for `max_success_results`, and all results for `max_total_results`;
+beyond the last limit, no further result is created. docs/replication.md explains them to
+scientists.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from scheduler.lifecycle import (
     ValidateState,
 )
 from scheduler.results.rules.settled import judge_settled
-from scheduler.results.rules.verdicts import BIRTH, Counts, ResultMove, Verdict
+from scheduler.results.rules.verdicts import CREATION, Counts, ResultMove, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,17 +35,19 @@ if TYPE_CHECKING:
 
     from scheduler.results.facts import ResultFacts, WorkunitFacts
 
-__all__ = ["BIRTH", "Counts", "ResultMove", "Verdict", "judge"]
+__all__ = ["CREATION", "Counts", "ResultMove", "Verdict", "judge"]
 
-#: The exit status of a result that the volunteer aborted: no fault of the workunit.
+#: The exit status of a result that the volunteer aborted: not an error of the workunit.
 EXIT_ABORTED_BY_USER: Final = 203
-#: The safety net: an open workunit is looked at again after so long, or so many delay bounds.
-LOOK_AGAIN_AFTER: Final = timedelta(days=10)
-LOOK_AGAIN_DELAY_BOUNDS: Final = 1.5
-#: Where an app ends what no other host may have: hosts come and go without waking a workunit.
-HOSTS_CHANGE_WITHIN: Final = timedelta(hours=1)
+#: The safety net: an open workunit is checked again after the longer of this time and this many
+#: delay bounds.
+RECHECK_INTERVAL: Final = timedelta(days=10)
+RECHECK_DELAY_BOUNDS: Final = 1.5
+#: Interval of checks where an app ends workunits that no other host may have: hosts come and go
+#: without waking a workunit.
+HOST_CHANGE_INTERVAL: Final = timedelta(hours=1)
 
-# Plain integers: a pass makes these comparisons for every result of every workunit it looks at.
+# Plain integers: a pass makes these comparisons for every result of every workunit that it checks.
 _INACTIVE, _UNSENT = int(ServerState.INACTIVE), int(ServerState.UNSENT)
 _IN_PROGRESS = int(ServerState.IN_PROGRESS)
 _SUCCESS, _NO_REPLY = int(Outcome.SUCCESS), int(Outcome.NO_REPLY)
@@ -56,7 +59,7 @@ _JUDGED = (int(ValidateState.VALID), int(ValidateState.INVALID), _V_INCONCLUSIVE
 
 
 def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
-    """What this workunit needs next; never raises, and judging twice changes nothing more."""
+    """Return what this workunit needs next; never raises, and is idempotent."""
     counts = count(workunit.results)
     if may_be_reopened(workunit):
         return _reopen(workunit, counts, now=now)
@@ -82,7 +85,7 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
 
 
 def may_be_reopened(workunit: WorkunitFacts) -> bool:
-    """Whether staff's wish to validate anew can be met: not once it failed or was handed on."""
+    """Whether revalidation, requested by staff, is possible: neither failed nor assimilated."""
     return (
         workunit.revalidate_requested_at is not None
         and not workunit.error_mask
@@ -91,7 +94,7 @@ def may_be_reopened(workunit: WorkunitFacts) -> bool:
 
 
 def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdict:
-    """Take back what was said of the successes, and the answer; judged anew at once after that."""
+    """Withdraw the answer and the validation of the successes; judge again at once."""
     return Verdict(
         workunit,
         counts,
@@ -108,7 +111,7 @@ def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdic
 
 
 def count(results: Iterable[ResultFacts]) -> Counts:
-    """Count results by what they mean for the workunit (PROTOCOL 9.3)."""
+    """Count results by their meaning for the workunit (PROTOCOL 9.3)."""
     total = unsent = in_progress = ever_sent = 0
     successes = fresh = inconclusive = errors = timeouts = given_up = unsendable = 0
     for result in results:
@@ -116,7 +119,7 @@ def count(results: Iterable[ResultFacts]) -> Counts:
         if result.server_state in (_INACTIVE, _UNSENT):
             unsent += 1
             continue
-        # The law lets only the unsent end so: whatever else is over was sent once.
+        # The law allows these outcomes only for unsent results: every other one was sent.
         ever_sent += result.outcome not in _NEVER_SENT
         if result.server_state == _IN_PROGRESS:
             in_progress += 1
@@ -152,16 +155,16 @@ def count(results: Iterable[ResultFacts]) -> Counts:
 
 
 def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
-    """How many usable results are wanted: one more than disagree, if all of them disagree."""
+    """Return how many usable results are needed: one more, if all of them disagree."""
     if counts.successes and counts.successes == counts.inconclusive:
         return max(workunit.target_nresults, counts.inconclusive + 1)
     return workunit.target_nresults
 
 
 def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
-    """How many results to make now, within `max_total_results`.
+    """Return how many results to create now, within `max_total_results`.
 
-    None of a broadcast workunit: each host that asks is made a result of its own.
+    For a broadcast workunit that is 0: each host that requests work gets a result of its own.
     """
     if workunit.broadcast:
         return 0
@@ -170,11 +173,11 @@ def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
 
 
 def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tuple[Because, ...]:
-    """Why a workunit without an answer must be given up; empty if it need not.
+    """Return why a workunit without an answer must be given up; empty if it need not be.
 
-    The first reason is the move's; all of them are bits of the error mask.
+    The first reason is the one of the move; all of them are bits of the error mask.
     """
-    found = (
+    checks = (
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
         (Because.DEPENDENCY_FAILED, dependency_failed(workunit)),
         (Because.EXPIRED, _has_expired(workunit, counts, now=now)),
@@ -187,65 +190,65 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
         (Because.TOO_MANY_SUCCESSES, has_too_many_successes(workunit, counts)),
         (Because.TOO_MANY_RESULTS, _is_out_of_results(workunit, counts)),
     )
-    reasons = tuple(because for because, applies in found if applies)
-    return (*reasons, Because.NO_AGREEMENT) if _nobody_agrees(reasons, counts) else reasons
+    reasons = tuple(because for because, applies in checks if applies)
+    return (*reasons, Because.NO_AGREEMENT) if _has_no_agreement(reasons, counts) else reasons
 
 
 def dependency_failed(workunit: WorkunitFacts) -> bool:
-    """Whether the batch that its own one follows came to nothing."""
+    """Whether the batch on which its batch depends has failed."""
     return workunit.dependency_failed_at is not None
 
 
 def has_too_many_errors(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more results failed than `max_error_results`; a broadcast bears any number."""
+    """Whether more results failed than `max_error_results`; a broadcast has no limit."""
     return counts.errors > workunit.max_error_results and not workunit.broadcast
 
 
 def has_too_many_timeouts(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more results did not reply than `max_timeouts`, if that is set."""
+    """Whether more results timed out than `max_timeouts`, if that is set."""
     limit = workunit.max_timeouts
     return limit is not None and counts.timeouts > limit and not workunit.broadcast
 
 
 def has_too_many_successes(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more than `max_success_results` were compared and not enough of them agree."""
+    """Whether more than `max_success_results` were compared and too few agree."""
     limit = workunit.max_success_results
     return counts.fresh == 0 and counts.inconclusive > limit and not workunit.broadcast
 
 
 def _is_out_of_results(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether all results that may still be had cannot be the answer; then none of them is made."""
-    # BOINC fails here even if results under way could still make the quorum; we wait for those.
+    """Whether the results still allowed cannot lead to an answer; then none is created."""
+    # BOINC fails here even if results in progress could still make the quorum; we wait for those.
     alive = counts.alive + replicas_wanted(workunit, counts)
     needs_more = effective_target(workunit, counts) > alive
-    has_hope = alive >= workunit.min_quorum and alive > counts.inconclusive
-    return needs_more and not has_hope and not workunit.broadcast
+    can_succeed = alive >= workunit.min_quorum and alive > counts.inconclusive
+    return needs_more and not can_succeed and not workunit.broadcast
 
 
-def _nobody_agrees(reasons: tuple[Because, ...], counts: Counts) -> bool:
-    """Whether the end came although answers did: they were compared, and none is believed."""
+def _has_no_agreement(reasons: tuple[Because, ...], counts: Counts) -> bool:
+    """Whether the workunit ended with compared answers of which too few agree."""
     ends = {Because.TOO_MANY_SUCCESSES, Because.TOO_MANY_RESULTS, Because.EXPIRED}
     return counts.inconclusive > 0 and counts.fresh == 0 and not ends.isdisjoint(reasons)
 
 
 def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether its end came, or its latest start and what is under way cannot be the answer.
+    """Whether its end has passed, or its latest start without a possible answer in progress.
 
-    Nothing is sent after the latest start, not even in place of what failed.  A broadcast workunit
-    is judged at its end: it has expired if nothing came that could be.
+    Nothing is sent after the latest start, not even to replace failed results.  A broadcast
+    workunit is judged at its end: it has expired if no result arrived that could be the answer.
     """
     cannot_start = _has_passed(workunit.start_before, now)
     if workunit.broadcast:
         is_lost = cannot_start and not counts.ever_sent
     else:
-        has_hope = counts.in_progress > 0 or _is_worth_validating(workunit, counts, now=now)
-        is_lost = cannot_start and not has_hope
+        can_succeed = counts.in_progress > 0 or _is_worth_validating(workunit, counts, now=now)
+        is_lost = cannot_start and not can_succeed
     is_judged_now = workunit.broadcast and _is_worth_validating(workunit, counts, now=now)
     return is_lost or (_has_passed(workunit.end_before, now) and not is_judged_now)
 
 
 def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether a result could not be sent, or is asked to be given up and is still not sent."""
+    """Whether a result could not be sent, or one to be given up is still unsent."""
     return counts.unsendable > 0 or (
         workunit.unsendable_at is not None
         and any(result.server_state == _UNSENT for result in workunit.results)
@@ -253,9 +256,9 @@ def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
 
 
 def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether the app ends a workunit of which every account that is about had its turn.
+    """Whether the app ends a workunit of which every active account has had its turn.
 
-    Only where another result would be needed: nothing is under way or waits for validation.
+    Only if another result is needed: none is in progress or waits for validation.
     """
     return (
         workunit.all_tried is True
@@ -269,7 +272,7 @@ def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime)
 
 
 def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether there are enough successes, and one that was never compared.
+    """Whether there are enough successes, of which one was never compared.
 
     Those of a broadcast workunit wait for its end.
     """
@@ -278,7 +281,7 @@ def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: dateti
 
 
 def _only_errors_came(workunit: WorkunitFacts, counts: Counts) -> bool:
-    # The class of hosts, or the app version, may be what fails: let another try.
+    # The host class, or the app version, may be the cause of the errors: allow another one.
     is_bound = workunit.hr_class != 0 or workunit.app_version_id is not None
     return (
         is_bound
@@ -300,18 +303,18 @@ def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Ite
 
 
 def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
-    """The next moment at which a clock alone changes this judgement; the safety net at the latest.
+    """Return when time alone next changes this verdict, at the latest the safety net.
 
-    Source: PROTOCOL 9.3, step 9.  Should a wake-up ever be lost, the workunit is only late by it.
+    Source: PROTOCOL 9.3, step 9.  If a wake-up is lost, the workunit is delayed, but not forgotten.
     """
     bound = workunit.delay_bound
     times = [
-        now + max(LOOK_AGAIN_AFTER, bound * LOOK_AGAIN_DELAY_BOUNDS if bound else LOOK_AGAIN_AFTER)
+        now + max(RECHECK_INTERVAL, bound * RECHECK_DELAY_BOUNDS if bound else RECHECK_INTERVAL)
     ]
     clocks = (workunit.start_after, workunit.start_before, workunit.end_before)
     times += [at for at in clocks if at is not None]
     if workunit.all_tried is not None and counts.ever_sent and not counts.in_progress:
-        times.append(now + HOSTS_CHANGE_WITHIN)
+        times.append(now + HOST_CHANGE_INTERVAL)
     return min(at for at in times if at > now)
 
 

@@ -1,4 +1,4 @@
-"""What a report makes of a result [pure]."""
+"""Rules about reports: outcome, acceptance and plausible times [pure]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from scheduler.hosts.facts import Report
 from scheduler.lifecycle import Axis, ClientState, Outcome, ResultState, sources
 
-#: A report is taken from these states; from any other it is acknowledged and ignored (trap 10).
+#: A report is accepted in these states; in any other it is acknowledged and ignored (trap 10).
 OPEN_TO_REPORTS = frozenset(
     sources(Axis.RESULT, ResultState.SUCCESS) + sources(Axis.RESULT, ResultState.CLIENT_ERROR)
 )
@@ -16,10 +16,11 @@ OPEN_TO_REPORTS = frozenset(
 #: Rules of an app for what makes a report a success (docs/apps.md).
 EXIT_CODE, EMPTY_STDERR, BOTH, VALIDATOR = "exit_code", "empty_stderr", "both", "validator"
 
-#: What the client puts around a program's stderr, and says itself.
+#: The elements that the client writes around a program's stderr, and its own messages.
 _STDERR = re.compile(r"<stderr_txt>\n?(.*)</stderr_txt>", re.DOTALL)
 _MESSAGE = re.compile(r"<message>.*?</message>", re.DOTALL)
-#: Lines that no program of a scientist wrote: the launcher's, and BOINC's library's and wrapper's.
+#: Lines not written by the scientist's program: those of the launcher, and of BOINC's library and
+#: wrapper.
 _NOISE = re.compile(
     r"^(?:manyhands: .*"
     r"|\d\d:\d\d:\d\d \(\d+\): (?:called boinc_finish.*|wrapper.*|.* exited; .*))$",
@@ -30,40 +31,40 @@ _NOISE = re.compile(
 def outcome(
     report: Report, *, rule: str = EXIT_CODE, launched: bool = False, complete: bool = True
 ) -> Outcome:
-    """What a report makes of a result, by the app's rule for success.
+    """Return the outcome of a reported result by the app's success rule.
 
-    `exit_code`: all outputs uploaded, and the program exited with 0 (trap 6).  `empty_stderr`: it
-    wrote nothing to its stderr, however it exited; `both`: both.  `validator`: every output that
-    must come is here (`complete`), and the validator judges.  A launcher (`launched`) knows the
-    rule and exits with 0 if it holds; of any other program that exited with an error, the client
-    has not looked whether its outputs are complete.
+    `exit_code`: all outputs are uploaded, and the program exited with 0 (trap 6).  `empty_stderr`:
+    it wrote nothing to its stderr, whatever its exit status.  `both`: both of these.  `validator`:
+    every required output is uploaded (`complete`), and the validator judges.  A launcher
+    (`launched`) applies the rule itself and exits with 0 if it holds.  For any other program that
+    exited with an error, the client has not checked whether its outputs are complete.
     """
-    well = report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0
+    is_success = report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0
     if rule in {EMPTY_STDERR, VALIDATOR} and not launched:
-        well = well or _ended_by_itself(report, complete=complete)
+        is_success = is_success or _ended_by_itself(report, complete=complete)
     if rule in {EMPTY_STDERR, BOTH}:
-        well = well and not own_stderr(report.stderr)
+        is_success = is_success and not own_stderr(report.stderr)
     if rule == VALIDATOR:
-        well = well and complete
-    return Outcome.SUCCESS if well else Outcome.CLIENT_ERROR
+        is_success = is_success and complete
+    return Outcome.SUCCESS if is_success else Outcome.CLIENT_ERROR
 
 
 def _ended_by_itself(report: Report, *, complete: bool) -> bool:
-    """Whether a program ended, and left all that it should; negative codes are the client's own."""
+    """Whether a program ended with all its outputs; negative codes are the client's."""
     return report.exit_status >= 0 and (
         report.client_state == ClientState.FILES_UPLOADED
         or (report.client_state == ClientState.COMPUTE_ERROR and complete)
     )
 
 
-def own_stderr(said: str) -> str:
-    r"""What the program itself wrote to its stderr, of what a client reports of it.
+def own_stderr(reported: str) -> str:
+    r"""Return what the program itself wrote, from a reported stderr.
 
     >>> own_stderr("<message>code 3</message><stderr_txt>\nmanyhands: so\nmine\n</stderr_txt>")
     'mine'
     """
-    found = _STDERR.search(said)
-    text = found[1] if found else _MESSAGE.sub("", said)
+    match = _STDERR.search(reported)
+    text = match[1] if match else _MESSAGE.sub("", reported)
     return _NOISE.sub("", text).strip()
 
 
@@ -72,23 +73,23 @@ EXIT_ABORTED_BY_PROJECT = 202
 
 
 def is_the_hosts_fault(report: Report) -> bool:
-    """Whether an error counts against the host: not if the project aborted it (PROTOCOL 9.2)."""
+    """Whether an error counts against the host; not if the project aborted it (PROTOCOL 9.2)."""
     return report.exit_status != EXIT_ABORTED_BY_PROJECT
 
 
 def is_taken(*, state: int, owner: int | None, reporter: int) -> bool:
-    """Whether a report counts: of a result that is open to it, by the account that was given it."""
+    """Whether a report counts: its result accepts reports, and belongs to the account."""
     return state in OPEN_TO_REPORTS and owner == reporter
 
 
 def sane_times(
     report: Report, *, ncpus: int, sent_at: datetime | None, now: datetime
 ) -> tuple[float, float]:
-    """CPU and elapsed seconds that can be true (PROTOCOL 9.7).
+    """Return plausible CPU and elapsed seconds (PROTOCOL 9.7).
 
-    Scripts report no CPU time and short runs no elapsed time (trap 17); no client's clock makes a
-    result take longer than the time since it was sent.  What was sent in the future was sent before
-    our own clock was set back: then nobody but the client knows.
+    Scripts report no CPU time, and short runs no elapsed time (trap 17).  Elapsed time is limited
+    to the time since the result was sent, whatever the client's clock.  If it was sent in the
+    future, our own clock was set back meanwhile; then the client's value is used.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):

@@ -1,7 +1,8 @@
-"""What a workunit needs once it has its answer, or its reason why not [pure].
+"""Decides what a workunit needs once it has an answer or has failed [pure].
 
 Late results and files: PROTOCOL 9.3, step 8, with two deadlines.  A result that was given up at its
-report deadline is still taken, compared with the canonical one and paid, until its credit deadline.
+report deadline is still accepted, compared with the canonical one and paid, until its credit
+deadline.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from scheduler.results.facts import ResultFacts, WorkunitFacts
 
-# Plain integers: a pass makes these comparisons for every result of every workunit it looks at.
+# Plain integers: a pass makes these comparisons for every result of every workunit that it checks.
 _UNSENT, _IN_PROGRESS = int(ServerState.UNSENT), int(ServerState.IN_PROGRESS)
 _OVER, _SUCCESS = int(ServerState.OVER), int(Outcome.SUCCESS)
 _NO_REPLY, _F_INIT = int(Outcome.NO_REPLY), int(FileDeleteState.INIT)
@@ -40,7 +41,7 @@ def judge_settled(
     *,
     now: datetime,
 ) -> Verdict:
-    """What is left to do for a workunit with an answer, or with the reasons in `failures`."""
+    """Return what is left to do for a workunit with an answer, or with these `failures`."""
     has_answer = workunit.canonical_result_id is not None
     because = Because.CANONICAL_FOUND if has_answer else Because.WORKUNIT_FAILED
     canonical_kept = has_answer and canonical_is_kept(workunit)
@@ -71,17 +72,17 @@ def judge_settled(
 
 
 def outputs_are_kept(workunit: WorkunitFacts) -> bool:
-    """Whether the answer waits for its submitter to fetch it: until he retires its batch."""
+    """Whether outputs are kept for their submitter to fetch, until the batch is retired."""
     return workunit.outputs_kept
 
 
 def inputs_are_kept(workunit: WorkunitFacts, *, has_answer: bool) -> bool:
-    """Whether its submitter may still want to try it again; what is done needs no inputs."""
+    """Whether inputs are kept for a possible retry by the submitter; not with an answer."""
     return workunit.outputs_kept and not has_answer
 
 
 def canonical_is_kept(workunit: WorkunitFacts) -> bool:
-    """Whether the canonical outputs are still there to be compared with."""
+    """Whether the canonical outputs still exist, for comparison."""
     return any(
         r.id == workunit.canonical_result_id and r.file_delete_state == _F_INIT
         for r in workunit.results
@@ -89,9 +90,9 @@ def canonical_is_kept(workunit: WorkunitFacts) -> bool:
 
 
 def came_after_credit_deadline(result: ResultFacts) -> bool:
-    """Whether a success came too late to be compared and paid, whatever files are still kept.
+    """Whether a success arrived too late to be compared and paid, whatever files exist.
 
-    Only a workunit with an answer asks: one without is glad of any result.
+    Used only for a workunit with an answer; one without an answer takes any success.
     """
     return (
         result.received_at is not None
@@ -101,7 +102,7 @@ def came_after_credit_deadline(result: ResultFacts) -> bool:
 
 
 def files_kept_until(workunit: WorkunitFacts) -> datetime | None:
-    """Until when all files are kept for people to look at (`App.delete_delay`), if at all.
+    """Return until when all files are kept for inspection (`App.delete_delay`), or None.
 
     Counted from the last report (PROTOCOL 9.3, step 8).
     """
@@ -110,7 +111,7 @@ def files_kept_until(workunit: WorkunitFacts) -> datetime | None:
 
 
 def is_unjudged(result: ResultFacts) -> bool:
-    """Whether a result is a success of which nobody has said VALID or INVALID."""
+    """Whether a result is a success that is neither VALID nor INVALID yet."""
     return (
         result.server_state == _OVER
         and result.outcome == _SUCCESS
@@ -121,7 +122,10 @@ def is_unjudged(result: ResultFacts) -> bool:
 def drop_unsent(
     result: ResultFacts, because: Because, failures: tuple[Because, ...] = ()
 ) -> ResultMove:
-    """The end of a result that nobody was given: one that nobody would take says so."""
+    """Return the move that ends a result that was never sent.
+
+    It ends as COULDNT_SEND if no host qualified, else as DIDNT_NEED.
+    """
     source = ResultState(10 * result.server_state)
     if Because.UNSENDABLE in failures and result.server_state == _UNSENT:
         return ResultMove(
@@ -140,10 +144,10 @@ def _leave_unjudged(result: ResultFacts, because: Because) -> ResultMove:
 def _files_to_delete(
     workunit: WorkunitFacts, counts: Counts, awaited: list[ResultFacts], *, now: datetime
 ) -> Iterable[ResultMove]:
-    """Outputs that nobody needs any more, once the workunit is assimilated.
+    """Yield the moves that delete outputs no longer needed, once the workunit is assimilated.
 
     The canonical outputs stay until every result is over, every success is judged and no result
-    that did not reply may still come in time for credit: a late one is compared with them.  Where
+    that did not reply may still arrive in time for credit: a late one is compared with them.  If
     the batch keeps its outputs, they stay until it is retired.
     """
     late_ones_may_come = _next_credit_deadline(workunit.results, now=now) is not None

@@ -1,4 +1,4 @@
-"""What the transitioner's judgement says, and how the law names it [pure]."""
+"""The transitioner's verdict about a workunit, and its moves by the law [pure]."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of a workunit's results are where.
+    """The number of a workunit's results by state.
 
-    `successes` are those that may still agree or already do: one found invalid, or that nobody
-    will check, is none.
-    `fresh` successes were never compared; `unjudged` are fresh or inconclusive.
+    `successes` may still agree or already do; invalid ones, and those that will not be checked, are
+    not included.  `fresh` successes were never compared; `unjudged` are fresh or inconclusive.
     """
 
     total: int = 0
@@ -48,18 +47,18 @@ class Counts:
 
     @property
     def unjudged(self) -> int:
-        """Successes of which nobody has said VALID or INVALID."""
+        """Successes that are neither VALID nor INVALID yet."""
         return self.fresh + self.inconclusive
 
     @property
     def alive(self) -> int:
-        """Results that may still bring, or have brought, something usable."""
+        """Results that have become, or may still become, usable."""
         return self.unsent + self.in_progress + self.successes
 
 
 @dataclass(frozen=True, slots=True)
 class ResultMove:
-    """One move of one result, as the law names it; always by the transitioner."""
+    """One move of one result, in the terms of the law; always by the transitioner."""
 
     result_id: int
     axis: Axis
@@ -70,11 +69,11 @@ class ResultMove:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done to a workunit now; nothing of it is done yet.
+    """The changes that a workunit needs now; none of them is made yet.
 
-    `replicas` results are to be made; `validate` sets ``need_validate``; `failures` become the
-    error mask; `reopen` takes the answer back, as staff asked; `look_again_at` is None when only an
-    event, no clock, can change this judgement.
+    `replicas` is how many results to create; `validate` sets ``need_validate``; `failures` become
+    the error mask; `reopen` withdraws the answer, as staff requested; `look_again_at` is None if
+    only an event, not time, can change this verdict.
     """
 
     workunit: WorkunitFacts
@@ -100,7 +99,7 @@ class Verdict:
 
     @property
     def workunit_moves(self) -> tuple[Move, ...]:
-        """The workunit's own moves, as the law names them."""
+        """The workunit's own moves, in the terms of the law."""
         moves = []
         if self.reopen:
             moves += self._reopenings()
@@ -115,14 +114,14 @@ class Verdict:
         return tuple(moves)
 
     def _reopenings(self) -> list[Move]:
-        """What is taken back of a workunit that has, or had, its answer."""
+        """Return the moves that withdraw an answer, or its hand-over, if there is one."""
         had_answer = self.workunit.canonical_result_id is not None
-        was_handed_on = self.workunit.assimilate_state == AssimilateState.READY
-        return [_REOPENED] * had_answer + [_NOT_HANDED_ON] * was_handed_on
+        was_ready = self.workunit.assimilate_state == AssimilateState.READY
+        return [_REOPENED] * had_answer + [_NOT_HANDED_ON] * was_ready
 
     @property
     def changes_anything(self) -> bool:
-        """Whether any state changes; looking again at another time is no change."""
+        """Whether any state changes; another time of the next check is no change."""
         return bool(
             self.replicas
             or self.validate
@@ -137,8 +136,8 @@ def _move(axis: Axis, source: int, target: int, because: Because) -> Move:
     return Move(axis, source, target, because, Actor.TRANSITIONER)
 
 
-#: The births of results, and the workunit's own moves, looked up once.
-BIRTH = _move(Axis.RESULT, NOTHING, ResultState.UNSENT, Because.REPLICA_NEEDED)
+#: The creation of results, and the workunit's own moves, looked up once.
+CREATION = _move(Axis.RESULT, NOTHING, ResultState.UNSENT, Because.REPLICA_NEEDED)
 _RELEASED = _move(
     Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, Because.DEPENDENCIES_MET
 )

@@ -1,4 +1,4 @@
-"""App versions as BOINC's servers keep them: app/version/platform__planclass."""
+"""App versions in the layout of BOINC's servers: app/version/platform__planclass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.storage.app_files.archives import UnreadablePackage
 
-#: The longest list of plan classes that is read; bytes.
+#: The maximum size of a list of plan classes, in bytes.
 _MAX_SPECS: Final = 1 << 20
 PLAN_CLASSES: Final = "plan_class_spec.xml"
 
@@ -29,7 +29,7 @@ class VersionFolder:
 
 
 def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
-    """Return the folders of versions, sorted by name, and what else was found above them.
+    """Return the folders of versions, sorted by name, and other paths above them.
 
     Links are not followed.  Raises `UnreadablePackage` if there is no folder of a version.
     """
@@ -37,7 +37,7 @@ def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
     if not top.is_dir():
         msg = f"There is no folder {top}. Hint: name the folder apps/ of a BOINC project."
         raise UnreadablePackage(msg)
-    found: list[VersionFolder] = []
+    versions: list[VersionFolder] = []
     others: list[str] = []
     folders = [top]
     for level in range(3):
@@ -49,23 +49,23 @@ def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
             if path not in folders and not (level == 0 and path.name == PLAN_CLASSES)
         ]
     for path in folders:
-        app, version, platform = path.relative_to(top).parts
-        found.append(VersionFolder(app, version, platform, path))
-    if not found:
+        app, version_name, platform = path.relative_to(top).parts
+        versions.append(VersionFolder(app, version_name, platform, path))
+    if not versions:
         msg = f"{top} has no folder APP/VERSION/PLATFORM. Hint: name the folder apps/ itself."
         raise UnreadablePackage(msg)
-    return found, others
+    return versions, others
 
 
 def find_plan_classes(tree: str | Path) -> Path | None:
-    """Return the list of plan classes in a tree, or beside it, where BOINC's projects have it."""
+    """Return the path of the list of plan classes in a tree, or beside it, as in BOINC, or None."""
     top = Path(tree)
     candidates = (top / PLAN_CLASSES, top.resolve().parent / PLAN_CLASSES)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read_plan_classes(path: str | Path) -> bytes:
-    """Return a list of plan classes; raises `UnreadablePackage`."""
+    """Return the content of a list of plan classes; raises `UnreadablePackage`."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(_MAX_SPECS + 1)

@@ -1,9 +1,9 @@
-"""Archives: the members of a zip or tar, none of which makes its reader burst.
+"""Archives: reads the members of a zip or tar, with bounded memory and disk space.
 
-Theory of operation.  What an archive holds is bounded by who reads it, member by member.  What it
-says of its members is not: a header of a tar may be gigabytes long, a zip may list a hundred
-million files, and the standard library reads either into memory.  So what is read between two
-members comes through `_Bounded`, and members are counted, folders too.
+Theory of operation.  The caller limits the content of the members while it reads them.  The
+metadata must be limited here: a header of a tar may be gigabytes long, a zip may list a hundred
+million files, and the standard library reads both into memory.  So everything between two members
+is read through `_Bounded`, and members are counted, including folders.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
-#: More than this in a package is taken for a mistake, or for an archive made to burst.
+#: Larger packages are refused as mistakes, or as archives that expand to a huge size.
 MAX_BYTES = 2 * 1024**3
 MAX_MEMBERS = 100_000
-#: What a tar says of one member, and a zip of all of them, at most; bytes.
-_MOST_OF_MEMBER: Final = 1 << 20
-_MOST_OF_ALL: Final = 1 << 25
-#: A path that a symbolic link in a zip leads to; bytes.
-_LONGEST_LINK: Final = 4096
+#: The maximum metadata of one member of a tar, and of all members of a zip.
+_MAX_TAR_HEADER_BYTES: Final = 1 << 20
+_MAX_ZIP_DIRECTORY_BYTES: Final = 1 << 25
+#: The maximum length of the target of a symbolic link in a zip.
+_MAX_LINK_BYTES: Final = 4096
 _BY_START: Final[Mapping[bytes, Callable[[Path], Any]]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x5d\x00\x00": lzma.open,
 }
-#: Where a tar that is not compressed says that it is one.
+#: The position of the magic bytes of an uncompressed tar.
 _USTAR: Final = slice(257, 262)
 _DAMAGED: Final = (
     tarfile.TarError,
@@ -51,7 +51,7 @@ _DAMAGED: Final = (
 
 
 class UnreadablePackage(ValueError):
-    """The source cannot be read as a package. Hint: the message says what to change."""
+    """The source cannot be read as a package. Hint: the message explains what to change."""
 
 
 class Member(NamedTuple):
@@ -64,7 +64,7 @@ class Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether it is a zip or a tar, perhaps a damaged one; raises `UnreadablePackage`."""
+    """Return whether a file is a zip or tar, perhaps damaged; raises `UnreadablePackage`."""
     if zipfile.is_zipfile(path):
         return True
     try:
@@ -75,12 +75,12 @@ def is_archive(path: Path) -> bool:
     except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        # What begins as a compressed file and ends too soon.
+        # A truncated compressed file.
         return True
 
 
 def members(path: Path, name: str) -> Iterator[Member]:
-    """Each member of an archive (called `name`) but its folders; to be read before the next one.
+    """Yield each member of an archive (named `name`) except folders, to be read before the next.
 
     Raises `UnreadablePackage` for devices and for more than `MAX_MEMBERS`.
     """
@@ -89,13 +89,13 @@ def members(path: Path, name: str) -> Iterator[Member]:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Around all that reads an archive: say (`UnreadablePackage`) that it is damaged."""
+    """Raise `UnreadablePackage` for errors of a damaged archive inside the block."""
     try:
         yield
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        msg = f"{name} is damaged: {error}. Hint: make the archive anew."
+        msg = f"{name} is damaged: {error}. Hint: create the archive again."
         raise UnreadablePackage(msg) from error
 
 
@@ -107,14 +107,14 @@ def check_size(nbytes: int, name: str) -> None:
 
 
 def is_link(archive: str, name: str) -> UnreadablePackage:
-    """Say that what is no plain file is not taken."""
+    """Return the error for a member that is not a regular file."""
     return UnreadablePackage(
         f"{name} in {archive} is a link or a device. Hint: put the file itself there."
     )
 
 
 class _Bounded:
-    """The bytes of an archive; `left` says how many may be read at this time, None any number."""
+    """The bytes of an archive; `left` is how many may be read now, None for any number."""
 
     def __init__(self, file: IO[bytes], name: str, left: int) -> None:
         self._file, self._name, self.left = file, name, cast("int | None", left)
@@ -125,15 +125,15 @@ class _Bounded:
             return self._file.read(size)
         data = self._file.read(self.left + 1 if size < 0 else min(size, self.left + 1))
         if len(data) > self.left:
-            msg = f"{self._name} says more of its files than they can be called."
-            raise UnreadablePackage(f"{msg} Hint: make the archive anew, of fewer files.")
+            msg = f"{self._name} has too long headers or too many files."
+            raise UnreadablePackage(f"{msg} Hint: create the archive again, with fewer files.")
         self.left -= len(data)
         return data
 
 
 def _zip(path: Path, archive: str) -> Iterator[Member]:
     with path.open("rb") as file:
-        source = _Bounded(file, archive, _MOST_OF_ALL)
+        source = _Bounded(file, archive, _MAX_ZIP_DIRECTORY_BYTES)
         with zipfile.ZipFile(cast("IO[bytes]", source)) as opened:
             source.left = None
             for number, member in enumerate(opened.infolist()):
@@ -144,11 +144,11 @@ def _zip(path: Path, archive: str) -> Iterator[Member]:
 
 def _zipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str) -> Iterator[Member]:
     mode = member.external_attr >> 16
-    # orig_filename: zipfile hides what follows a NUL, and turns backslashes on Windows.
+    # orig_filename: `filename` is cut at a NUL, and has other separators on Windows.
     name = member.orig_filename
     check_size(member.file_size, archive)
     if stat.S_ISLNK(mode):
-        if member.file_size > _LONGEST_LINK:
+        if member.file_size > _MAX_LINK_BYTES:
             raise is_link(archive, name)
         target = opened.read(member).decode("utf-8", "replace")
         yield Member(name, None, executable=False, link=_beside(name, target))
@@ -168,7 +168,7 @@ def _tar(path: Path, archive: str) -> Iterator[Member]:
             source.left = None
             if not member.isdir():
                 yield _tarred(opened, member, archive)
-            source.left = _MOST_OF_MEMBER
+            source.left = _MAX_TAR_HEADER_BYTES
 
 
 def _tarred(opened: tarfile.TarFile, member: tarfile.TarInfo, archive: str) -> Member:
@@ -194,7 +194,7 @@ def _opened_tar(path: Path, archive: str) -> Iterator[tuple[tarfile.TarFile, _Bo
             for begins, opens in _BY_START.items():
                 if start.startswith(begins):
                     file = stack.enter_context(opens(path))
-        source = _Bounded(file, archive, _MOST_OF_MEMBER)
+        source = _Bounded(file, archive, _MAX_TAR_HEADER_BYTES)
         how: Any = {"fileobj": source, "mode": "r:"}
         yield stack.enter_context(tarfile.open(**how)), source
 
@@ -206,7 +206,7 @@ def _check_number(number: int, archive: str) -> None:
 
 
 def _beside(name: str, target: str) -> str:
-    """What a symbolic link names, from the top; nothing in an archive if it leads out."""
+    """Return the target of a symbolic link, relative to the top of the archive."""
     if target.startswith("/"):
         return target
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), target))

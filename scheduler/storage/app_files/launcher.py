@@ -1,4 +1,4 @@
-"""The launcher: a shell script that runs what is no BOINC program for a client."""
+"""The launcher: a shell script that runs other than BOINC programs for a client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ARCHIVE_NAME = "_launcher.tar.gz"
 
 
 def launcher(*, kind: str, image: str = "") -> bytes:
-    """The main program of an app version of this kind; containers name their image."""
+    """Return the main program of app versions of this kind; `image` is for containers."""
     return _template().replace(b"@KIND@", kind.encode()).replace(b"@IMAGE@", image.encode())
 
 

@@ -23,46 +23,46 @@ from scheduler.storage.names import download_path
 from scheduler.storage.remote import store
 
 _CHUNK: Final = 1 << 20
-#: So long is a description or a signature at most.
+#: The maximum size of a description or a signature, in bytes.
 _MAX_TEXT: Final = 1 << 20
 #: A signature by a 1024-bit key has 264 characters.
 _MAX_SIGNATURE: Final = 4096
 #: The manifest that the signing tool reads beside the files to be signed.
 MANIFEST: Final = "to-sign.json"
-#: What a killed process has left is swept out when it is so old; seconds.
-_OLD: Final = 86_400
-#: What begins like this is meant to be started; archives made on Windows cannot say so.
+#: Leftovers of killed processes are deleted at this age.
+_MAX_AGE_SECONDS: Final = 86_400
+#: Files that begin like this are executable; archives from Windows lack the mode bits.
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The paths of the files by relative name, and which of the files are executable."""
+    """The paths of files by relative name, and the names of executable files."""
 
     files: dict[str, str]
     executables: frozenset[str]
-    #: It was an archive or a folder, not one file.
+    #: Whether it was an archive or a folder, not a single file.
     several: bool = True
 
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """A folder beside the project's files, for what is not published yet; gone afterwards."""
+    """Yield a temporary folder in VAR_DIR, for files that are not published yet."""
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=top) as folder:
-        # The folder that was just made has the file system's own clock.
+        # The new folder's time is by the clock of the file system.
         now = Path(folder).stat().st_mtime
         for left in top.iterdir():
             with suppress(OSError):
-                if now - left.stat().st_mtime > _OLD:
+                if now - left.stat().st_mtime > _MAX_AGE_SECONDS:
                     shutil.rmtree(left)
         yield Path(folder)
 
 
 @contextmanager
 def published(name: str) -> Iterator[Path]:
-    """A path by which a published file can be read, fetched from the store if it lives there.
+    """Yield a path of a published file, fetched from the store if it is there.
 
     Raises FileNotFoundError, `StoreAway`, `StoreError`.
     """
@@ -80,11 +80,11 @@ def published(name: str) -> Iterator[Path]:
 
 @contextmanager
 def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
-    """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (called `name`).
+    """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (named `name`).
 
-    Raises `UnreadablePackage` for what does not exist, for links that lead out and devices, for
-    names twice, for what is damaged and for more than `archives.MAX_BYTES`.  Links to another
-    member are copies of it.  Names are judged by `apps.rules.packaging`.
+    Raises `UnreadablePackage` for a missing path, links that lead out, devices, repeated names,
+    damaged archives and more than `archives.MAX_BYTES`.  Links to another member become copies of
+    it.  Names are checked by `apps.rules.packaging`.
     """
     path = Path(path)
     name = name or path.name
@@ -96,8 +96,8 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
             raise UnreadablePackage(msg)
         elif archives.is_archive(path):
             with archives.reading(name):
-                found = _unpack(path, name, folder)
-            yield found
+                source = _unpack(path, name, folder)
+            yield source
         else:
             check_size(path.stat().st_size, name)
             executable = {name} if path.stat().st_mode & stat.S_IXUSR else set()
@@ -106,9 +106,9 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
 
 @contextmanager
 def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
-    """Write files that somebody sends, each a name and its bytes in pieces, and read them.
+    """Write uploaded files, each a name and its bytes in chunks, and yield them.
 
-    One file is read as `open_package` does; several are taken as they are.
+    A single file is read as by `open_package`; several files are not unpacked.
     """
     with workshop() as folder:
         total = 0
@@ -128,17 +128,17 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
             if any(begins_with(str(path), start) for start in _PROGRAMS):
                 executables.add(name)
         if len(files) == 1:
-            [(name, only)] = source.files.items()
-            with open_package(only, name=name) as found:
-                yield found
+            [(name, path_of_file)] = source.files.items()
+            with open_package(path_of_file, name=name) as package:
+                yield package
         else:
             yield Source(source.files, frozenset(executables))
 
 
 def stage_program(source: Source) -> Staged:
-    """Pack the files anew, as one .tar.gz that is the same whenever the files are.
+    """Pack the files as one .tar.gz, whose bytes depend only on the files.
 
-    It has regular files and nothing else, sorted, with two kinds of modes, and no times or owners.
+    It contains regular files only, sorted by name, with two modes, and without times or owners.
     """
     with tempfile.TemporaryFile(dir=settings.VAR_DIR) as packed:
         with (
@@ -183,7 +183,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
     members = archives.members(path, archive)
     for number, (name, content, executable, link) in enumerate(members):
         if name in files or name in links:
-            msg = f"{archive} has {name} twice. Hint: make the archive anew."
+            msg = f"{archive} has {name} twice. Hint: create the archive again."
             raise UnreadablePackage(msg)
         if content is None:
             links[name] = link
@@ -212,7 +212,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
 
 
 def _followed(name: str, links: dict[str, str]) -> str:
-    """The name at the end of a chain of links; one that goes round ends at itself."""
+    """Return the name at the end of a chain of links; a loop ends at one of its links."""
     seen = {name}
     while name in links and links[name] not in seen:
         name = links[name]
@@ -221,15 +221,15 @@ def _followed(name: str, links: dict[str, str]) -> str:
 
 
 def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
-    """The files of a package by name: those that are `wanted` read, the others as paths."""
-    found: dict[str, bytes | str] = {}
+    """Return the files of a package by name: bytes for those that are `wanted`, else paths."""
+    contents: dict[str, bytes | str] = {}
     for name, path in source.files.items():
         if wanted(name):
             with Path(path).open("rb") as file:
-                found[name] = file.read(_MAX_TEXT)
+                contents[name] = file.read(_MAX_TEXT)
         else:
-            found[name] = path
-    return found
+            contents[name] = path
+    return contents
 
 
 def write_prepared(
@@ -244,7 +244,7 @@ def write_prepared(
         msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
         raise UnreadablePackage(msg)
     if MANIFEST in contents:
-        msg = f"The package has a file {MANIFEST}, the name of the signing tool's list."
+        msg = f"The package has a file {MANIFEST}, the name of the signing tool's manifest."
         raise UnreadablePackage(f"{msg} Hint: give it another name.")
     listed = []
     for name, staged in sorted(contents.items()):
@@ -276,7 +276,9 @@ def read_signatures(path: str | Path) -> dict[str, str]:
         msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
         raise UnreadablePackage(msg) from error
     if not texts:
-        msg = f"There are no .sig files in {top}. Hint: make them by `python3 sign.py sign {top}`."
+        msg = (
+            f"There are no .sig files in {top}. Hint: create them by `python3 sign.py sign {top}`."
+        )
         raise UnreadablePackage(msg)
     return texts
 
@@ -296,12 +298,12 @@ def _signature_text(path: Path) -> str:
 
 
 def begins_with(path: str, start: bytes) -> bool:
-    """Whether a file begins with some bytes."""
+    """Return whether a file begins with these bytes."""
     with Path(path).open("rb") as file:
         return file.read(len(start)) == start
 
 
 def first_line_ends_with(path: str, end: bytes) -> bool:
-    """Whether what stands before a file's first newline ends with some bytes."""
+    """Return whether the first line of a file, without its newline, ends with these bytes."""
     with Path(path).open("rb") as file:
         return file.readline(_CHUNK).removesuffix(b"\n").endswith(end)

@@ -1,1 +1,1 @@
-"""Judgements of workunits and batches: facts in, a verdict out [pure]."""
+"""Decisions about workunits and batches: facts in, a decision out [pure]."""

@@ -1,14 +1,14 @@
-"""When what is left of a batch is its tail, and worth hurrying on [pure].
+"""Decides when the rest of a batch is its tail and is accelerated [pure].
 
 Source: BOINC's batch acceleration.  The last few workunits of a batch are late because slow hosts
-have them, or because they failed once: whoever waits for the whole batch waits for those.
+have them, or because they failed once, and the whole batch waits for them.
 """
 
 from __future__ import annotations
 
 
 def is_tail(*, total: int, left: int, percent: int) -> bool:
-    """Whether so much of a batch is over that the rest is its tail.
+    """Whether at least `percent` percent of a batch is over and something is left.
 
     >>> is_tail(total=10, left=1, percent=90), is_tail(total=10, left=2, percent=90)
     (True, False)

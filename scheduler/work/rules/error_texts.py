@@ -1,4 +1,4 @@
-"""How the newest failed result of a workunit or a batch is reported [pure]."""
+"""Texts about the newest failed result of a workunit or a batch [pure]."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from scheduler.lifecycle import Outcome
 from scheduler.results.rules.reports import own_stderr
 
-#: As much of stderr is shown: lines, and characters of each.
+#: Limits on the stderr that is shown: number of lines, and characters of each.
 MAX_LINES, MAX_LINE = 3, 200
 
 
@@ -25,18 +25,18 @@ class LastError:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """The last lines that the program itself wrote, without control characters."""
+        """The last lines of the program's own stderr, without control characters."""
         return tail(self.stderr)
 
     @property
     def sentence(self) -> str:
-        """What happened, on one line."""
+        """The failure on one line."""
         if self.outcome == Outcome.VALIDATE_ERROR:
             what = "was refused by the validator before it was compared"
         else:
             what = f"failed with exit status {self.exit_status}"
-        said = f"; its stderr ends: {' | '.join(self.tail)}" if self.tail else ""
-        return f"{self.result} {what} on {self.host}{said}"
+        stderr = f"; its stderr ends: {' | '.join(self.tail)}" if self.tail else ""
+        return f"{self.result} {what} on {self.host}{stderr}"
 
 
 def tail(stderr: str) -> tuple[str, ...]:

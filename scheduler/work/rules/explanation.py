@@ -1,6 +1,6 @@
-"""Why a workunit is where it is, in sentences [pure].
+"""Explains the state of a workunit in sentences [pure].
 
-Says what the transitioner's judgement of this moment is, and whom the workunit waits for.
+The sentences state the transitioner's current decision and what the workunit waits for.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from scheduler.results.rules.replication import effective_target, judge
 from scheduler.results.rules.verdicts import Counts, Verdict
 from scheduler.work.rules.error_texts import LastError
 
-#: So many hosts that were refused are named; the others are counted.
-NAMED_HOSTS = 20
+#: Number of refused hosts that are named; the others are counted.
+MAX_NAMED_HOSTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A host that asked and was not given a result of a workunit: the sentence it was told."""
+    """A host that requested work and was refused the workunit, with the reason as a sentence."""
 
     host: str
     sentence: str
@@ -39,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Science that failed on the workunit so often that it is left alone."""
+    """Science code that failed so often on the workunit that it is no longer tried."""
 
     id: int
     stage: str
@@ -50,9 +50,9 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class AllTried:
-    """That every account (or host) that is about had a result of a workunit.
+    """Every active account (or host) had a result of the workunit; `count` is their number.
 
-    `again_at` is when the first of them may have another; None if none may.
+    `again_at` is when the first of them may have another; None if that is never.
     """
 
     kind: str
@@ -62,11 +62,11 @@ class AllTried:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What else bears on a workunit: hosts that asked, science that failed, an outage.
+    """Facts beyond the workunit's own rows that affect it: refusals, parked science, an outage.
 
-    `refused` holds every refusal, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
-    only count hosts that are still about, as the timeout checker does.  `target` names for whom
-    alone it is, `predecessor` the batch that its batch follows.
+    `refused` has all refusals, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
+    count only active hosts, as the timeout checker does.  `target` names the only host, account or
+    team that the workunit is for, `predecessor` the batch that its batch follows.
     """
 
     refused: tuple[Refused, ...] = ()
@@ -90,7 +90,7 @@ NOTHING_ELSE = Surroundings()
 def explain(
     workunit: WorkunitFacts, *, now: datetime, around: Surroundings = NOTHING_ELSE
 ) -> tuple[str, ...]:
-    """What a workunit is, what it waits for, and what would be done to it now."""
+    """Return sentences on a workunit's state, its waits, and the transitioner's next decision."""
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     lines = (
@@ -110,21 +110,21 @@ def explain(
 
 
 def explain_sending(around: Surroundings) -> tuple[str, ...]:
-    """Whom an unsent result is for, who asked and was refused, and when it is given up."""
+    """Return sentences on the target of an unsent result, its refusals, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
     lines += [f"is only for {around.target}"] if around.target else []
     lines += [_of_turns(around.all_tried)] if around.all_tried else []
     lines += [
-        f"{one.host} asked at {at(one.at)} and was refused: {one.sentence}"
-        for one in around.refused[:NAMED_HOSTS]
+        f"{refused.host} requested work at {at(refused.at)} and was refused: {refused.sentence}"
+        for refused in around.refused[:MAX_NAMED_HOSTS]
     ]
-    if more := len(around.refused) - NAMED_HOSTS:
-        lines += [f"{_number(more, 'other host')} asked and were refused"] if more > 0 else []
+    if more := len(around.refused) - MAX_NAMED_HOSTS:
+        lines += [f"{_number(more, 'other host')} were refused"] if more > 0 else []
     if around.refused:
         limit = sendability.limit(around.seen_hosts, around.max_infeasible)
         lines.append(
-            f"is given up once {_number(limit, 'host')} were refused it: "
-            f"so far {around.refused_hosts} of them, {around.confirmed_hosts} confirmed"
+            f"is given up once it was refused to {_number(limit, 'host')}: "
+            f"so far {around.refused_hosts} ({around.confirmed_hosts} confirmed)"
         )
     return tuple(lines)
 
@@ -146,14 +146,14 @@ def _of_last_error(workunit: WorkunitFacts, around: Surroundings) -> Iterator[st
 
 
 def _is_parked(around: Surroundings, stage: str) -> bool:
-    return any(one.stage == stage for one in around.parked)
+    return any(parked.stage == stage for parked in around.parked)
 
 
 def _of_science(around: Surroundings) -> Iterator[str]:
-    for one in around.parked:
+    for parked in around.parked:
         yield (
-            f"its {one.stage} failed {_number(one.failures, 'time')} and is parked since "
-            f"{at(one.since)}: {one.error} (see `manage.py parked show {one.id}`)"
+            f"its {parked.stage} failed {_number(parked.failures, 'time')} and is parked since "
+            f"{at(parked.since)}: {parked.error} (see `manage.py parked show {parked.id}`)"
         )
 
 
@@ -173,7 +173,7 @@ def _of_open(
     yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
     if counts.inconclusive and counts.inconclusive == counts.successes:
         wanted = effective_target(workunit, counts)
-        yield f"its successes disagree: {wanted} are wanted now"
+        yield f"its successes disagree: {wanted} are needed now"
     yield from _of_limits(workunit, counts)
     yield from _of_requests(workunit)
     if workunit.pending_dependency_count and not predecessor:
@@ -208,9 +208,9 @@ def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
 
 def _of_requests(workunit: WorkunitFacts) -> Iterator[str]:
     if workunit.unsendable_at is not None:
-        yield f"is to be given up since {at(workunit.unsendable_at)}: nobody may have it"
+        yield f"is to be given up since {at(workunit.unsendable_at)}: no host may have it"
     if workunit.revalidate_requested_at is not None:
-        yield "is to be validated anew"
+        yield "is to be validated again"
     if workunit.release_state == ReleaseState.HELD:
         yield "is held by staff: it waits to be released"
 
@@ -243,7 +243,7 @@ def _of_ended(workunit: WorkunitFacts, verdict: Verdict, around: Surroundings) -
         yield "late results wait for the validator"
     yield from _waits_for_results(workunit)
     if verdict.look_again_at is not None:
-        yield f"results that did not reply may come for credit until {at(verdict.look_again_at)}"
+        yield f"overdue results still get credit until {at(verdict.look_again_at)}"
     yield from _waits_for_deletion(workunit)
 
 
@@ -267,22 +267,22 @@ def _next_step(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iter
     if verdict.changes_anything:
         steps = [str(move) for move in verdict.workunit_moves]
         steps += [f"{_number(verdict.replicas, 'new result')}"] if verdict.replicas else []
-        steps += ["ask for validation"] if verdict.validate else []
+        steps += ["request validation"] if verdict.validate else []
         steps += [f"{_number(len(verdict.result_moves), 'move')} of results"] * bool(
             verdict.result_moves
         )
-        steps += ["forget its class of hosts"] if verdict.reset_class else []
+        steps += ["reset its host class"] if verdict.reset_class else []
         yield f"the transitioner will: {'; '.join(steps)}"
         if workunit.transition_at is None or workunit.transition_at > now:
-            yield "but nobody has woken the transitioner: run fsck"
+            yield "but the transitioner was not woken: run fsck"
     elif workunit.transition_at is None:
         yield "the transitioner has nothing to decide"
     else:
-        yield f"the transitioner looks again at {at(workunit.transition_at)}"
+        yield f"the transitioner checks again at {at(workunit.transition_at)}"
 
 
 def explain_result(result: ResultFacts) -> tuple[str, ...]:
-    """What a result is, in sentences."""
+    """Return sentences on the state of a result."""
     server_state = ServerState(result.server_state)
     if server_state is not ServerState.OVER:
         sentence = {
@@ -297,14 +297,14 @@ def explain_result(result: ResultFacts) -> tuple[str, ...]:
     if outcome is Outcome.SUCCESS:
         lines.append(f"its validation is {validity.name.lower().replace('_', ' ')}")
     if outcome is Outcome.NO_REPLY and result.credit_deadline is not None:
-        lines.append(f"is taken for credit if it comes before {at(result.credit_deadline)}")
+        lines.append(f"still gets credit if it is reported before {at(result.credit_deadline)}")
     files = FileDeleteState(result.file_delete_state).name.lower()
     lines.append(f"deletion of its files: {files}")
     return tuple(lines)
 
 
 def at(moment: datetime) -> str:
-    """A moment as people read it.
+    """Return a time as text for people.
 
     >>> from datetime import UTC
     >>> at(datetime(2026, 1, 1, 12, tzinfo=UTC))

@@ -1,9 +1,9 @@
-"""Where a reader of a batch's answers goes on: cursors that lose nothing [pure].
+"""Cursors for reading the answers of a batch incrementally without gaps [pure].
 
-An answer is handed on (`finished_at`) some time after it is there, and the moment that is written
-down is committed some time after it was.  So a cursor holds a moment a little before the reading
-began, and the answers that were read although they count as later: those come back with every
-reading until their moment has passed, and are left out of it.
+`finished_at` of an answer is set some time after the answer exists, and is committed some time
+after the moment that it names.  So a cursor holds a time somewhat before the read began, and the
+ids of answers that were read although they count as later.  The statement returns those answers
+again until their `finished_at` is before the cursor's time; they are filtered out by id.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: How long before a reading its cursor begins: passes commit what they date a moment earlier.
+#: A cursor's time is this long before the read: a pass sets `finished_at` before it commits.
 MARGIN: Final = timedelta(seconds=15)
-#: So many answers a cursor names; of more it names none, and they are told twice.
-MOST_NAMED: Final = 2000
-#: As long as a cursor may be, in characters and, unpacked, in bytes.
-LONGEST: Final = 8000
-_LONGEST_UNPACKED: Final = 100_000
-_NONSENSE: Final = (
+#: Limit on the ids in a cursor; with more, it has none, and those answers are returned twice.
+MAX_LISTED_IDS: Final = 2000
+#: Limits on the length of a cursor: in characters, and in bytes when decompressed.
+MAX_LENGTH: Final = 8000
+_MAX_UNPACKED_BYTES: Final = 100_000
+_DECODE_ERRORS: Final = (
     ValueError,
     TypeError,
     OverflowError,
@@ -38,12 +38,12 @@ _NONSENSE: Final = (
 
 
 class BadCursor(ValueError):
-    """This is no cursor of this batch. Hint: give back what an earlier answer said, unchanged."""
+    """Not a cursor of this batch. Hint: send the cursor of an earlier answer unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """All that was handed on until `at` is read, and beyond that the workunits of these ids."""
+    """Answers finished until `at` were read, and in addition the workunits with the ids `read`."""
 
     batch_id: int
     at: datetime
@@ -51,18 +51,18 @@ class Cursor:
 
 
 def next_cursor(batch_id: int, *, began_at: datetime, late: Iterable[int]) -> Cursor:
-    """Where to go on after a reading that saw the answers `late`, not handed on by then."""
-    named = frozenset(late)
-    return Cursor(batch_id, began_at - MARGIN, named if len(named) <= MOST_NAMED else frozenset())
+    """Return the cursor after a read that returned the answers `late`, as `is_late` defines."""
+    ids = frozenset(late)
+    return Cursor(batch_id, began_at - MARGIN, ids if len(ids) <= MAX_LISTED_IDS else frozenset())
 
 
 def is_late(finished_at: datetime | None, *, began_at: datetime) -> bool:
-    """Whether the next reading will see this answer again, and has to be told that it is known."""
+    """Whether the next read will find this answer again, so that the cursor must list it."""
     return finished_at is None or finished_at > began_at - MARGIN
 
 
 def write(cursor: Cursor) -> str:
-    """Write a cursor as text for an address."""
+    """Return the cursor as text that is safe in a URL."""
     ids = sorted(cursor.read)
     steps = [b - a for a, b in zip([0, *ids], ids, strict=False)]
     facts = [cursor.batch_id, cursor.at.timestamp(), steps]
@@ -72,19 +72,21 @@ def write(cursor: Cursor) -> str:
 
 def read(text: str, *, batch_id: int) -> Cursor:
     """Read a cursor of this batch; raises `BadCursor`."""
-    msg = "This is no cursor of this batch. Hint: give back what an earlier answer said, unchanged."
-    if len(text) > LONGEST:
+    msg = (
+        "This is not a cursor of this batch. Hint: send the cursor of an earlier answer unchanged."
+    )
+    if len(text) > MAX_LENGTH:
         raise BadCursor(msg)
     try:
         packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        facts = json.loads(zlib.decompressobj().decompress(packed, _LONGEST_UNPACKED))
+        facts = json.loads(zlib.decompressobj().decompress(packed, _MAX_UNPACKED_BYTES))
         its_batch, at, steps = facts
         ids, last = set(), 0
         for step in steps:
             last += int(step)
             ids.add(last)
         cursor = Cursor(int(its_batch), datetime.fromtimestamp(at, UTC), frozenset(ids))
-    except _NONSENSE as error:
+    except _DECODE_ERRORS as error:
         raise BadCursor(msg) from error
     if cursor.batch_id != batch_id:
         raise BadCursor(msg)

@@ -1,4 +1,4 @@
-"""The words in which scientists are told where a workunit is [pure]."""
+"""The status of a workunit as scientists see it [pure]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """Where a workunit is, from the one who waits for it."""
+    """The status of a workunit, as `status_of` defines it."""
 
     WAITING = "waiting"
     UNSENT = "unsent"
@@ -24,16 +24,16 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-#: A success is waited for as long as it may still become the answer.
+#: Validation states in which a success may still become the canonical result.
 AWAITED: Final = (ValidateState.INIT, ValidateState.VALID, ValidateState.INCONCLUSIVE)
 
 
 def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
-    """Say where a workunit is; `work.progress.status` says the same in SQL.
+    """Return the status of a workunit; `work.progress.status` is the same in SQL.
 
-    *waiting*: held, not to start yet, or for another batch; *unsent*: no computer has it;
-    *in_progress*: one has; *validating*: a success waits for others or for the validator;
-    *done*: it has its answer; *failed*: it has its reasons why not.
+    *waiting*: held, must not start yet, or follows another batch; *unsent*: no host has it;
+    *in_progress*: a host has it; *validating*: a success waits for other results or for the
+    validator; *done*: it has a canonical result; *failed*: it ended with an error.
     """
     if workunit.canonical_result_id is not None:
         return Status.DONE
@@ -50,7 +50,7 @@ def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
 
 
 def error_words(error_mask: int) -> list[str]:
-    """Why a workunit failed, in the law's words.
+    """Return the names of the errors of a failed workunit.
 
     >>> error_words(16)
     ['CANCELLED']

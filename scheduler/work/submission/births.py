@@ -1,9 +1,9 @@
-"""Write new workunits, their inputs and their births by COPY.
+"""Write new workunits, their inputs and first ledger entries with COPY.
 
-Theory of operation.  What is written is prepared as text before the transaction opens, so that it
-is short: of a `Birth` only the id, the priority and what its batch says are missing.  Ids are drawn
-beforehand, so that inputs and ledger need no join.  A name that is taken ends the transaction; who
-prepared the births can ask which names those are.
+Theory of operation.  Rows are prepared as text before the transaction opens, so that the
+transaction is short: a `WorkunitRow` lacks only the id, the priority and the settings of its batch.
+Ids are drawn beforehand, so that inputs and ledger entries need no join.  A name that is already
+taken aborts the transaction; `raise_for_taken_names` then finds which names those are.
 """
 
 from __future__ import annotations
@@ -26,28 +26,32 @@ from scheduler.work.submission.facts import NewFile, NewWorkunit
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import SubmissionRefused
 
-#: So many workunits are written at once.
-AT_ONCE = 5000
-#: As many names are shown in an error.
-_SHOWN = 10
-#: As many kinds of workunits are remembered.
-_KINDS = 1000
+#: Number of workunits that one COPY writes.
+CHUNK_SIZE = 5000
+#: Number of names that an error message lists.
+_MAX_SHOWN_NAMES = 10
+#: Number of distinct texts of shared columns that a writer caches.
+_MAX_CACHED_KINDS = 1000
 _NULL = r"\N"
 _HELD = ReleaseState.HELD.value
 _INACTIVE = ReleaseState.INACTIVE.value
 _RELEASED = ReleaseState.RELEASED.value
 
-#: Gives so many operations each their priorities.
-TakeTurns = Callable[[Sequence[float]], Sequence[int]]
+#: Returns a priority for each workunit, given their floating-point operations.
+AssignPriorities = Callable[[Sequence[float]], Sequence[int]]
 
 
 class DuplicateNames(SubmissionRefused):
-    """Names are given twice, or are taken; `names` has them all. Hint: choose others, or none."""
+    """Names are repeated or already taken; `names` lists them. Hint: choose others, or none.
+
+    `where` completes the message; `count` is the total if `names` does not have them all.
+    """
 
     def __init__(self, names: Sequence[str], *, where: str, count: int = 0) -> None:
-        """Keep the names and say where they occur; `count` if there are more of them."""
         self.names, self.count = tuple(names), count or len(names)
-        shown = ", ".join(names[:_SHOWN]) + ", ..." * (self.count > len(names[:_SHOWN]))
+        shown = ", ".join(names[:_MAX_SHOWN_NAMES]) + ", ..." * (
+            self.count > len(names[:_MAX_SHOWN_NAMES])
+        )
         super().__init__(
             f"{self.count} workunit name{'s' * (self.count > 1)} {where}: {shown}. "
             "Hint: a name is never used twice; choose others, or leave them out to have them made."
@@ -55,28 +59,30 @@ class DuplicateNames(SubmissionRefused):
 
 
 class NameTaken(Exception):
-    """A name is taken; PostgreSQL names the first alone. Hint: `raise_for_taken_names`."""
+    """A name is taken; PostgreSQL reports only the first. Hint: call `raise_for_taken_names`."""
 
 
-class Birth(NamedTuple):
-    """A workunit as it is written: `words`, `kind` and what follows a file's id are COPY's text.
+class WorkunitRow(NamedTuple):
+    """A workunit prepared for COPY.
 
-    `wish` is the priority that it asked for; None asks for its share, or its batch's.
+    `own_columns`, `shared_columns` and the text that follows each file id in `inputs` are in
+    COPY's text format.  `priority` is the requested one; None means that of the batch or, with
+    fair share, the submitter's share.
     """
 
     name: str
     is_held: bool
     pending: int
-    wish: int | None
+    priority: int | None
     operations: float
-    words: str
-    kind: str
+    own_columns: str
+    shared_columns: str
     inputs: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Home:
-    """What all workunits of a submission have in common: app, batch, and what that one says."""
+class SubmissionContext:
+    """The app, the batch and the batch's settings, which all workunits of a submission share."""
 
     app_id: int
     batch_id: int | None = None
@@ -85,72 +91,79 @@ class Home:
     outputs_kept: bool = False
 
 
-class Midwife:
-    """Prepares births; remembers the text of kinds of workunits that it saw."""
+class WorkunitWriter:
+    """Prepares rows; caches the text of the columns that workunits of one shape share.
 
-    def __init__(self, *, follows_wishes: bool) -> None:
-        """Nothing was seen yet; explicit priorities are followed, or are not."""
-        self._follows_wishes = follows_wishes
-        self._kinds: dict[tuple[object, ...], str] = {}
+    With `honors_priorities`, explicit priorities are kept; otherwise they are ignored.
+    """
+
+    def __init__(self, *, honors_priorities: bool) -> None:
+        self._honors_priorities = honors_priorities
+        self._shared_columns: dict[tuple[object, ...], str] = {}
 
     def prepare(
         self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
-    ) -> Birth:
-        """Put a workunit, found good, into text; `inputs` are its files with their rows' ids."""
+    ) -> WorkunitRow:
+        """Return the row of a valid workunit; `inputs` are the ids of its files and the files."""
         key = new_workunits.shape(workunit)
-        kind = self._kinds.get(key)
-        if kind is None:
-            if len(self._kinds) >= _KINDS:
-                self._kinds.clear()
-            kind = self._kinds[key] = _kind(workunit)
+        shared = self._shared_columns.get(key)
+        if shared is None:
+            if len(self._shared_columns) >= _MAX_CACHED_KINDS:
+                self._shared_columns.clear()
+            shared = self._shared_columns[key] = _shared_columns(workunit)
         meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
-        return Birth(
+        return WorkunitRow(
             name,
             workunit.held,
             workunit.pending_dependency_count,
-            workunit.priority if self._follows_wishes else None,
+            workunit.priority if self._honors_priorities else None,
             workunit.operations,
             f"{escaped(workunit.command_line)}\t{meta}",
-            kind,
+            shared,
             tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
         )
 
 
 def write(
-    births: Iterable[Birth], home: Home, *, turns: TakeTurns | None, now: datetime
+    rows: Iterable[WorkunitRow],
+    context: SubmissionContext,
+    *,
+    assign_priorities: AssignPriorities | None,
+    now: datetime,
 ) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
-    """Write births in the caller's transaction; yields ids and names, chunk by chunk.
+    """Write rows in the caller's transaction; yields ids and names, chunk by chunk.
 
-    `turns` gives priorities to those without a wish, where the project shares fairly.  Raises
-    `NameTaken`, which leaves the transaction to be rolled back.  The transitioner is woken once.
+    With fair share, `assign_priorities` sets the priority of workunits that have none.  Raises
+    `NameTaken`, after which the transaction must be rolled back.  Wakes the transitioner once.
     """
     wakeups.after_commit("transitioner")
-    endings = _Endings(home, now)
-    remaining = iter(births)
-    while chunk := list(islice(remaining, AT_ONCE)):
+    suffixes = _RowSuffixes(context, now)
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, CHUNK_SIZE)):
         drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(chunk)}) or {}
         ids: tuple[int, ...] = tuple(drawn["ids"])
         try:
             copy_rows(
-                "work/submission/copy_workunits", _rows(chunk, ids, home, turns, endings.workunit)
+                "work/submission/copy_workunits",
+                _workunits(chunk, ids, context, assign_priorities, suffixes.workunit),
             )
         except IntegrityError as error:
             if isinstance(error.__cause__, UniqueViolation):
                 raise NameTaken from error
             raise
         if settings.PROJECT.ledger:
-            ending = endings.birth
-            copy_rows("work/submission/copy_births", "".join([f"{id_}{ending}" for id_ in ids]))
+            suffix = suffixes.ledger_entry
+            copy_rows("work/submission/copy_births", "".join([f"{id_}{suffix}" for id_ in ids]))
         if inputs := _inputs(chunk, ids):
             copy_rows("work/submission/copy_inputs", inputs)
-        yield ids, tuple([birth.name for birth in chunk])
+        yield ids, tuple([row.name for row in chunk])
 
 
 def raise_for_taken_names(names: Iterable[str]) -> None:
-    """Raise `DuplicateNames` for those of the names that are taken; outside the transaction."""
+    """Raise `DuplicateNames` if any of the names is taken; call it outside the transaction."""
     remaining = iter(names)
     taken: list[str] = []
-    while chunk := list(islice(remaining, AT_ONCE)):
+    while chunk := list(islice(remaining, CHUNK_SIZE)):
         taken += [
             row["name"] for row in fetch("work/submission/read_taken_names", {"names": chunk})
         ]
@@ -158,14 +171,14 @@ def raise_for_taken_names(names: Iterable[str]) -> None:
         raise DuplicateNames(taken, where="already taken")
 
 
-class _Endings:
-    """What every row ends with."""
+class _RowSuffixes:
+    """The last columns of every row of a table, which are the same for the whole submission."""
 
-    def __init__(self, home: Home, now: datetime) -> None:
+    def __init__(self, context: SubmissionContext, now: datetime) -> None:
         moment = now.isoformat()
-        batch = _NULL if home.batch_id is None else home.batch_id
-        kept = "t" if home.outputs_kept else "f"
-        self.workunit = f"\t{home.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
+        batch = _NULL if context.batch_id is None else context.batch_id
+        kept = "t" if context.outputs_kept else "f"
+        self.workunit = f"\t{context.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
         move = (
             Axis.WORKUNIT.value,
             NOTHING,
@@ -173,52 +186,58 @@ class _Endings:
             Because.SUBMITTED.value,
             Actor.SUBMITTER.value,
         )
-        self.birth = "\t".join(["", moment, *map(str, move)]) + "\n"
+        self.ledger_entry = "\t".join(["", moment, *map(str, move)]) + "\n"
 
 
-def _rows(
-    chunk: Sequence[Birth],
+def _workunits(
+    chunk: Sequence[WorkunitRow],
     ids: Sequence[int],
-    home: Home,
-    turns: TakeTurns | None,
-    ending: str,
+    context: SubmissionContext,
+    assign_priorities: AssignPriorities | None,
+    suffix: str,
 ) -> str:
-    """The workunits' rows; every one in the order of `copy_workunits.sql`."""
-    wishes = _priorities(chunk, home, turns)
+    """Return the text for COPY, with columns in the order of `copy_workunits.sql`."""
+    priorities = _priorities(chunk, context, assign_priorities)
     return "".join(
         [
-            f"{id_}\t{birth.name}\t{wish}\t{_released(birth, home)}"
-            f"\t{birth.words}\t{birth.kind}{ending}"
-            for id_, birth, wish in zip(ids, chunk, wishes, strict=True)
+            f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context)}"
+            f"\t{row.own_columns}\t{row.shared_columns}{suffix}"
+            for id_, row, priority in zip(ids, chunk, priorities, strict=True)
         ]
     )
 
 
-def _released(birth: Birth, home: Home) -> str:
-    pending = birth.pending + home.waits
-    if not (pending or birth.is_held):
-        return _FREE
+def _release_columns(row: WorkunitRow, context: SubmissionContext) -> str:
+    pending = row.pending + context.waits
+    if not (pending or row.is_held):
+        return _RELEASED_COLUMNS
     return f"{_INACTIVE if pending else _HELD}\t{pending}"
 
 
-_FREE = f"{_RELEASED}\t0"
+_RELEASED_COLUMNS = f"{_RELEASED}\t0"
 
 
-def _priorities(chunk: Sequence[Birth], home: Home, turns: TakeTurns | None) -> Sequence[int]:
-    wishes = [home.priority if birth.wish is None else birth.wish for birth in chunk]
-    if turns is None:
-        return [wish or 0 for wish in wishes]
-    pairs = list(zip(chunk, wishes, strict=True))
-    shares = iter(turns([birth.operations for birth, wish in pairs if wish is None]))
-    return [next(shares) if wish is None else wish for wish in wishes]
+def _priorities(
+    chunk: Sequence[WorkunitRow],
+    context: SubmissionContext,
+    assign_priorities: AssignPriorities | None,
+) -> Sequence[int]:
+    requested = [context.priority if row.priority is None else row.priority for row in chunk]
+    if assign_priorities is None:
+        return [priority or 0 for priority in requested]
+    pairs = list(zip(chunk, requested, strict=True))
+    shares = iter(
+        assign_priorities([row.operations for row, priority in pairs if priority is None])
+    )
+    return [next(shares) if priority is None else priority for priority in requested]
 
 
-def _inputs(chunk: Sequence[Birth], ids: Sequence[int]) -> str:
+def _inputs(chunk: Sequence[WorkunitRow], ids: Sequence[int]) -> str:
     return "".join(
         [
             f"{id_}\t{position}\t{file_id}\t{reference}\n"
-            for id_, birth in zip(ids, chunk, strict=True)
-            for position, (file_id, reference) in enumerate(birth.inputs)
+            for id_, row in zip(ids, chunk, strict=True)
+            for position, (file_id, reference) in enumerate(row.inputs)
         ]
     )
 
@@ -227,8 +246,8 @@ def _reference(file: NewFile) -> str:
     return f"{file.open_name}\t{'t' if file.copy_file else 'f'}\t{'t' if file.sticky else 'f'}"
 
 
-def _kind(workunit: NewWorkunit) -> str:
-    """What workunits of one kind have in common, in the order of `copy_workunits.sql`."""
+def _shared_columns(workunit: NewWorkunit) -> str:
+    """Return the columns that workunits of one shape share, in order of `copy_workunits.sql`."""
     values = (
         escaped(json.dumps([output.as_json() for output in workunit.outputs])),
         int(sum(output.max_nbytes for output in workunit.outputs)),

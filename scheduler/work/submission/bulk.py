@@ -1,12 +1,12 @@
 """Submit any number of workunits as a stream, all or none.
 
-Theory of operation.  Pass one reads, while no transaction is open: a slow client holds no lock.  A
-chunk of workunits is judged, its contents are kept and held in a short transaction of their own,
-and what is to be written is spooled to a file.  All faults of all lines are counted, the first are
-told.  Pass two is one transaction of statements alone: the idempotency key, the quota, the batch,
-then COPY from the spool.  What ends it but a refusal (a name's owner who gave up, a deadlock) has
-it try again, for the spool is still there.  Whatever else happens, holds are given up, and what
-nobody refers to is doomed; after a crash the housekeeper does that.
+Theory of operation.  Pass one reads while no transaction is open, so that a slow client holds no
+lock.  Each chunk of workunits is validated, its contents are stored and held in a short transaction
+of their own, and the rows are spooled to a file.  The faults of all lines are counted; the first
+are reported.  Pass two is a single transaction: the idempotency key, the quota, the batch, then
+COPY from the spool.  If it fails by a deadlock, or by a name whose holder rolled back, it is
+retried from the spool.  In every other case the holds are released and unreferenced files are
+marked for deletion; after a crash the housekeeper does that.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scheduler.models import Account, App
 from scheduler.people import idempotency, quotas, submitters
 from scheduler.sql import release
 from scheduler.work.submission import births, new_batches, new_inputs, submit
-from scheduler.work.submission.births import Birth
+from scheduler.work.submission.births import WorkunitRow
 from scheduler.work.submission.facts import NewBatch, NewWorkunit
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_batch, new_workunit
@@ -37,36 +37,36 @@ from scheduler.work.submission.submission_checks import (
     SubmissionRefused,
     Target,
     find_target,
-    may_wish,
+    may_set_priority,
 )
 
-#: So many faults are told; all are counted.
-SHOWN = 100
-#: So many workunits one submission has at most: their names are remembered, 100 bytes each.
-MOST_WORKUNITS = 1_000_000
-#: A chunk of pass one: workunits, and bytes of their contents.
+#: Number of faults that are reported; all are counted.
+MAX_SHOWN_FAULTS = 100
+#: Workunits of one submission: the hashes of their names stay in memory, 100 bytes each.
+MAX_WORKUNITS = 1_000_000
+#: A chunk of pass one: number of workunits, and bytes of their contents.
 _CHUNK, _CHUNK_BYTES = 500, 1 << 22
-#: So often pass two is tried.
-_ATTEMPTS = 4
+#: Attempts at pass two.
+_MAX_ATTEMPTS = 4
 _HEAD = ("app", "batch", "defaults")
 _DEADLOCK = "40P01"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One workunit as it came: where it stood, and what it said, or why that cannot be read.
+    """One line of a submission: its number, and its value or the fault that made it unreadable.
 
-    What it said is a dict, which `from_outside` names no paths, or a `NewWorkunit`.
+    `value` is a `NewWorkunit` or a dict, which is read with `from_outside`: it may name no paths.
     """
 
     number: int
-    said: object = None
+    value: object = None
     fault: new_workunits.Fault | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """One thing that is wrong with a line; `pointer` says with which part of it."""
+    """One fault of a line; `pointer` is a JSON Pointer to the part of the line that has it."""
 
     number: int
     pointer: str
@@ -74,10 +74,12 @@ class LineFault:
 
 
 class BadLines(SubmissionRefused):
-    """Some workunits are impossible; `faults` has the first. Hint: each has its own."""
+    """Some workunits are invalid; `faults` has the first `MAX_SHOWN_FAULTS`. Hint: see each fault.
+
+    `count` is the number of all faults, `lines` that of all workunits.
+    """
 
     def __init__(self, faults: list[LineFault], *, count: int, lines: int) -> None:
-        """Keep the first of them, and say how many there are."""
         self.faults, self.count = faults, count
         first = faults[0]
         super().__init__(
@@ -87,33 +89,31 @@ class BadLines(SubmissionRefused):
 
 
 class BadHead(SubmissionRefused):
-    """What comes before the workunits cannot be read. Hint: the message says what to change."""
+    """The head of a submission is invalid. Hint: the message states what to change."""
 
     def __init__(self, sentence: str, hint: str, pointer: str = "") -> None:
-        """Keep both, and where it is."""
         super().__init__(f"{sentence} Hint: {hint}")
         self.sentence, self.hint, self.pointer = sentence, hint, pointer
 
 
 class NoWorkunits(SubmissionRefused):
-    """There is nothing to submit. Hint: send a workunit at least."""
+    """The submission has no workunits. Hint: send at least one workunit."""
 
 
 class CutShort(SubmissionRefused):
-    """The lines end too early, or not where their count says. Hint: the message says what."""
+    """The lines end too early, or their number differs from the count. Hint: see the message."""
 
     def __init__(self, hint: str) -> None:
-        """Keep what to do."""
         super().__init__(f"The body ended before its end. Hint: {hint}")
 
 
 class TooManyWorkunits(SubmissionRefused):
-    """The submission is too long. Hint: send several, into one batch."""
+    """The submission is too long. Hint: send several submissions into one batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What holds for all workunits of a submission."""
+    """The settings that apply to all workunits of a submission."""
 
     app: str
     batch: NewBatch | int | None
@@ -122,66 +122,69 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key; `request_hash` is asked when the body was read."""
+    """An idempotency key; `request_hash` is called after the body was read."""
 
     text: str
     request_hash: Callable[[], str]
 
 
 def read_line(number: int, text: bytes) -> Line:
-    """Read a line of JSON; what is none is a line with a fault."""
+    """Parse a line of JSON; a line that is not JSON is returned with a fault."""
     try:
         return Line(number, orjson.loads(text))
     except ValueError as error:
         hint = "write each workunit in one line of JSON."
-        return Line(number, fault=new_workunits.Fault(f"The line is no JSON: {error}.", hint))
+        return Line(number, fault=new_workunits.Fault(f"The line is not JSON: {error}.", hint))
 
 
 def counted(lines: Iterable[Line], *, is_needed: bool = False) -> Iterator[Line]:
-    """Yield the workunits until ``{"count": N}``, which is checked; raises `CutShort`.
+    """Yield the workunits that precede ``{"count": N}``; raises `CutShort` if N is wrong.
 
-    With `is_needed`, the lines must end with the count.
+    With `is_needed`, a missing count is an error as well.
     """
     seen, count = 0, None
     for line in lines:
-        if isinstance(line.said, dict) and line.said.keys() == {"count"}:
-            count = line.said["count"]
+        if isinstance(line.value, dict) and line.value.keys() == {"count"}:
+            count = line.value["count"]
         elif count is not None:
-            raise CutShort("let the line with the count be the last one.")
+            raise CutShort("send the line with the count last.")
         else:
             seen += 1
             yield line
     if count is None and is_needed:
         raise CutShort(
-            'a stream in chunks ends with a line {"count": N}, N being the number of workunits; '
-            "or say Content-Length, or pack it by gzip."
+            'end a chunked stream with a line {"count": N}, where N is the number of workunits; '
+            "or send Content-Length, or compress the body with gzip."
         )
     if count not in (None, seen):
-        raise CutShort(f"there were {seen} workunits, and the last line says {count!r:.40}.")
+        raise CutShort(
+            f"{seen} workunits were read, but the last line has the count {count!r:.40}."
+        )
 
 
-def read_head(given: object, *, now: datetime) -> Head:
+def read_head(value: object, *, now: datetime) -> Head:
     """Read ``{app, batch, defaults}``; raises `BadHead`."""
-    if not isinstance(given, Mapping):
-        raise BadHead(f"{given!r:.60} is no object.", 'begin with {"app": "...", ...}.')
-    for name in given:
+    if not isinstance(value, Mapping):
+        raise BadHead(f"{value!r:.60} is not an object.", 'begin with {"app": "...", ...}.')
+    for name in value:
         if name not in _HEAD:
-            raise BadHead(f"{name!r:.60} is not known.", f"known are {', '.join(_HEAD)}.", "")
-    app, defaults = given.get("app"), given.get("defaults")
+            hint = f"the fields are {', '.join(_HEAD)}."
+            raise BadHead(f"{name!r:.60} is not a known field.", hint, "")
+    app, defaults = value.get("app"), value.get("defaults")
     if not isinstance(app, str) or "\0" in app:
         raise BadHead(f"app is {app!r:.60}.", "give the name of an app.", "/app")
     if defaults is not None and not isinstance(defaults, Mapping):
         raise BadHead(f"defaults is {defaults!r:.60}.", "give an object.", "/defaults")
-    return Head(app=app, batch=_batch(given.get("batch"), now), defaults=defaults or {})
+    return Head(app=app, batch=_batch(value.get("batch"), now), defaults=defaults or {})
 
 
-def _batch(given: object, now: datetime) -> NewBatch | int:
-    """Read a name, a number, an object or null: what comes over the API has a batch."""
-    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 1 << 63:
-        return given
-    said = {"name": given} if isinstance(given, str) else {} if given is None else given
+def _batch(value: object, now: datetime) -> NewBatch | int:
+    """Read a name, an id, an object or null; null creates a batch with a generated name."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+        return value
+    fields = {"name": value} if isinstance(value, str) else {} if value is None else value
     try:
-        wanted = new_batch(said, now=now, from_outside=True)
+        wanted = new_batch(fields, now=now, from_outside=True)
     except BadDescription as bad:
         raise BadHead(bad.sentence, bad.hint, f"/batch{bad.pointer}") from None
     if faults := new_workunits.batch_faults(wanted, now=now):
@@ -196,39 +199,41 @@ def submit_lines(
     submitter: Account | None,
     key: Key | None = None,
     by_operator: bool = False,
-    made: submit.Made | None = None,
+    created: submit.CreatedWorkunits | None = None,
     now: datetime,
-) -> idempotency.Told:
-    """Create the workunits of these lines, all or none; 201 and what was made.
+) -> idempotency.Outcome:
+    """Create the workunits of these lines, all or none; returns status 201 and a summary.
 
-    The answer's ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch
-    is ``{id, name, workunits_before}`` or null.  A repeat with the same key is told the same, after
-    it was read; `idempotency.told_before` spares that.  Rights and quotas are not asked for
-    `by_operator`.  `made` gathers ids and names.  Raises what `submit.submit` raises, but not
-    `BadLines`; and `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`,
-    and what `idempotency` and reading `lines` raise.
+    The ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch is
+    ``{id, name, workunits_before}`` or null.  A repeat with the same key returns the same answer
+    once its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
+    rights and quotas are not checked.  `created` collects ids and names.
+
+    Raises what `submit.submit` raises, but `BadLines` in place of `BadWorkunits`; and `BadHead`,
+    `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and what `idempotency` and
+    reading `lines` raise.
     """
     target = find_target(head.app)
     if submitter is not None and not by_operator:
         submitters.require_submit(submitter, App(pk=target.id, name=target.name))
     with storage.Spool() as spool:
-        passed = _PassOne(target, head, spool, submitter, now)
-        passed.made = made
+        first_pass = _PassOne(target, head, spool, submitter, now)
+        first_pass.created = created
         if by_operator:
-            passed.limited = None
+            first_pass.limited = None
         try:
-            passed.read(lines)
-            told = _write(passed, key, now)
+            first_pass.read(lines)
+            answer = _write(first_pass, key, now)
         except BaseException:
-            passed.holds.abandon(now=now)
+            first_pass.holds.abandon(now=now)
             raise
-        if told.replayed:
-            passed.holds.abandon(now=now)
-        return told
+        if answer.replayed:
+            first_pass.holds.abandon(now=now)
+        return answer
 
 
 class _PassOne:
-    """Reads lines, judges, keeps contents, spools."""
+    """Reads and validates lines, stores their contents, and spools rows."""
 
     def __init__(
         self,
@@ -241,47 +246,47 @@ class _PassOne:
         self.target, self.head, self.submitter, self._now = target, head, submitter, now
         self.judge = Judge(target, submitter, batch=head.batch, now=now)
         self.holds = file_holds.Holds(submitter, now=now)
-        self.spool, self._room = spool, quotas.Room()
-        #: Whose quotas count, and what gathers ids and names.
+        self.spool, self._headroom = spool, quotas.Headroom()
+        #: The account whose quotas apply, and the collector of ids and names.
         self.limited: Account | None = submitter
-        self.made: submit.Made | None = None
+        self.created: submit.CreatedWorkunits | None = None
         self.count = self._faulty = 0
         self.first_name = self.last_name = ""
         self._faults: list[LineFault] = []
         self._names: set[int] = set()
         self._stem = usable(f"{target.name}_{secrets.token_hex(4)}")
-        self._midwife = births.Midwife(follows_wishes=may_wish(submitter))
+        self._writer = births.WorkunitWriter(honors_priorities=may_set_priority(submitter))
         self._base = self._defaults()
 
     def _defaults(self) -> dict[str, Any]:
         base = {**self.target.defaults, **self.head.defaults}
-        for where, said in (("workunit_defaults of the app", self.target.defaults), ("", base)):
+        for where, fields in (("workunit_defaults of the app", self.target.defaults), ("", base)):
             try:
-                new_workunit(said, from_outside=True)
+                new_workunit(fields, from_outside=True)
             except BadDescription as bad:
                 what = f"{where}: {bad.sentence}" if where else bad.sentence
                 raise BadHead(what, bad.hint, f"/defaults{bad.pointer}") from None
         return base
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Read all; raises `BadLines` at the end if there was a fault."""
+        """Read all lines; raises `BadLines` at the end if any had a fault."""
         remaining = iter(lines)
         release()
         while chunk := list(self._chunk(remaining)):
             self._take(chunk)
-            # The connection is another's while the client is slow.
+            # Return the connection to the pool: the client may be slow.
             release()
         if self._faulty:
             raise BadLines(self._faults, count=self._faulty, lines=self.count)
         if not self.count:
-            raise NoWorkunits("There is nothing to submit. Hint: send a workunit at least.")
+            raise NoWorkunits("There is nothing to submit. Hint: send at least one workunit.")
 
     def _chunk(self, lines: Iterator[Line]) -> Iterator[tuple[int, NewWorkunit]]:
         size = 0
         for line in islice(lines, _CHUNK):
             self.count += 1
-            if self.count > MOST_WORKUNITS:
-                msg = f"There are more than {MOST_WORKUNITS} workunits."
+            if self.count > MAX_WORKUNITS:
+                msg = f"There are more than {MAX_WORKUNITS} workunits."
                 raise TooManyWorkunits(f"{msg} Hint: send several submissions into one batch.")
             workunit = self._workunit(line)
             if workunit is None:
@@ -295,11 +300,11 @@ class _PassOne:
         if line.fault is not None:
             self._fault(line.number, "", line.fault)
             return None
-        said = line.said
-        if isinstance(said, NewWorkunit):
-            return self._named(line.number, said)
+        value = line.value
+        if isinstance(value, NewWorkunit):
+            return self._named(line.number, value)
         try:
-            merged = {**self._base, **said} if isinstance(said, dict) else said
+            merged = {**self._base, **value} if isinstance(value, dict) else value
             workunit = new_workunit(merged, from_outside=True)
         except BadDescription as bad:
             fault = new_workunits.Fault(bad.sentence, bad.hint)
@@ -308,19 +313,19 @@ class _PassOne:
         return self._named(line.number, workunit)
 
     def _named(self, number: int, workunit: NewWorkunit) -> NewWorkunit:
-        """Remember its name, and note if it is another's."""
+        """Record the workunit's name; add a fault if an earlier line has the same name."""
         if workunit.name is not None:
-            known = len(self._names)
+            count_before = len(self._names)
             self._names.add(hash(workunit.name))
-            if len(self._names) == known:
-                said_twice = f"The name {workunit.name[:200]!r} is given more than once."
-                fault = new_workunits.Fault(said_twice, "give each workunit another, or none.")
+            if len(self._names) == count_before:
+                sentence = f"The name {workunit.name[:200]!r} is given more than once."
+                fault = new_workunits.Fault(sentence, "use a different name for each, or none.")
                 self._fault(number, "/name", fault)
         return workunit
 
     def _fault(self, number: int, pointer: str, fault: new_workunits.Fault) -> None:
         self._faulty += 1
-        if len(self._faults) < SHOWN:
+        if len(self._faults) < MAX_SHOWN_FAULTS:
             self._faults.append(LineFault(number, pointer, fault))
 
     def _take(self, chunk: list[tuple[int, NewWorkunit]]) -> None:
@@ -338,8 +343,8 @@ class _PassOne:
         first = self.count - len(chunk)
         for index, workunit in enumerate(workunits):
             name = workunit.name or f"{self._stem}_{first + index}"
-            birth = self._midwife.prepare(workunit, name, inputs.get(index, ()))
-            self.spool.add(orjson.dumps(tuple(birth)))
+            row = self._writer.prepare(workunit, name, inputs.get(index, ()))
+            self.spool.add(orjson.dumps(tuple(row)))
             self.first_name = self.first_name or name
             self.last_name = name
 
@@ -348,8 +353,10 @@ class _PassOne:
             return {}
         with new_inputs.staged(workunits) as contents, transaction.atomic():
             quotas.lock(self.limited)
-            inputs = new_inputs.keep(workunits, contents, tell=self.judge.add_inputs, now=self._now)
-            self._room.take(self.limited, self.holds.add(new_inputs.file_ids(inputs)))
+            inputs = new_inputs.keep(
+                workunits, contents, on_largest=self.judge.add_inputs, now=self._now
+            )
+            self._headroom.take(self.limited, self.holds.add(new_inputs.file_ids(inputs)))
         return inputs
 
     def _name_unknown(self, chunk: list[tuple[int, NewWorkunit]], unknown: set[str]) -> None:
@@ -359,65 +366,66 @@ class _PassOne:
                 if name in unknown:
                     fault = new_workunits.Fault(
                         f"There is no file {name}.",
-                        "send its content, or upload it first; what nobody needs is deleted.",
+                        "send its content, or upload it first; unused files are deleted.",
                     )
                     self._fault(number, f"/input_files/{place}", fault)
 
 
-def _write(passed: _PassOne, key: Key | None, now: datetime) -> idempotency.Told:
-    for attempt in range(_ATTEMPTS):
+def _write(first_pass: _PassOne, key: Key | None, now: datetime) -> idempotency.Outcome:
+    for attempt in range(_MAX_ATTEMPTS):
         try:
             with transaction.atomic():
-                return _write_once(passed, key, now)
+                return _write_once(first_pass, key, now)
         except births.NameTaken:
-            _raise_for_taken_names(passed)
-            if attempt + 1 == _ATTEMPTS:
+            _raise_for_taken_names(first_pass)
+            if attempt + 1 == _MAX_ATTEMPTS:
                 raise
         except OperationalError as error:
             is_deadlock = getattr(error.__cause__, "sqlstate", None) == _DEADLOCK
-            if not is_deadlock or attempt + 1 == _ATTEMPTS or connection.in_atomic_block:
+            if not is_deadlock or attempt + 1 == _MAX_ATTEMPTS or connection.in_atomic_block:
                 raise
     raise AssertionError
 
 
-def _write_once(passed: _PassOne, key: Key | None, now: datetime) -> idempotency.Told:
-    submitter, target = passed.submitter, passed.target
+def _write_once(first_pass: _PassOne, key: Key | None, now: datetime) -> idempotency.Outcome:
+    submitter, target = first_pass.submitter, first_pass.target
     claim = None
     if key is not None and submitter is not None:
         claim = idempotency.begin(account=submitter, key=key.text, now=now)
-        if claim.told is not None:
+        if claim.earlier is not None:
             return idempotency.replay(claim, key.request_hash())
-    quotas.lock(passed.limited)
-    quotas.require_workunits(passed.limited, passed.count)
-    quotas.require_bytes(passed.limited)
+    quotas.lock(first_pass.limited)
+    quotas.require_workunits(first_pass.limited, first_pass.count)
+    quotas.require_bytes(first_pass.limited)
     opened = None
-    if passed.head.batch is not None and submitter is not None:
+    if first_pass.head.batch is not None and submitter is not None:
         opened = new_batches.open_batch(
-            passed.head.batch, app_id=target.id, app=target.name, submitter=submitter, now=now
+            first_pass.head.batch, app_id=target.id, app=target.name, submitter=submitter, now=now
         )
-    passed.holds.lock()
-    home = births.Home(app_id=target.id) if opened is None else opened.home
-    tell = None if passed.made is None else passed.made.start()
-    submit.write(_births(passed.spool), home, submitter=submitter, tell=tell, now=now)
-    passed.holds.give_up()
+    first_pass.holds.lock()
+    context = births.SubmissionContext(app_id=target.id) if opened is None else opened.context
+    on_created = None if first_pass.created is None else first_pass.created.start()
+    submit.write(
+        _rows(first_pass.spool), context, submitter=submitter, on_created=on_created, now=now
+    )
+    first_pass.holds.give_up()
     answer = {
         "batch": None if opened is None else opened.shown(),
-        "count": passed.count,
-        "first_name": passed.first_name,
-        "last_name": passed.last_name,
-        "warnings": [*passed.judge.warnings(), *([] if opened is None else opened.warnings())],
+        "count": first_pass.count,
+        "first_name": first_pass.first_name,
+        "last_name": first_pass.last_name,
+        "warnings": [*first_pass.judge.warnings(), *([] if opened is None else opened.warnings())],
     }
-    kept = {"body": answer}
+    stored = {"body": answer}
     if claim is None or key is None:
-        return idempotency.Told(201, kept)
-    return idempotency.finish(claim, request_hash=key.request_hash(), status=201, answer=kept)
+        return idempotency.Outcome(201, stored)
+    return idempotency.finish(claim, request_hash=key.request_hash(), status=201, answer=stored)
 
 
-def _births(spool: storage.Spool) -> Iterator[Birth]:
+def _rows(spool: storage.Spool) -> Iterator[WorkunitRow]:
     for line in spool.lines():
-        yield Birth(*orjson.loads(line))
+        yield WorkunitRow(*orjson.loads(line))
 
 
-def _raise_for_taken_names(passed: _PassOne) -> None:
-    """Say which names are taken: the first of them, and how many there are."""
-    births.raise_for_taken_names(birth.name for birth in _births(passed.spool))
+def _raise_for_taken_names(first_pass: _PassOne) -> None:
+    births.raise_for_taken_names(row.name for row in _rows(first_pass.spool))

@@ -1,2 +1,2 @@
--- Input files of workunits, as text.
+-- Writes the input files of new workunits.
 COPY workunit_file (workunit_id, position, file_id, open_name, copy_file, sticky) FROM STDIN

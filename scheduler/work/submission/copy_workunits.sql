@@ -1,4 +1,4 @@
--- Workunits, as text; a name that is taken ends it with an error.
+-- Writes new workunits; a name that is already taken raises a unique violation.
 COPY workunit (
     id, name, priority, release_state, pending_dependency_count, command_line, meta,
     outputs, output_bytes, keywords, rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound,

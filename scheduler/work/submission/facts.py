@@ -1,4 +1,4 @@
-"""What a scientist says of workunits that do not exist yet [pure]."""
+"""Descriptions of workunits and batches to be created [pure]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-#: Where BOINC's own numbers are raised to `target_nresults`, when the scientist names none.
+#: BOINC's defaults; they are raised to `target_nresults` if that is larger.
 DEFAULT_MAX_ERROR_RESULTS = 3
 DEFAULT_MAX_TOTAL_RESULTS = 10
 DEFAULT_MAX_SUCCESS_RESULTS = 6
@@ -25,11 +25,11 @@ _OUTPUT_FLAGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """One input file: its content, the path it is read from, or what names a file known already.
+    """One input file, with exactly one source: `content`, `path`, `known_as` or `sha256`.
 
-    Exactly one of the four is given.  `open_name` is what the program opens; `known_as` is a
-    physical name that an earlier submission returned; `sha256` the digest of a content that the
-    server has, in lower-case hexadecimal digits.  With `no_delete` it outlives its workunits.
+    `open_name` is the name that the program opens.  `path` is read on the server.  `known_as` is a
+    physical name that an earlier submission returned; `sha256` is the digest of content that the
+    server has, in lower-case hexadecimal digits.  With `no_delete` the file outlives its workunits.
     """
 
     open_name: str
@@ -44,10 +44,11 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """One output file that every result must bring, `max_nbytes` bytes long at most.
+    """One output file that every result must upload, of at most `max_nbytes` bytes.
 
-    `no_delete` keeps what arrived for ever; `gzip_when_done` has hosts pack it before they send it,
-    and packed it stays; `report_immediately` has them report as soon as everything is sent.
+    `no_delete` keeps the uploaded file forever.  With `gzip_when_done`, hosts compress the file
+    before the upload, and it stays compressed.  With `report_immediately`, hosts report as soon as
+    all uploads are complete.
     """
 
     open_name: str
@@ -61,7 +62,7 @@ class NewOutput:
     report_immediately: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The entry of ``workunit.outputs``; flags that are off are left out."""
+        """Return the entry of ``workunit.outputs``; flags that are off are left out."""
         flags = _OUTPUT_FLAGS
         entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
         return entry | {flag: True for flag in flags if getattr(self, flag)}
@@ -69,17 +70,18 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkunit:
-    """One workunit to be; the numbers are BOINC's, with its defaults (PROTOCOL 7.1).
+    """One workunit to be created; numbers have BOINC's meaning and defaults (PROTOCOL 7.1).
 
-    `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
-    `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  Without
-    a name one is made.  `held` ones get no results until they are released.
+    `rsc_fpops_*` are floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
+    `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  If `name`
+    is None, a name is generated.  With `held`, no results are sent until the workunit is released.
     `pending_dependency_count` must be 0: only `NewBatch.after` makes workunits wait.
 
-    `priority` None is 0, or the submitter's fair share where the project has it on.  `keywords`
-    are BOINC's numbers of keywords, with commas between.  `app_version_num` 0 takes any version;
-    `size_class` -1 any host.  At most one of the `target_*` ids says for whom alone the workunit
-    is; `broadcast` gives a result to every host that can run it, until `end_before`.
+    `priority` None means 0, or the submitter's fair share if the project uses fair share.
+    `keywords` are BOINC's keyword ids, separated by commas.  `app_version_num` 0 accepts any
+    version; `size_class` -1 any host.  At most one of the `target_*` ids restricts the workunit to
+    a host, an account or a team.  With `broadcast`, every host that can run the workunit gets a
+    result, until `end_before`.
     """
 
     name: str | None = None
@@ -117,36 +119,37 @@ class NewWorkunit:
 
     @property
     def target(self) -> int:
-        """How many results are made at first: `min_quorum` unless the scientist says more."""
+        """Number of results created at first: `target_nresults`, by default `min_quorum`."""
         return self.min_quorum if self.target_nresults is None else self.target_nresults
 
     @property
     def total(self) -> int:
-        """How many results are made at most."""
+        """Maximum number of results."""
         if self.max_total_results is None:
             return max(DEFAULT_MAX_TOTAL_RESULTS, self.target)
         return self.max_total_results
 
     @property
     def successes(self) -> int:
-        """How many successes without agreement are borne."""
+        """Maximum number of successes without agreement."""
         if self.max_success_results is None:
             return max(DEFAULT_MAX_SUCCESS_RESULTS, self.target)
         return self.max_success_results
 
     @property
     def operations(self) -> float:
-        """How many floating-point operations its first results are estimated to take."""
+        """Estimated floating-point operations of the first results together."""
         return self.rsc_fpops_est * self.target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A batch to be, or to be added to if the submitter has one of this name.
+    """A batch to be created, or to be extended if the submitter has a batch of this name.
 
-    Without a name one is made.  `after` is the number of the batch that must be complete before
-    this one starts, without a failure unless `after_any`.  `priority` holds for workunits that
-    name none.  With `keep_outputs` answers and rows stay until the batch is retired.
+    If `name` is None, a name is generated.  `after` is the id of the batch that must be complete
+    before this one starts; its workunits must not have failed, unless `after_any`.  `priority`
+    applies to workunits without one.  With `keep_outputs`, outputs and rows stay until the batch is
+    retired.
     """
 
     name: str | None = None
@@ -161,7 +164,7 @@ class NewBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppRules:
-    """What an app asks of workunits that are submitted to it."""
+    """The settings of an app that constrain workunits submitted to it."""
 
     name: str
     kind: str = "native"
@@ -173,9 +176,9 @@ class AppRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressees:
-    """Which of the hosts, accounts and teams that workunits are for exist.
+    """The targeted hosts, accounts and teams that exist.
 
-    `merged_hosts` says into which host another was merged; `denied_hosts` get no work.
+    `merged_hosts` maps a merged host to the host that replaced it; `denied_hosts` get no work.
     """
 
     hosts: frozenset[int] = frozenset()

@@ -1,8 +1,9 @@
-"""Make batches, and open those that workunits are added to.
+"""Create batches, and open existing ones to add workunits.
 
-Theory of operation.  A submission locks its batch, and the batch that this one follows, until it
-commits.  So a predecessor is over before the submission looks, and its workunits are born free; or
-it ends afterwards, and whoever lets its followers go sees them all.
+Theory of operation.  A submission locks its batch, and the predecessor that this batch follows,
+until it commits.  So there are two cases: the predecessor is over before the submission reads it,
+and the new workunits do not wait; or it ends after the commit, and releasing its followers
+(`work.followers`) finds all of them.
 """
 
 from __future__ import annotations
@@ -18,51 +19,51 @@ from django.db import IntegrityError, transaction
 from scheduler.models import Account, App, Batch
 from scheduler.rights import Right
 from scheduler.sql import fetch_one
-from scheduler.work.submission.births import Home
+from scheduler.work.submission.births import SubmissionContext
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
-from scheduler.work.submission.submission_checks import SubmissionRefused, may_wish
+from scheduler.work.submission.submission_checks import SubmissionRefused, may_set_priority
 
 State = Batch.State
 _OPEN = [State.INIT.value, State.IN_PROGRESS.value, State.COMPLETE.value]
-#: What a batch that is there already must not be told otherwise.
+#: Settings of an existing batch that a submission may repeat but not change.
 _SETTINGS = ("after", "after_any", "priority", "accelerate_tail", "meta")
 
 
 class BatchRefused(SubmissionRefused):
-    """The batch cannot be made, or takes no workunits. Hint: the message says what to change."""
+    """A batch cannot be created, or accepts no workunits. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A batch that a transaction may add to, and what its workunits are told.
+    """A batch that the transaction may add to, and the context of its new workunits.
 
-    `workunits_before` counts those of a batch that was found by its name; else it is None.
+    `workunits_before` is the number of its earlier workunits; None if it was opened by its id.
     """
 
     name: str
-    home: Home
+    context: SubmissionContext
     workunits_before: int | None = None
 
     def shown(self) -> dict[str, Any]:
         """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
         before = self.workunits_before or 0
-        return {"id": self.home.batch_id, "name": self.name, "workunits_before": before}
+        return {"id": self.context.batch_id, "name": self.name, "workunits_before": before}
 
     def warnings(self) -> list[str]:
-        """Return a warning if the name is that of a batch with workunits, which may be a slip."""
+        """Return a warning if a batch of this name already had workunits: it may be a mistake."""
         if not self.workunits_before:
             return []
-        there = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
+        earlier = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
         warning = (
-            f"Batch {self.name!r} existed already, with {there.replace(',', ' ')}; these were "
-            "added to it. Hint: name another batch if that was not meant."
+            f"Batch {self.name!r} existed already, with {earlier.replace(',', ' ')}; these were "
+            "added to it. Hint: name another batch if this was not intended."
         )
         return [warning]
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
-    """Make an empty batch; raises `BatchRefused`, also if the submitter has one of this name."""
+    """Create an empty batch; raises `BatchRefused`, also if the submitter has one of this name."""
     _judge(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
@@ -86,9 +87,9 @@ def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime
 def open_batch(
     wanted: NewBatch | int, *, app_id: int, app: str, submitter: Account, now: datetime
 ) -> Opened:
-    """Find a batch by its number, or find or make one by its name, and keep it open for adding.
+    """Find a batch by its id, or find or create one by its name, and reopen it for new workunits.
 
-    In the caller's transaction; the batch stays locked until it ends.  Raises `BatchRefused`.
+    Runs in the caller's transaction and locks the batch until it ends.  Raises `BatchRefused`.
     """
     if isinstance(wanted, int):
         row = _by_number(wanted, app_id, submitter)
@@ -102,10 +103,10 @@ def open_batch(
     after = row["after_id"]
     return Opened(
         row["name"],
-        Home(
+        SubmissionContext(
             app_id=app_id,
             batch_id=row["id"],
-            priority=row["priority"] if may_wish(submitter) else None,
+            priority=row["priority"] if may_set_priority(submitter) else None,
             waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
         ),
@@ -169,48 +170,51 @@ def _by_number(batch_id: int, app_id: int, submitter: Account) -> dict[str, Any]
 
 
 def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) -> str:
-    mine = Batch.objects.select_related("app").filter(submitter=submitter)
-    known = (
-        mine.filter(pk=wanted) if isinstance(wanted, int) else mine.filter(name=wanted.name)
+    own = Batch.objects.select_related("app").filter(submitter=submitter)
+    batch = (
+        own.filter(pk=wanted) if isinstance(wanted, int) else own.filter(name=wanted.name)
     ).first()
-    if known is None:
+    if batch is None:
         return f"There is no batch {wanted}. Hint: name a batch of yours, or a new one."
-    if known.app_id is not None and known.app_id != app_id:
+    if batch.app_id is not None and batch.app_id != app_id:
         return (
-            f"Batch {known.name!r} holds workunits of app {known.app}, not {app}. "
+            f"Batch {batch.name!r} holds workunits of app {batch.app}, not {app}. "
             "Hint: name another batch."
         )
-    state = str(known.get_state_display()).lower()
-    return f"Batch {known.name!r} is {state}. Hint: name another batch."
+    state = str(batch.get_state_display()).lower()
+    return f"Batch {batch.name!r} is {state}. Hint: name another batch."
 
 
 def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
-    """Refuse settings that a batch which is there already was not made with."""
-    usual, there = NewBatch(), {**row, "after": row["after_id"]}
+    """Refuse settings that differ from those of the existing batch; defaults are ignored."""
+    default, existing = NewBatch(), {**row, "after": row["after_id"]}
     for name in _SETTINGS:
-        said = getattr(wanted, name)
-        if said not in (getattr(usual, name), there[name]):
+        value = getattr(wanted, name)
+        if value not in (getattr(default, name), existing[name]):
             msg = (
-                f"Batch {row['name']!r} is there already, and its {name} is {there[name]!r}, not "
-                f"{said!r}. Hint: leave {name} out, or name another batch."
+                f"Batch {row['name']!r} already exists, and its {name} is {existing[name]!r}, not "
+                f"{value!r}. Hint: leave {name} out, or name another batch."
             )
             raise BatchRefused(msg)
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Whether some of a batch may still be to end: an aborted one's workunits end one by one."""
+    """Whether workunits of a batch may be unfinished: those of an aborted batch end one by one."""
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
 
 
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
-    """Whether a batch that others follow is still to end; raises `BatchRefused` if it failed."""
+    """Whether a batch must wait for this predecessor; raises `BatchRefused` if it failed.
+
+    Locks the predecessor until the caller's transaction ends.
+    """
     row = fetch_one("work/lock_predecessor", {"id": batch_id})
     if row is None or not (
         row["submitter_id"] == submitter.pk or submitter.has_right(Right.MANAGE_OTHERS_BATCHES)
     ):
-        msg = f"There is no batch {batch_id} to follow. Hint: give the number of a batch of yours."
+        msg = f"There is no batch {batch_id} to follow. Hint: give the id of one of your batches."
         raise BatchRefused(msg)
     if is_running(row["state"], row["completed_at"]) and (
         row["state"] != State.ABORTED or after_any
@@ -220,7 +224,7 @@ def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
         how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"
         msg = (
             f"Batch {row['name']!r}, which this one is to follow, {how}. "
-            "Hint: retry those, or say after_any to follow it however it ended."
+            "Hint: retry those, or set after_any to follow it however it ended."
         )
         raise BatchRefused(msg)
     return False

@@ -1,4 +1,4 @@
-"""Stage what new workunits bring, and keep it as files."""
+"""Stage the contents of new workunits, and store them as files."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from scheduler import storage
 from scheduler.files import download_files
 from scheduler.work.submission.facts import NewFile, NewWorkunit
 
-#: Contents and paths, each hashed once.
+#: Staged files by content or path, each hashed once.
 AllStaged = dict[bytes | str, storage.Staged]
-#: By the index of each workunit that has inputs: its files with the ids of their rows.
+#: Maps the index of each workunit that has inputs to its files and the ids of their rows.
 Kept = dict[int, list[tuple[int, NewFile]]]
 
 
 @contextmanager
 def staged(workunits: Sequence[NewWorkunit]) -> Iterator[AllStaged]:
-    """Every content and every path that the workunits bring, hashed, each once."""
-    found: AllStaged = {}
+    """Stage every content and path of the workunits once; leftovers are discarded at the end."""
+    by_source: AllStaged = {}
     try:
         for workunit in workunits:
             for file in workunit.input_files:
-                if file.content is not None and file.content not in found:
-                    found[file.content] = storage.stage_bytes(file.content)
-                elif file.path is not None and file.path not in found:
-                    found[file.path] = storage.stage_file(file.path)
-        yield found
+                if file.content is not None and file.content not in by_source:
+                    by_source[file.content] = storage.stage_bytes(file.content)
+                elif file.path is not None and file.path not in by_source:
+                    by_source[file.path] = storage.stage_file(file.path)
+        yield by_source
     finally:
-        for left_over in found.values():
+        for left_over in by_source.values():
             storage.discard(left_over)
 
 
@@ -37,13 +37,13 @@ def keep(
     workunits: Sequence[NewWorkunit],
     contents: AllStaged,
     *,
-    tell: Callable[[int], None],
+    on_largest: Callable[[int], None],
     now: datetime,
 ) -> Kept:
-    """By the index of each workunit that has inputs: its files with the ids of their rows.
+    """Store the staged inputs in the caller's transaction; returns them by workunit index.
 
-    In the caller's transaction; raises what `files.keep` raises.  `tell` is called with the bytes
-    of the inputs of the workunit that has most.
+    Raises what `files.keep` raises.  `on_largest` is called with the size of the largest inputs of
+    one workunit, in bytes.
     """
     listed = {file for workunit in workunits for file in workunit.input_files}
     if not listed:
@@ -55,8 +55,10 @@ def keep(
         elif file.sha256 is not None:
             digests.add(file.sha256)
         else:
-            found = contents[_source(file)]
-            wanted[found.digest.sha256] = download_files.Wanted(found, file.path or file.open_name)
+            content = contents[_source(file)]
+            wanted[content.digest.sha256] = download_files.Wanted(
+                content, file.path or file.open_name
+            )
     by_sha, by_name = download_files.keep(wanted, names=names, digests=digests, now=now)
 
     def row(file: NewFile) -> download_files.KnownFile:
@@ -70,15 +72,15 @@ def keep(
         if workunit.input_files:
             rows = [row(file) for file in workunit.input_files]
             kept[index] = [
-                (known.id, file) for known, file in zip(rows, workunit.input_files, strict=True)
+                (stored.id, file) for stored, file in zip(rows, workunit.input_files, strict=True)
             ]
-            largest = max(largest, sum(known.nbytes for known in rows))
-    tell(largest)
+            largest = max(largest, sum(stored.nbytes for stored in rows))
+    on_largest(largest)
     return kept
 
 
 def file_ids(inputs: Kept) -> set[int]:
-    """The rows that these inputs refer to, each once."""
+    """Return the ids of the file rows that these inputs refer to."""
     return {file_id for some in inputs.values() for file_id, _ in some}
 
 

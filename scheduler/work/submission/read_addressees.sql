@@ -1,4 +1,4 @@
--- The hosts, accounts and teams of these ids that exist; of hosts, what keeps work from them.
+-- Reads which hosts, accounts and teams of these ids exist, and whether hosts are merged or denied.
 SELECT
     'host' AS kind,
     id,

@@ -1,4 +1,4 @@
--- How many hosts are about and what the largest of them have; of a large project only some are read.
+-- Counts active hosts and reads the largest memory and disk; of a large project only a sample.
 SELECT
     count(*) AS hosts,
     count(DISTINCT about.account_id) AS accounts,

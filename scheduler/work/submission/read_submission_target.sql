@@ -1,5 +1,5 @@
--- The app that work is submitted to, its versions, and the speed of the newest hosts: the median,
--- because a single host cannot move it far.
+-- Reads the app that work is submitted to, its versions, and the median speed of the newest hosts.
+-- The median, because a single host cannot move it far.
 SELECT
     app.id,
     app.kind,

@@ -1,4 +1,4 @@
--- Which of these names workunits bear.
+-- Reads which of these names are already names of workunits.
 SELECT workunit.name
 FROM unnest(%(names)s::text[]) AS wanted (name)
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- A batch by its number, to add to it; no row if it is closed, another's or of another app.
+-- Reopens a batch by its id; no row if it is closed, of another submitter or of another app.
 UPDATE batch
 SET
     state = %(in_progress)s::smallint,

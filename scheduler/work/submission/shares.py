@@ -1,8 +1,8 @@
 """Fair share: priorities from logical clocks that advance by work.
 
-Theory of operation.  The clock of a submitter is a column of his row in ``submitter``.  A
-submission locks that row, lines its workunits up from where the clock stands, and moves the clock
-on, all in the transaction that inserts the workunits: what is refused costs its submitter nothing.
+Theory of operation.  A submitter's clock is a column of their row in ``submitter``.  A submission
+locks that row, schedules its workunits from the time of the clock, and advances the clock, all in
+the transaction that inserts the workunits: a refused submission costs its submitter nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from scheduler.sql import fetch_one
 from scheduler.work.submission.rules import share_priorities
 from scheduler.work.submission.rules.new_workunits import TYPICAL_FPOPS
 
-#: How many hosts, the newest, speak for the project's speed.
-_HOSTS_ASKED = 1000
+#: Number of the newest hosts from which the project's speed is estimated.
+_SAMPLE_HOSTS = 1000
 
 
-class Turns:
-    """Where a submitter's next workunits stand among all others', chunk after chunk.
+class ShareClock:
+    """Assigns priorities to a submitter's workunits, chunk by chunk, from their logical clock.
 
-    Inside the transaction that inserts the workunits; the submitter's row stays locked until it
-    ends.  Call `keep` at the end.  Work of nobody starts at this moment.
+    Used in the transaction that inserts the workunits; the submitter's row stays locked until it
+    ends.  Call `save` at the end.  Without a submitter, work is scheduled at the present time.
     """
 
     def __init__(self, submitter: Account | None, *, now: datetime) -> None:
-        """Lock the submitter's clock; one who has none yet gets it."""
         self._submitter, self._now = submitter, now
         if submitter is None:
             return
@@ -43,8 +42,8 @@ class Turns:
             share=row["share"], fpops=max(row["fpops"], TYPICAL_FPOPS)
         )
 
-    def take(self, operations: Sequence[float]) -> tuple[int, ...]:
-        """Give workunits of so many floating-point operations the priorities of his share."""
+    def assign(self, operations: Sequence[float]) -> tuple[int, ...]:
+        """Return a priority for each workunit, given their floating-point operations."""
         if self._submitter is None:
             return (share_priorities.priority_at(self._now),) * len(operations)
         schedule = share_priorities.schedule(
@@ -56,11 +55,11 @@ class Turns:
         self._clock = schedule.logical_start_at
         return schedule.priorities
 
-    def keep(self) -> None:
-        """Write down how far the submitter's work has gone."""
+    def save(self) -> None:
+        """Store the advanced clock in the submitter's row."""
         if self._submitter is not None:
             Submitter.objects.filter(pk=self._submitter.pk).update(logical_start_at=self._clock)
 
 
 def _lock(submitter: Account) -> dict[str, Any] | None:
-    return fetch_one("work/lock_submitter", {"account_id": submitter.pk, "hosts": _HOSTS_ASKED})
+    return fetch_one("work/lock_submitter", {"account_id": submitter.pk, "hosts": _SAMPLE_HOSTS})

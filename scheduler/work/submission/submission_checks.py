@@ -1,4 +1,4 @@
-"""Judge workunits before they are written, chunk by chunk."""
+"""Check workunits before they are written, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from scheduler.sql import fetch, fetch_one
 from scheduler.work.submission.facts import Addressees, AppRules, NewBatch, NewWorkunit
 from scheduler.work.submission.rules import aiming, new_workunits
 
-#: How many names a message shows.
-_SHOWN = 10
-#: How many hosts, the newest, speak for the project's speed: a sample, for the cost not to grow.
-_HOSTS_ASKED = 1000
-#: Hosts that are read for warnings: 3 ms. Among more, some have more than any submission wants.
+#: Number of app names that a message lists.
+_MAX_SHOWN_APPS = 10
+#: Number of the newest hosts from which the project's speed is estimated; bounds the cost.
+_SAMPLE_HOSTS = 1000
+#: Hosts read for warnings (3 ms). With more hosts, some are large enough for any submission.
 _MAX_HOSTS_READ = 10_000
-#: For whom alone work may be.
+#: Kinds of targets to which a workunit can be restricted.
 _ADDRESSEES = ("host", "account", "team")
 
 Faults = dict[int, tuple[new_workunits.Fault, ...]]
 
 
 class SubmissionRefused(ValueError):
-    """Nothing was submitted. Hint: each kind of refusal says what to change."""
+    """Nothing was submitted. Hint: see the message of the subclass."""
 
 
 class UnknownApp(SubmissionRefused):
-    """There is no such app, or it takes no work any more. Hint: the message names a near miss."""
+    """The app does not exist or accepts no work. Hint: the message suggests a similar name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is known of the app when work for it arrives; `defaults` hold below all others."""
+    """The app that work is submitted to; `defaults` apply where the submission sets no value."""
 
     id: int
     rules: AppRules
@@ -51,13 +51,12 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The app's name."""
         return self.rules.name
 
 
 def find_target(name: str) -> Target:
-    """Look an app up, by one statement; raises `UnknownApp`."""
-    row = fetch_one("work/submission/read_submission_target", {"app": name, "hosts": _HOSTS_ASKED})
+    """Read an app with one statement; raises `UnknownApp`."""
+    row = fetch_one("work/submission/read_submission_target", {"app": name, "hosts": _SAMPLE_HOSTS})
     if row is None:
         raise UnknownApp(_no_such_app(name))
     if row["deprecated"]:
@@ -78,17 +77,17 @@ def find_target(name: str) -> Target:
 
 
 def _no_such_app(name: str) -> str:
-    known = sorted(App.objects.values_list("name", flat=True))
-    near = get_close_matches(name, known, n=1)
+    names = sorted(App.objects.values_list("name", flat=True))
+    near = get_close_matches(name, names, n=1)
     if near:
         return f"There is no app {name!r}. Hint: did you mean {near[0]!r}?"
-    if known:
-        return f"There is no app {name!r}. Hint: the apps are {', '.join(known[:_SHOWN])}."
-    return f"There is no app {name!r}, nor any other. Hint: publish one with `publish_app`."
+    if names:
+        return f"There is no app {name!r}. Hint: the apps are {', '.join(names[:_MAX_SHOWN_APPS])}."
+    return f"There is no app {name!r}: the project has none. Hint: publish one with `publish_app`."
 
 
 class Judge:
-    """Judges the workunits of one submission in chunks; keeps nothing of them but counts."""
+    """Checks the workunits of one submission in chunks; keeps only aggregates of them."""
 
     def __init__(
         self,
@@ -98,45 +97,44 @@ class Judge:
         batch: NewBatch | int | str | None = None,
         now: datetime,
     ) -> None:
-        """Judge for an app and whoever submits, into this batch, at this moment."""
         self._target, self._submitter, self._now = target, submitter, now
         self._survey = new_workunits.Survey(target.speed)
         self._aimed: dict[str, None] = {}
-        self._wishes = isinstance(batch, NewBatch) and batch.priority is not None
+        self._has_priority = isinstance(batch, NewBatch) and batch.priority is not None
 
     def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
-        """Everything that is wrong with a chunk, by index; no statement if it is for everybody."""
-        known = _addressees(workunits)
+        """Return all faults of a chunk by index; runs no statement if no workunit is targeted."""
+        addressees = _addressees(workunits)
         own = new_workunits.faults(
             workunits, max_output_bytes=settings.PROJECT.max_output_bytes, now=self._now
         )
         if self._target.rules.kind != "native":
             own = _with_refused_names(own, workunits)
-        aimed = aiming.faults(workunits, app=self._target.rules, known=known)
+        aimed = aiming.faults(workunits, app=self._target.rules, addressees=addressees)
         self._survey.add(workunits)
-        said = aiming.warnings(workunits, app=self._target.rules, known=known)
-        self._aimed |= dict.fromkeys(said)
-        self._wishes = self._wishes or any(w.priority is not None for w in workunits)
+        warnings = aiming.warnings(workunits, app=self._target.rules, addressees=addressees)
+        self._aimed |= dict.fromkeys(warnings)
+        self._has_priority = self._has_priority or any(w.priority is not None for w in workunits)
         if not aimed:
             return own
         indexes = sorted(own.keys() | aimed.keys())
         return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
 
     def add_inputs(self, nbytes: int) -> None:
-        """Take into account that a workunit has inputs of so many bytes."""
+        """Record the size of one workunit's inputs, in bytes."""
         self._survey.add_inputs(nbytes)
 
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed and probably not meant, of all chunks."""
+        """Return warnings about all chunks: settings that are allowed but probably mistakes."""
         return (
             *self._survey.warnings(app=self._target.name, versions=self._target.versions),
             *self._aimed,
-            *self._wishes_not_followed(),
+            *self._priorities_ignored(),
             *self._unfit(),
         )
 
     def _unfit(self) -> Iterator[str]:
-        """Say what no host has; of a project with very many hosts nothing is said."""
+        """Yield requirements that no host meets; nothing if the project has very many hosts."""
         if not self._survey.is_demanding:
             return
         params = {"seen_since": self._now - SEEN_WITHIN, "limit": _MAX_HOSTS_READ + 1}
@@ -145,10 +143,12 @@ class Judge:
             about = new_workunits.HostsAbout(**row)
             yield from self._survey.unfit(about, one_result_per=self._target.rules.one_result_per)
 
-    def _wishes_not_followed(self) -> Iterator[str]:
-        if self._wishes and not may_wish(self._submitter):
-            share = "priorities follow the submitter's share, not his wish"
-            yield f"The project shares fairly: {share}."
+    def _priorities_ignored(self) -> Iterator[str]:
+        if self._has_priority and not may_set_priority(self._submitter):
+            yield (
+                "The project uses fair share: priorities follow the submitter's share, and the "
+                "requested priorities are ignored."
+            )
 
 
 def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
@@ -171,8 +171,8 @@ def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Fau
     return all_faults
 
 
-def may_wish(submitter: Account | None) -> bool:
-    """Whether explicit priorities are followed: a fair share is no wish of its submitter's."""
+def may_set_priority(submitter: Account | None) -> bool:
+    """Whether explicit priorities are honored: with fair share, only those of staff are."""
     return (
         submitter is None
         or not settings.PROJECT.fair_share
@@ -181,7 +181,7 @@ def may_wish(submitter: Account | None) -> bool:
 
 
 def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
-    """Look up whom work is for; no statement if it is for everybody."""
+    """Read the targets of workunits; runs no statement if no workunit is targeted."""
     hosts = {w.target_host for w in workunits if w.target_host is not None}
     accounts = {w.target_account for w in workunits if w.target_account is not None}
     teams = {w.target_team for w in workunits if w.target_team is not None}
@@ -189,12 +189,12 @@ def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
         return Addressees()
     params = {"hosts": sorted(hosts), "accounts": sorted(accounts), "teams": sorted(teams)}
     rows = fetch("work/submission/read_addressees", params)
-    found = {kind: {r["id"] for r in rows if r["kind"] == kind} for kind in _ADDRESSEES}
+    ids = {kind: {r["id"] for r in rows if r["kind"] == kind} for kind in _ADDRESSEES}
     merged = {r["id"]: r["merged_into_id"] for r in rows if r["merged_into_id"] is not None}
     return Addressees(
-        hosts=frozenset(found["host"] - merged.keys()),
+        hosts=frozenset(ids["host"] - merged.keys()),
         merged_hosts=merged,
         denied_hosts=frozenset(r["id"] for r in rows if r["denied"]),
-        accounts=frozenset(found["account"]),
-        teams=frozenset(found["team"]),
+        accounts=frozenset(ids["account"]),
+        teams=frozenset(ids["team"]),
     )

@@ -1,9 +1,9 @@
 """Create workunits: thousands in a handful of statements.
 
-Theory of operation.  Everything that can be refused is refused before anything is written, with
-all its faults at once.  Contents are hashed (those that come by path, copied) before the
-transaction opens, and stand under their names, on the disk for good, before it commits; a crash
-between leaves a file that no row names, never a row without its file.  `births` writes.
+Theory of operation.  All checks run before anything is written, and all faults are reported at
+once.  File contents are hashed (those given by path are copied) before the transaction opens, and
+are synced to disk under their final names before it commits: a crash in between leaves a file
+without a row, never a row without its file.  `births` writes the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db.models import F
 from scheduler.files.rules.refused_names import usable
 from scheduler.models import Account, Batch
 from scheduler.work.submission import births, new_batches, new_inputs, shares
-from scheduler.work.submission.births import Birth, DuplicateNames, Home
+from scheduler.work.submission.births import DuplicateNames, SubmissionContext, WorkunitRow
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.rules import new_workunits
@@ -30,7 +30,7 @@ from scheduler.work.submission.submission_checks import (
     Target,
     UnknownApp,
     find_target,
-    may_wish,
+    may_set_priority,
 )
 
 __all__ = [
@@ -47,27 +47,27 @@ __all__ = [
     "submit",
 ]
 
-#: How many faults a message shows; the exception carries them all.
-_SHOWN = 10
-#: So often is written again what a rival's name stood in the way of, who then gave up.
-_ATTEMPTS = 3
+#: Number of faults that a message shows; the exception carries them all.
+_MAX_SHOWN_FAULTS = 10
+#: Attempts at writing: a name conflict is retried, since its holder may have rolled back.
+_MAX_ATTEMPTS = 3
 
 
 class BadWorkunits(SubmissionRefused):
-    """Some workunits are impossible; `faults` has them all, by index. Hint: each has its own."""
+    """Some workunits are invalid; `faults` has all faults by index. Hint: each has its own."""
 
     def __init__(self, faults: Mapping[int, tuple[new_workunits.Fault, ...]], total: int) -> None:
-        """Say how many, and the first of them."""
         self.faults = dict(faults)
-        said = [f"  [{index}] {fault}" for index, all_ in faults.items() for fault in all_]
-        more = [f"  ... and {len(said) - _SHOWN} more."] if len(said) > _SHOWN else []
+        lines = [f"  [{index}] {fault}" for index, all_ in faults.items() for fault in all_]
+        hidden = len(lines) - _MAX_SHOWN_FAULTS
+        more = [f"  ... and {hidden} more."] if hidden > 0 else []
         head = f"{len(faults)} of {total} workunits cannot be submitted:"
-        super().__init__("\n".join([head, *said[:_SHOWN], *more]))
+        super().__init__("\n".join([head, *lines[:_MAX_SHOWN_FAULTS], *more]))
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What was submitted; `workunit_ids` and `names` in the order in which they were given."""
+    """The created workunits; `workunit_ids` and `names` are in the order of the input."""
 
     batch_id: int | None
     workunit_ids: tuple[int, ...]
@@ -76,24 +76,23 @@ class Submission:
 
     @property
     def count(self) -> int:
-        """How many workunits were made."""
+        """Number of workunits created."""
         return len(self.workunit_ids)
 
 
-#: Is called with ids and names.
-Tell = Callable[[Sequence[int], Sequence[str]], None]
+#: Called with the ids and names of each chunk of created workunits.
+OnCreated = Callable[[Sequence[int], Sequence[str]], None]
 
 
-class Made:
-    """Gathers ids and names of what is made, in order."""
+class CreatedWorkunits:
+    """Collects the ids and names of created workunits, in order."""
 
     def __init__(self) -> None:
-        """Nothing was made yet."""
         self.ids: list[int] = []
         self.names: list[str] = []
 
-    def start(self) -> Tell:
-        """Forget what an attempt made that came to nothing."""
+    def start(self) -> OnCreated:
+        """Discard the workunits of a rolled-back attempt; return the callback for a new one."""
         self.ids.clear()
         self.names.clear()
         return self._add
@@ -115,13 +114,14 @@ def submit(
 ) -> Submission:
     """Create workunits of one app, all or none.
 
-    `batch` names a batch of the submitter's, made if it does not exist.  The transitioner, due at
-    once, makes their results.  Where the project shares fairly, priorities are the submitter's
-    share (`work.shares`) unless staff names others.  Refuses: an unknown or deprecated app
-    (`UnknownApp`); impossible workunits (`BadWorkunits`); a name given twice or taken
-    (`DuplicateNames`); a batch without submitter, of another app or closed (`BatchRefused`); input
-    files by an unknown name (`files.UnknownFiles`).  What `before` and `then` do begins and ends
-    the transaction: if one raises, nothing is submitted.
+    `batch` names a batch of the submitter, which is created if it does not exist.  The transitioner
+    is due at once and creates the results.  With fair share, priorities follow the submitter's
+    share (`work.submission.shares`) unless staff sets others.  `before` and `then` run at the
+    beginning and at the end of the transaction: if either raises, nothing is submitted.
+
+    Raises `UnknownApp` for an unknown or deprecated app; `BadWorkunits` for invalid workunits;
+    `DuplicateNames` for names that are repeated or taken; `BatchRefused` for a batch that has no
+    submitter, is of another app or is closed; `files.UnknownFiles` for unknown input files.
     """
     target = find_target(app)
     judge = Judge(target, submitter, batch=batch, now=now)
@@ -129,51 +129,54 @@ def submit(
         raise BadWorkunits(faults, len(workunits))
     if repeated := new_workunits.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
-    names, made = _names(app, workunits), Made()
-    for attempt in range(_ATTEMPTS):
+    names, created = _names(app, workunits), CreatedWorkunits()
+    for attempt in range(_MAX_ATTEMPTS):
         try:
-            # Anew each time: what was published for a name that was rolled back is staged no more.
+            # Staged for each attempt: files published by a rolled-back attempt are not staged.
             with new_inputs.staged(workunits) as contents, transaction.atomic():
                 if before is not None:
                     before()
-                home = _home(batch, submitter, target, now)
-                inputs = new_inputs.keep(workunits, contents, tell=judge.add_inputs, now=now)
-                new = _births(workunits, names, inputs, submitter)
-                write(new, home, submitter=submitter, tell=made.start(), now=now)
-                done = Submission(home.batch_id, tuple(made.ids), names, judge.warnings())
+                context = _context(batch, submitter, target, now)
+                inputs = new_inputs.keep(workunits, contents, on_largest=judge.add_inputs, now=now)
+                rows = _rows(workunits, names, inputs, submitter)
+                write(rows, context, submitter=submitter, on_created=created.start(), now=now)
+                submission = Submission(
+                    context.batch_id, tuple(created.ids), names, judge.warnings()
+                )
                 if then is not None:
-                    then(done)
-                return done
+                    then(submission)
+                return submission
         except births.NameTaken:
             births.raise_for_taken_names(names)
-            if attempt + 1 == _ATTEMPTS:
+            if attempt + 1 == _MAX_ATTEMPTS:
                 raise
     raise AssertionError
 
 
 def write(
-    new: Iterable[Birth],
-    home: Home,
+    rows: Iterable[WorkunitRow],
+    context: SubmissionContext,
     *,
     submitter: Account | None,
-    tell: Tell | None = None,
+    on_created: OnCreated | None = None,
     now: datetime,
 ) -> int:
-    """Write births in the caller's transaction, with their shares; returns how many.
+    """Write rows in the caller's transaction, with fair-share priorities; returns their number.
 
-    Counts them in their batch.  `tell` is called chunk by chunk.
+    Adds them to the counter of their batch.  `on_created` is called after each chunk.
     """
-    turns = shares.Turns(submitter, now=now) if settings.PROJECT.fair_share else None
+    clock = shares.ShareClock(submitter, now=now) if settings.PROJECT.fair_share else None
+    assign = clock.assign if clock else None
     count = 0
-    for ids, names in births.write(new, home, turns=turns.take if turns else None, now=now):
+    for ids, names in births.write(rows, context, assign_priorities=assign, now=now):
         count += len(ids)
-        if tell is not None:
-            tell(ids, names)
-    if turns:
-        turns.keep()
-    if home.batch_id is not None and count:
-        counted = F("workunits_submitted") + count
-        Batch.objects.filter(pk=home.batch_id).update(workunits_submitted=counted)
+        if on_created is not None:
+            on_created(ids, names)
+    if clock:
+        clock.save()
+    if context.batch_id is not None and count:
+        total = F("workunits_submitted") + count
+        Batch.objects.filter(pk=context.batch_id).update(workunits_submitted=total)
     return count
 
 
@@ -182,26 +185,26 @@ def _names(app: str, workunits: Sequence[NewWorkunit]) -> tuple[str, ...]:
     return tuple(w.name or f"{stem}_{index}" for index, w in enumerate(workunits))
 
 
-def _home(
+def _context(
     batch: NewBatch | str | None, submitter: Account | None, target: Target, now: datetime
-) -> Home:
+) -> SubmissionContext:
     if batch is None:
-        return Home(app_id=target.id)
+        return SubmissionContext(app_id=target.id)
     wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
     if submitter is None:
-        msg = f"Batch {wanted.name!r} has no submitter. Hint: a batch is a person's; say whose."
+        msg = f"Batch {wanted.name!r} has no submitter. Hint: name the account that owns it."
         raise BatchRefused(msg)
     return new_batches.open_batch(
         wanted, app_id=target.id, app=target.name, submitter=submitter, now=now
-    ).home
+    ).context
 
 
-def _births(
+def _rows(
     workunits: Sequence[NewWorkunit],
     names: Sequence[str],
     inputs: Mapping[int, list[tuple[int, NewFile]]],
     submitter: Account | None,
-) -> Iterator[Birth]:
-    midwife = births.Midwife(follows_wishes=may_wish(submitter))
+) -> Iterator[WorkunitRow]:
+    writer = births.WorkunitWriter(honors_priorities=may_set_priority(submitter))
     for index, (workunit, name) in enumerate(zip(workunits, names, strict=True)):
-        yield midwife.prepare(workunit, name, inputs.get(index, ()))
+        yield writer.prepare(workunit, name, inputs.get(index, ()))

@@ -76,16 +76,16 @@ RULES = (
     ),
     Switch(
         "A key is good for one request, not for another one",
-        Code("scheduler.people.idempotency:replay", lambda claim, _hash: claim.told),
+        Code("scheduler.people.idempotency:replay", lambda claim, _hash: claim.earlier),
         (ONCE,),
     ),
     Switch(
-        "What is published is kept before its key is claimed",
+        "Published files are held before the idempotency key is claimed",
         Code("scheduler.apps.app_versions:kept", always(nullcontext())),
         ("tests/faces/test_api_publishing_once.py",),
     ),
     Switch(
-        "What is another's is not there",
+        "Rows of another account are not visible",
         Code("scheduler.api.viewer:viewer_of", always(None)),
         (STRANGERS,),
     ),
@@ -96,11 +96,11 @@ RULES = (
     ),
     Switch(
         "A page of one's own is looked for in one's own batches",
-        Code("scheduler.people.own_pages:NEAR", 10**6),
+        Code("scheduler.people.own_pages:SCANNED_PER_ROW", 10**6),
         (OWN_PAGES,),
     ),
     Switch(
-        "A person's tokens are his to list and to revoke",
+        "An account lists and revokes only its own tokens",
         Code("scheduler.people.api_tokens:of_account", _all_tokens),
         (GUESSED, STRANGERS),
     ),
@@ -148,7 +148,7 @@ RULES = (
         (THROTTLE, GUESSED),
     ),
     Switch(
-        "Who is forbidden to submit keeps his share and his clock",
+        "An account that is forbidden to submit keeps its share and its clock",
         Code("scheduler.people.submitters:forbid", _with_his_row),
         (
             SHARES,
@@ -156,18 +156,18 @@ RULES = (
         ),
     ),
     Switch(
-        "Who may submit nothing keeps no files here",
+        "An account without permission to submit cannot hold files",
         Code("scheduler.people.submitters:require_submitter", always(None)),
         ("tests/faces/test_api_files.py",),
     ),
     Switch(
-        "What was changed meanwhile is not changed unseen",
+        "A change is refused if the resource changed since the ETag was issued",
         Code("scheduler.sql.guarded:guarded", lambda _rows, _look, act: act()),
         (MATCHING,),
     ),
     Switch(
         "Hints are parted from what happened",
-        Code("scheduler.api.http.problems:parted", lambda said, **_: {"detail": said}),
+        Code("scheduler.api.http.problems:split_hint", lambda detail, **_: {"detail": detail}),
         ("tests/faces/test_api_problems.py",),
     ),
 )

@@ -70,7 +70,7 @@ RULES = (
     ),
     Switch(
         "An untrusted host gets company",
-        Code("scheduler.dispatch.rules.fit:Judge._needs_company", always(False)),
+        Code("scheduler.dispatch.rules.fit:Judge._needs_replication", always(False)),
         (SELECTION, CHOOSING),
     ),
     Switch(
@@ -138,12 +138,12 @@ RULES = (
         ("tests/pure/policy/test_trust.py",),
     ),
     Switch(
-        "A new day begins the count anew",
+        "A new day resets the daily count",
         Code("scheduler.dispatch.rules.trust:reset_if_new_day", unchanged),
         (SELECTION,),
     ),
     Switch(
-        "What is sent counts today",
+        "Sent results count towards the daily quota",
         Sql("hosts/update_hosts", "results_today = excluded.results_today", "results_today = 0"),
         (CHOOSING,),
     ),
@@ -157,7 +157,7 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "What the project aborted is no fault of the host",
+        "A result that the project aborted does not count against the host",
         Code("scheduler.results.rules.reports:is_the_hosts_fault", always(True)),
         (CHOOSING,),
     ),
@@ -168,7 +168,7 @@ RULES = (
     ),
     Switch(
         "A host holds so many results at most",
-        Code("scheduler.dispatch.rules.host_limits:Rooms.left", always(1000)),
+        Code("scheduler.dispatch.rules.host_limits:Headroom.left", always(1000)),
         (SELECTION,),
     ),
     Switch(
@@ -229,7 +229,7 @@ RULES = (
         (SELECTION,),
     ),
     Switch(
-        "What one request brings is queued",
+        "Results assigned in one request are queued one after another",
         Code("scheduler.dispatch.rules.selection:_devices", always(float("inf"))),
         (SELECTION, CHOOSING),
     ),
@@ -259,7 +259,7 @@ RULES = (
     Switch(
         "GPUs are served before CPUs",
         Code(
-            "scheduler.boinc.translate:wishes",
+            "scheduler.boinc.translate:work_requests",
             made=lambda original: lambda *args: tuple(reversed(original(*args))),
         ),
         (CHOOSING,),
@@ -304,7 +304,7 @@ RULES = (
     ),
     Switch(
         "Targeted work comes first",
-        Code("scheduler.dispatch.rules.selection:_FIRST", 0),
+        Code("scheduler.dispatch.rules.selection:_TARGETED_BONUS", 0),
         (SELECTION,),
     ),
     Switch(

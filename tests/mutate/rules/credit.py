@@ -11,7 +11,7 @@ PURE = "tests/pure/policy/test_credit.py"
 
 RULES = (
     Switch(
-        "Who claims too much gains nothing",
+        "An excessive claim gains nothing",
         Code("scheduler.credit.rules.credit:low_average", max),
         (PURE,),
     ),

@@ -15,7 +15,7 @@ def _looks(table: str, alias: str) -> str:
 
 
 def _within_the_transaction(original: Any) -> Any:
-    """A pass that deletes what it dooms before anybody can know that it was doomed."""
+    """A pass that deletes files before the transaction that marks them for deletion commits."""
     from django.db import transaction
 
     from scheduler import storage
@@ -24,8 +24,8 @@ def _within_the_transaction(original: Any) -> Any:
     def drop(share: dict[str, Any], *, now: Any) -> Any:
         with transaction.atomic():
             done = original(share, now=now)
-            doomed = File.objects.exclude(doomed_at=None)
-            storage.delete_downloads(doomed.values_list("name", flat=True))
+            marked_files = File.objects.exclude(doomed_at=None)
+            storage.delete_downloads(marked_files.values_list("name", flat=True))
         return done
 
     return drop
@@ -49,17 +49,17 @@ RULES = (
         (WALKS,),
     ),
     Switch(
-        "A file that a workunit names is not doomed",
+        "A file that a workunit names is not marked for deletion",
         Sql("files/doom_unused_files", _looks("workunit_file", "input")),
         (WALKS,),
     ),
     Switch(
-        "A file of an app version is not doomed",
+        "A file of an app version is not marked for deletion",
         Sql("files/doom_unused_files", _looks("app_version_file", "part")),
         (ONE_BY_ONE, WALKS),
     ),
     Switch(
-        "A file is deleted when its doom is committed, not before",
+        "A file is deleted only after its mark for deletion is committed",
         Code("daemons.file_deleter:_drop_references", made=_within_the_transaction),
         (WALKS,),
     ),
@@ -79,17 +79,17 @@ RULES = (
         (WALKS,),
     ),
     Switch(
-        "A submission keeps what it found from being doomed until it commits",
+        "A submission keeps its files from being marked for deletion until it commits",
         Sql("files/lock_known_files", "FOR SHARE"),
         (WALKS,),
     ),
     Switch(
-        "Who dooms files locks them before he looks whether they are needed",
+        "Files are locked before the check that they have no references",
         Sql("lock_their_files", "FOR UPDATE", package="daemons.sql"),
         (WALKS,),
     ),
     Switch(
-        "A doomed file is not found again",
+        "A file that is marked for deletion is not found again",
         Sql("files/lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
         (WALKS, ONE_BY_ONE),
     ),
@@ -99,7 +99,7 @@ RULES = (
         (WALKS,),
     ),
     Switch(
-        "A published file that a row knows is no antique",
+        "A published file that has a row is not antique",
         Code("scheduler.files.antiques:_unknown", made=lambda _known: iter),
         (WALKS, "tests/database/test_antiques.py"),
     ),
@@ -109,7 +109,7 @@ RULES = (
         (WALKS, "tests/database/test_antiques.py"),
     ),
     Switch(
-        "What nobody refers to is found however it was let go",
+        "Files without references are found, however the references ended",
         Sql("files/read_unused_files", "slice.doomed_at IS NULL", "FALSE"),
         (WALKS, ONE_BY_ONE),
     ),

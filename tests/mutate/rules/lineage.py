@@ -121,10 +121,10 @@ def _done_too_early(original: Any) -> Any:
     from scheduler.models import Workunit
 
     def drop_references(share: Any, *, now: Any) -> Any:
-        rows, doomed = original(share, now=now)
+        rows, marked_count = original(share, now=now)
         for row in rows:
             Workunit.objects.filter(pk=row["id"]).update(file_delete_state=FileDeleteState.DONE)
-        return rows, doomed
+        return rows, marked_count
 
     return drop_references
 
@@ -237,7 +237,7 @@ RULES = (
     ),
     Switch(
         "The database lets rows be born in first states only",
-        Code("scheduler.sql.guard:_check_birth", always("NULL;")),
+        Code("scheduler.sql.guard:_check_initial", always("NULL;")),
         (f"{GUARD}::test_the_database_lets_rows_be_born_in_first_states_only",),
     ),
     Switch(

@@ -29,11 +29,11 @@ RULES = (
     ),
     Switch(
         "A flood of trickles is cut",
-        Code("scheduler.messages.trickles:MOST_PER_RPC", 10**6),
+        Code("scheduler.messages.trickles:MAX_PER_RPC", 10**6),
         (TRICKLES,),
     ),
     Switch(
-        "What a client cannot read is not sent down",
+        "Texts that a client cannot read are not sent as trickles",
         Code("scheduler.messages.trickles:fault_of", always(None)),
         (TRICKLES,),
     ),
@@ -73,7 +73,7 @@ RULES = (
         (HANDLER,),
     ),
     Switch(
-        "Who lost the lease of a trickle settles nothing",
+        "A handler that lost the lease of a trickle settles nothing",
         Sql(
             "settle_trickles",
             "AND handle_after = %(lease_until)s::timestamptz",
@@ -152,7 +152,7 @@ RULES = (
         (PURGER,),
     ),
     Switch(
-        "What belongs to a workunit goes with it",
+        "Rows that belong to a workunit are purged with it",
         Sql(
             "drop_workunits",
             "DELETE FROM refusal WHERE workunit_id = any(%(ids)s::bigint[])",

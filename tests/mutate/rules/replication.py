@@ -37,7 +37,7 @@ RULES = (
         ("tests/faces/test_choosing.py",),
     ),
     Switch(
-        "So many errors are borne, and not one more",
+        "A workunit fails after more errors than its limit",
         Code("scheduler.results.rules.replication:has_too_many_errors", always(False)),
         (REPLICATION,),
     ),
@@ -47,32 +47,32 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "So many time-outs are borne, and not one more",
+        "A workunit fails after more time-outs than its limit",
         Code("scheduler.results.rules.replication:has_too_many_timeouts", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "So many successes without agreement are borne",
+        "A workunit fails after its limit of successes without agreement",
         Code("scheduler.results.rules.replication:has_too_many_successes", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "So many results are made in all",
+        "The total number of results is limited",
         Code("scheduler.results.rules.replication:_is_out_of_results", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "What volunteers abort is no error",
+        "A result that a volunteer aborted is not an error",
         Code("scheduler.results.rules.replication:EXIT_ABORTED_BY_USER", -1),
         (REPLICATION,),
     ),
     Switch(
         "Answers of which no two agree are named so",
-        Code("scheduler.results.rules.replication:_nobody_agrees", always(False)),
+        Code("scheduler.results.rules.replication:_has_no_agreement", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "What nobody may have fails its workunit",
+        "An unsendable result fails its workunit",
         Code("scheduler.results.rules.replication:_is_unsendable", always(False)),
         (REPLICATION,),
     ),
@@ -93,7 +93,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "Outputs are kept for their submitter until he retires their batch",
+        "Outputs are kept until their submitter retires the batch",
         Code("scheduler.results.rules.settled:outputs_are_kept", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
@@ -103,7 +103,7 @@ RULES = (
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
-        "What waits for a batch that failed fails with it",
+        "A workunit that waits for a failed batch fails",
         Code("scheduler.results.rules.replication:dependency_failed", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
@@ -139,7 +139,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "Staff may have an answer judged anew",
+        "Staff may have an answer validated again",
         Code("scheduler.results.rules.replication:may_be_reopened", always(False)),
         (REPLICATION,),
     ),
@@ -168,7 +168,7 @@ RULES = (
     ),
     Switch(
         "The safety net looks again",
-        Code("scheduler.results.rules.replication:LOOK_AGAIN_AFTER", NEVER),
+        Code("scheduler.results.rules.replication:RECHECK_INTERVAL", NEVER),
         (REPLICATION,),
     ),
     Switch(
@@ -236,7 +236,7 @@ RULES = (
         (DELETER,),
     ),
     Switch(
-        "So many hosts are refused before a result is given up",
+        "A result is given up after its limit of refused hosts",
         Code("scheduler.dispatch.rules.sendability:is_unsendable", always(False)),
         (
             SENDABILITY,
@@ -269,7 +269,7 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "What was refused before the newest version does not count",
+        "Refusals from before the newest version do not count",
         Sql(
             "count_refusals",
             "AND r.at >= coalesce(newest.created_at, '-infinity'::timestamptz)",
@@ -304,7 +304,7 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
-        "A host that did not reply begins its row anew",
+        "A host that did not reply loses its count of consecutive valid results",
         Sql("distrust_hosts", "consecutive_valid = 0,", "", package="daemons.sql"),
         (TIMEOUTS,),
     ),
@@ -328,14 +328,16 @@ RULES = (
     ),
     Switch(
         "Deadlines move by an outage",
-        Code("scheduler.results.rules.deadline_moves:moved", lambda deadline, **_: deadline),
+        Code(
+            "scheduler.results.rules.deadline_moves:moved_deadline", lambda deadline, **_: deadline
+        ),
         (
             OUTAGES,
             OUTAGES_KEPT,
         ),
     ),
     Switch(
-        "Nobody is given the same hour twice",
+        "Overlapping outages extend a deadline only once",
         Code("scheduler.results.rules.deadline_moves:uncovered", lambda span, others: (span,)),
         (
             OUTAGES,
@@ -360,7 +362,7 @@ RULES = (
         (ANTIQUES,),
     ),
     Switch(
-        "What a living result needs is not antique",
+        "Files of a result that is not deleted are not antique",
         Sql("files/read_living_results", "<> 2", "<> file_delete_state"),
         (ANTIQUES,),
     ),

@@ -17,7 +17,7 @@ REVALIDATE = "tests/database/test_revalidate.py"
 
 RULES = (
     Switch(
-        "What a program wrote to its stderr counts where the app's rule says so",
+        "A program's stderr output counts if the app's rule includes it",
         Code("scheduler.results.rules.reports:own_stderr", always("")),
         ("tests/pure/policy/test_success_rules.py",),
     ),
@@ -58,7 +58,7 @@ RULES = (
         ("tests/pure/policy/test_quorum.py", SCIENCE),
     ),
     Switch(
-        "What is put off is left out by the validator",
+        "The validator skips deferred workunits",
         Sql(
             "claim_unvalidated",
             "AND (w.validate_after IS NULL OR w.validate_after <= %(now)s::timestamptz)",
@@ -143,7 +143,7 @@ RULES = (
         (VALIDATOR,),
     ),
     Switch(
-        "What failed waits longer each time (validator)",
+        "The retry delay grows with each failure (validator)",
         Code("daemons.validator.turns:wait_after", always(timedelta(seconds=10))),
         (SCIENCE,),
     ),
@@ -172,7 +172,7 @@ RULES = (
     ),
     Switch(
         "A script's exit status decides",
-        Code("daemons.science.script:_says_yes", always(True)),
+        Code("daemons.science.script:_accepts", always(True)),
         ("tests/pure/science/test_script.py",),
     ),
     Switch(
@@ -197,7 +197,7 @@ RULES = (
         (POISON,),
     ),
     Switch(
-        "What failed waits longer each time (assimilator)",
+        "The retry delay grows with each failure (assimilator)",
         Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
         (
             POISON,
@@ -230,7 +230,7 @@ RULES = (
         (ASSIMILATOR,),
     ),
     Switch(
-        "What may heal is no failure",
+        "A temporary error does not count as a failure",
         Code("daemons.assimilator:_is_transient", always(False)),
         (ASSIMILATOR,),
     ),
@@ -249,11 +249,11 @@ RULES = (
     ),
     Switch(
         "The server's own tables are refused",
-        Code("daemons.science.table:_is_ours", always(False)),
+        Code("daemons.science.table:_is_server_table", always(False)),
         (ASSIMILATORS,),
     ),
     Switch(
-        "Who lost his lease settles nothing",
+        "An assimilator that lost its lease settles nothing",
         Sql("settle_assimilated", "w.lease_token = u.token", "TRUE", package="daemons.sql"),
         (ASSIMILATOR,),
     ),
@@ -272,7 +272,7 @@ RULES = (
         (PARKED,),
     ),
     Switch(
-        "Only what can be is validated anew",
+        "Only eligible workunits are validated again",
         Sql("results/choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
         (REVALIDATE,),
     ),

@@ -14,17 +14,17 @@ API = "tests/faces/test_api_submissions.py"
 
 RULES = (
     Switch(
-        "What a batch shall be is judged before it is made",
+        "The fields of a batch are checked before it is created",
         Code("scheduler.work.submission.rules.new_workunits:batch_faults", always(())),
         (API,),
     ),
     Switch(
-        "Nobody has more unfinished workunits than he may",
+        "An account cannot exceed its limit of unfinished workunits",
         Code("scheduler.people.quotas:require_workunits", always(None)),
         (API,),
     ),
     Switch(
-        "Nobody has more bytes kept than he may",
+        "An account cannot exceed its limit of stored bytes",
         Code("scheduler.people.quotas:require_bytes", always(None)),
         (API, "tests/faces/test_api_files.py"),
     ),
@@ -34,8 +34,8 @@ RULES = (
         (API,),
     ),
     Switch(
-        "Who sends nothing has no turn",
-        Code("scheduler.api.endpoints.submissions:_turn_given_up", nullcontext),
+        "A stalled upload releases its slot",
+        Code("scheduler.api.endpoints.submissions:_slot_released", nullcontext),
         (API,),
     ),
     Switch(
@@ -50,7 +50,7 @@ RULES = (
     ),
     Switch(
         "Limits below the first results are raised to their number",
-        Code("scheduler.boinc_submission.rules.templated:_roomy", unchanged),
+        Code("scheduler.boinc_submission.rules.templated:_with_room", unchanged),
         (TEMPLATED,),
     ),
     Switch(
@@ -68,7 +68,7 @@ RULES = (
     ),
     Switch(
         "A batch is filled once",
-        Code("scheduler.boinc_submission.remote_submission:_to_fill", always(None)),
+        Code("scheduler.boinc_submission.remote_submission:_batch_to_fill", always(None)),
         (SUBMISSION,),
     ),
     Switch(

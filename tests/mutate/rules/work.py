@@ -16,12 +16,12 @@ MAINTENANCE = "tests/database/test_maintenance.py"
 
 RULES = (
     Switch(
-        "The tail of a batch is hurried on",
+        "The tail of a batch is accelerated",
         Code("scheduler.work.rules.batch_tails:is_tail", always(False)),
         (BATCH_TAILS,),
     ),
     Switch(
-        "Only a tail is hurried on",
+        "Only a tail is accelerated",
         Code("scheduler.work.rules.batch_tails:is_tail", always(True)),
         (BATCH_TAILS,),
     ),
@@ -81,7 +81,7 @@ RULES = (
         (SUBMISSION,),
     ),
     Switch(
-        "What is told of a workunit can be kept, and has an end",
+        "The meta of a workunit is valid JSON of limited length",
         Code("scheduler.work.submission.rules.new_workunits:_meta_fault", always(None)),
         (SUBMISSION,),
     ),
@@ -95,7 +95,7 @@ RULES = (
     ),
     Switch(
         "A wish of a submitter is not followed where shares are fair",
-        Code("scheduler.work.submission.submission_checks:may_wish", always(True)),
+        Code("scheduler.work.submission.submission_checks:may_set_priority", always(True)),
         (SHARES_KEPT,),
     ),
     Switch(

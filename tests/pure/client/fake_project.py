@@ -1,4 +1,4 @@
-"""A science project in a thread: scheduler, files, and what they were told."""
+"""A science project in a thread: scheduler, files, and the requests received."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY_BYTES = 128
 ACCOUNT_KEY = "0123456789abcdef0123456789abcdef"
 EMAIL, PASSWORD = "ada@example.org", "secret"
 
-# What the app does is chosen by its first argument.
+# The first argument of the app chooses its behavior.
 SCRIPT = rb"""#!/bin/sh
 r() { l=$(sed -n 's/.*<soft_link>\(.*\)<\/soft_link>.*/\1/p' "$1"); echo "${l:-$1}"; }
 echo "mode $1" >&2
@@ -89,7 +89,7 @@ class Work:
 
 @dataclass
 class FakeProject:
-    """What the project gives and what it was told. `fail` may answer in its place."""
+    """A project that offers work and records requests; `fail` may answer in its place."""
 
     offers: list[Work] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -119,7 +119,7 @@ class FakeProject:
                 outer.answer(self, self.rfile.read(int(self.headers["Content-Length"])))
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-                """Say nothing."""
+                """Drop the log line."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A program with BOINC's library under our client, beside a project in a thread."""
+"""A program with BOINC's library under our client, with a project in a thread."""
 
 from __future__ import annotations
 

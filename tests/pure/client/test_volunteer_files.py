@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pure.client.fake_project import public_key, sign
-from volunteer.files import DownloadError, Wanted, fetch
+from volunteer.files import DownloadError, FileDownload, fetch
 from volunteer.journal import DamagedJournalError, Journal, load_state
 from volunteer.records import HeldFile, HeldResult, Phase, Project, State, Verdict
 from volunteer.slot import Home, falsify, sweep, take_outputs
 from volunteer.transport import PARTIAL, Body, Response, Stream, UnreachableError
-from volunteer.uploads import Finished, UploadError, send
+from volunteer.uploads import FileUpload, UploadError, send
 from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Result, Workunit
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ def a_file(**changes: object) -> FileInfo:
 
 
 class FakeTransport:
-    """The port without a network: a function answers, and what was sent is kept."""
+    """A transport without a network: a function answers, and requests are recorded."""
 
     def __init__(self, answer: Callable[[str, bytes], Response]) -> None:
         self._answer = answer
         self.sent: list[tuple[str, bytes]] = []
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Ask the function, with no body."""
+        """Call the function, without a body."""
         del has_credentials
         self.sent.append((url, b""))
         return self._answer(url, b"")
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Ask the function."""
+        """Call the function with the body."""
         del has_credentials
         content = b"".join(body.chunks())
         self.sent.append((url, content))
@@ -55,7 +55,7 @@ class FakeTransport:
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Ask the function for the whole and give what follows the offset."""
+        """Yield the part of the function's answer after the offset."""
         answer = self.get(url)
         if not answer.is_good:
             yield Stream(answer.status, 0)
@@ -82,7 +82,7 @@ def transport(*answers: Response | Exception) -> FakeTransport:
 def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "f"
     info = a_file(executable=True, signature=sign(CONTENT))
-    fetch(transport(Response(200, CONTENT)), Wanted(info, path, public_key()))
+    fetch(transport(Response(200, CONTENT)), FileDownload(info, path, public_key()))
     assert path.read_bytes() == CONTENT
     assert path.stat().st_mode & 0o100
     assert [found.name for found in path.parent.iterdir()] == ["f"]
@@ -90,17 +90,17 @@ def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> No
 
 def test_an_input_is_never_made_executable(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    fetch(transport(Response(200, CONTENT)), Wanted(a_file(executable=True), path, None))
+    fetch(transport(Response(200, CONTENT)), FileDownload(a_file(executable=True), path, None))
     assert not path.stat().st_mode & 0o111
 
 
 def test_a_broken_download_goes_on_but_not_from_its_doubtful_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     with pytest.raises(DownloadError) as caught:
-        fetch(transport(Response(200, CONTENT[:20_000])), Wanted(a_file(), path, None))
+        fetch(transport(Response(200, CONTENT[:20_000])), FileDownload(a_file(), path, None))
     assert not caught.value.permanent
     assert (tmp_path / "f.part").stat().st_size == 15_000
-    fetch(transport(Response(200, CONTENT)), Wanted(a_file(), path, None))
+    fetch(transport(Response(200, CONTENT)), FileDownload(a_file(), path, None))
     assert path.read_bytes() == CONTENT
 
 
@@ -119,7 +119,7 @@ def test_what_does_not_come_as_promised_is_refused(
     tmp_path: Path, info: FileInfo, answer: Response | Exception, code: str, *, permanent: bool
 ) -> None:
     with pytest.raises(DownloadError) as caught:
-        fetch(transport(answer), Wanted(info, tmp_path / "f", None))
+        fetch(transport(answer), FileDownload(info, tmp_path / "f", None))
     assert caught.value.code.startswith(code)
     assert caught.value.permanent is permanent
     assert not (tmp_path / "f").exists()
@@ -132,7 +132,7 @@ def test_what_does_not_come_as_promised_is_refused(
 def test_a_program_needs_the_signature_of_its_project(
     tmp_path: Path, signature: str, code: str
 ) -> None:
-    wanted = Wanted(a_file(signature=signature), tmp_path / "f", public_key())
+    wanted = FileDownload(a_file(signature=signature), tmp_path / "f", public_key())
     with pytest.raises(DownloadError) as caught:
         fetch(transport(Response(200, CONTENT)), wanted)
     assert caught.value.code.startswith(code)
@@ -141,32 +141,34 @@ def test_a_program_needs_the_signature_of_its_project(
 
 def test_a_signed_program_needs_no_md5(tmp_path: Path) -> None:
     info = a_file(signature=sign(CONTENT), md5="")
-    fetch(transport(Response(200, CONTENT)), Wanted(info, tmp_path / "f", public_key()))
+    fetch(transport(Response(200, CONTENT)), FileDownload(info, tmp_path / "f", public_key()))
     assert (tmp_path / "f").read_bytes() == CONTENT
 
 
 def test_the_next_address_is_tried_when_one_fails(tmp_path: Path) -> None:
     info = a_file(urls=("http://a/f", "http://b/f"))
     port = transport(Response(404, b""), Response(200, CONTENT))
-    fetch(port, Wanted(info, tmp_path / "f", None))
+    fetch(port, FileDownload(info, tmp_path / "f", None))
     assert [url for url, _ in port.sent] == ["http://a/f", "http://b/f"]
 
 
 def test_a_packed_file_is_unpacked_and_no_more_than_promised(tmp_path: Path) -> None:
     info = a_file(urls=(), gzipped_urls=("http://a/f.gz",))
-    fetch(transport(Response(200, gzip.compress(CONTENT))), Wanted(info, tmp_path / "f", None))
+    fetch(
+        transport(Response(200, gzip.compress(CONTENT))), FileDownload(info, tmp_path / "f", None)
+    )
     assert (tmp_path / "f").read_bytes() == CONTENT
     bomb = gzip.compress(bytes(10_000_000))
     with pytest.raises(DownloadError, match="bytes instead of"):
-        fetch(transport(Response(200, bomb)), Wanted(info, tmp_path / "g", None))
+        fetch(transport(Response(200, bomb)), FileDownload(info, tmp_path / "g", None))
 
 
-def an_output(path: Path, content: bytes, *, resume: bool = False, urls: int = 1) -> Finished:
+def an_output(path: Path, content: bytes, *, resume: bool = False, urls: int = 1) -> FileUpload:
     path.write_bytes(content)
     info = FileInfo(
         "out", upload_urls=tuple(f"http://u{n}/" for n in range(urls)), max_nbytes=10**6
     )
-    return Finished(info, path, len(content), hashlib.md5(content).hexdigest(), resume)
+    return FileUpload(info, path, len(content), hashlib.md5(content).hexdigest(), resume)
 
 
 def test_a_small_output_goes_up_in_one_request(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ PREFERENCES = f"""<mod_time>{DAY_OF_TEST}</mod_time>
 
 
 def sends(client: Client, text: str, *, url: str = URL, venue: str = "", email: str = "") -> str:
-    """Let a project send preferences; returns what the client says."""
+    """Let a project send preferences; return the lines that the client prints."""
     body = (
         f"<scheduler_reply>\n<host_venue>{venue}</host_venue>\n<email_hash>{email}</email_hash>\n"
         f"<project_name>Example</project_name>\n"
@@ -50,11 +50,11 @@ def sends(client: Client, text: str, *, url: str = URL, venue: str = "", email: 
     )
     event = events.ReplyReceived(client.now, 1.0, project=url, reply=decode_reply(body.encode()))
     client.state, commands = advance(client.state, event, client.rules)
-    return "\n".join(each.text for each in commands if isinstance(each, events.Say))
+    return "\n".join(each.text for each in commands if isinstance(each, events.Print))
 
 
 class Recorder(HttpTransport):
-    """A transport that keeps requests and answers none."""
+    """A transport that records requests and does not answer."""
 
     bodies: list[bytes]
 
@@ -74,7 +74,7 @@ def agent_of(client: Client, folder: Path) -> Agent:
 def request_of(client: Client, folder: Path, url: str = URL) -> Element:
     """Return the request that the client would send."""
     agent = agent_of(client, folder)
-    agent._errand(events.Ask(url, ("http://s/",), 0, 1.0, 1.0, 0.0))()
+    agent._network_work(events.Ask(url, ("http://s/",), 0, 1.0, 1.0, 0.0))()
     assert isinstance(agent.transport, Recorder)
     return parse(agent.transport.bodies[0].decode(), "scheduler_request")
 
@@ -151,7 +151,7 @@ def test_programs_pause_outside_of_the_hours_and_on_batteries() -> None:
     sends(client, PREFERENCES)
     assert ticks(client, 1, 12) == []
     assert ticks(client, 1, 18.1) == ["Suspend"]
-    assert client.state.paused == "the preferences name other hours for computing"
+    assert client.state.paused == "the preferences do not allow computing at this hour"
     assert ticks(client, 6, 23) == ["Resume"], "a day of its own, over midnight"
     assert ticks(client, 6, 12) == ["Suspend"]
     assert ticks(client, 1, 12) == ["Resume"]

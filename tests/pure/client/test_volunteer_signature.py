@@ -1,4 +1,4 @@
-"""Signatures of real projects, and of nobody."""
+"""Signatures of real projects, and invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots: what a client puts there, and what it leaves to the program."""
+"""Slots: the files that a client puts there, and those it leaves to the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mind of the client: what happens, and what it decides."""
+"""The client's state machine: events, and the commands it returns."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def a_reply(*names: str, **changes: object) -> Reply:
 
 
 class Client:
-    """A state and the commands that came of what happened to it."""
+    """A state and the commands that its events produced."""
 
     def __init__(self, rules: Rules = RULES, **project: object) -> None:
         self.rules = rules
@@ -87,7 +87,7 @@ class Client:
         self.now += seconds
         tick = events.Tick(self.now, 1.0)
         self.state, commands = advance(self.state, tick, self.rules)
-        return [command for command in commands if not isinstance(command, events.Say)]
+        return [command for command in commands if not isinstance(command, events.Print)]
 
     def kinds(self, seconds: float = 0.0) -> list[str]:
         return [type(command).__name__ for command in self.tick(seconds)]
@@ -181,7 +181,7 @@ def test_a_result_is_fetched_run_uploaded_reported_and_forgotten() -> None:
     assert client.project.work_retry_at == 0
     assert [type(command) for command in client.tick()] == [events.Ask]
     said = client.happens(events.ReplyReceived, reply=Reply(acks=("r",)))
-    assert events.Say("r reported") in said
+    assert events.Print("r reported") in said
     assert events.ClearSlot(0) in said
     assert {command.name for command in said if isinstance(command, events.Discard)} == {
         "r_in",
@@ -418,7 +418,7 @@ def test_a_file_name_that_leaves_its_folder_is_refused_and_reported(name: str) -
     said = client.gets("r", workunits=(workunit,), files=(*reply.files, FileInfo(name)))
     assert name not in client.project.files
     assert client.result().phase == Phase.REPORTABLE
-    assert any(isinstance(one, events.Say) and "refused" in one.text for one in said)
+    assert any(isinstance(one, events.Print) and "refused" in one.text for one in said)
 
 
 def test_an_open_name_that_leaves_the_slot_is_refused_and_reported() -> None:
@@ -477,7 +477,7 @@ def test_a_result_of_an_app_without_files_never_runs() -> None:
         results=(Result("r", "wu_r", "p", 1, file_refs=(FileRef("data"),)),),
     )
     said = client.happens(events.ReplyReceived, reply=reply)
-    assert events.Say("r discarded: its app has no program") in said
+    assert events.Print("r discarded: its app has no program") in said
     assert client.project.results == {}
 
 
@@ -491,7 +491,7 @@ def test_the_first_key_is_trusted_and_another_only_with_its_signature(
     raw = decode_reply(golden("key_rotate_raw.resp"))
     said = client.happens(events.ReplyReceived, reply=raw)
     assert client.project.code_sign_key == first
-    assert any(isinstance(one, events.Say) and "not signed" in one.text for one in said)
+    assert any(isinstance(one, events.Print) and "not signed" in one.text for one in said)
     rotated = decode_reply(golden("key_rotate.resp"))
     client.happens(events.ReplyReceived, reply=rotated)
     assert client.project.code_sign_key == rotated.code_sign_key != first
@@ -534,7 +534,7 @@ def test_short_results_that_follow_each_other_do_not_put_off_the_report() -> Non
 def test_news_of_a_detached_project_is_ignored() -> None:
     client = Client().with_running("r")
     said = client.happens(events.Detached)
-    assert [type(one).__name__ for one in said] == ["Kill", "ClearSlot", "Forget", "Say"]
+    assert [type(one).__name__ for one in said] == ["Kill", "ClearSlot", "Forget", "Print"]
     assert client.exits() == []
     assert client.happens(events.RequestFailed, reason="late") == []
 
@@ -563,11 +563,11 @@ def headline(client: Client, slots: int = 2) -> str:
 def test_idle_client_shows_why_it_waits() -> None:
     client = Client()
     client.tick()
-    assert "asking the project" in headline(client)
+    assert "contacting the project" in headline(client)
     client.gets(request_delay=6.0)
     assert "0 of 2 slots" not in headline(client)
     assert "idle" in headline(client)
-    assert "asks for work in 600 s: the project had no work" in headline(client)
+    assert "next work request in 600 s: the project had no work" in headline(client)
     client.happens(events.SuspendWanted)
     assert "volunteer resume" in headline(client)
 
@@ -576,7 +576,7 @@ def test_idle_client_shows_failures() -> None:
     client = Client()
     client.tick()
     client.happens(events.RequestFailed, reason="no route")
-    assert "asks for work in 60 s: the project did not answer" in headline(client)
+    assert "next work request in 60 s: the project did not answer" in headline(client)
 
 
 def test_busy_client_shows_what_it_uses() -> None:
@@ -594,7 +594,7 @@ def test_busy_client_shows_what_it_uses() -> None:
 def test_idle_client_shows_what_its_results_wait_for() -> None:
     client = Client()
     client.gets("r")
-    assert "fetching the files of 1 result" in headline(client)
+    assert "downloading the files of 1 result" in headline(client)
 
 
 def test_project_s_date_ends_the_wait_for_work() -> None:
@@ -665,7 +665,7 @@ def test_too_many_trickles_are_dropped_with_a_word() -> None:
         client.happens(events.TrickleWritten, result="r", text="x" * (1 << 20))
     assert len(client.project.trickles_up) == 2
     [said] = client.happens(events.TrickleWritten, result="r", text="x", fault="too long")
-    assert isinstance(said, events.Say)
+    assert isinstance(said, events.Print)
     assert "too long" in said.text
 
 
@@ -684,7 +684,7 @@ def test_early_upload_of_a_large_or_missing_output_is_refused_with_a_word() -> N
     client = Client().with_running("r")
     for output in (Output("r_out"), Output("r_out", 101, "md5")):
         [said] = client.happens(events.UploadRequested, result="r", outputs=(output,))
-        assert isinstance(said, events.Say)
+        assert isinstance(said, events.Print)
     assert client.project.files["r_out"].presence == Presence.ABSENT
 
 

@@ -116,7 +116,7 @@ def test_app_and_key_are_echoed_while_a_result_is_held(folder: Path, project: Fa
     assert field(field(request, "app_versions"), "app_name") == "worker"
     assert field(request, "code_sign_key").strip().startswith("1024")
     assert running.returncode == 0
-    assert "stopping; unfinished results go on next time" in out
+    assert "stopping; unfinished results resume in the next run" in out
 
 
 PREFERENCES = """
@@ -395,9 +395,9 @@ def test_detaching_stops_the_work_and_keeps_nothing(folder: Path, project: FakeP
     ("arguments", "code", "words"),
     [
         (("run", "--once"), 6, "Not attached"),
-        (("detach", "http://nowhere.example/"), 6, "attached are none"),
+        (("detach", "http://nowhere.example/"), 6, "attached projects: none"),
         (("attach", "http://127.0.0.1:9/", "--key", "k"), 3, "check the address"),
-        (("attach", "http://127.0.0.1:9/"), 2, "give --email"),
+        (("attach", "http://127.0.0.1:9/"), 2, "use --email"),
         (("run", "--slots", "0"), 2, "less than 1"),
         (("dance",), 2, "invalid choice"),
     ],
@@ -468,8 +468,8 @@ def test_client_prints_when_and_why_it_asks_again(folder: Path, project: FakePro
     finally:
         running.terminate()
         out, _ = running.communicate()
-    assert re.search(r"Fake & Co: no work was sent; asks again in [3-6]\d\d s\n", out), out
-    assert re.search(r"asks for work in [2-6]\d\d s: the project had no work\n", status), status
+    assert re.search(r"Fake & Co: no work was sent; next request in [3-6]\d\d s\n", out), out
+    assert re.search(r"next work request in [2-6]\d\d s: the project had no work\n", status), status
 
 
 def test_client_asks_for_work_when_the_project_wants_to_be_asked(

@@ -50,18 +50,20 @@ def test_unsafe_addresses_are_refused_with_one_sentence_each() -> None:
     client = Client().with_running("r")
     unsafe = ("file:///etc/passwd", "http://h/" + "x" * 300)
     said = client.happens(events.ReplyReceived, reply=a_reply(trickle_up_urls=(*unsafe, FIRST)))
-    texts = [each.text for each in said if isinstance(each, events.Say)]
+    texts = [each.text for each in said if isinstance(each, events.Print)]
     assert len([text for text in texts if "not an http or https address" in text]) == 2
     assert client.project.trickle_up_urls == (FIRST,)
     again = client.happens(events.ReplyReceived, reply=a_reply(trickle_up_urls=(*unsafe, FIRST)))
-    assert not [each for each in again if isinstance(each, events.Say) and "copied" in each.text]
+    assert not [each for each in again if isinstance(each, events.Print) and "copied" in each.text]
 
 
 def test_encrypted_project_gets_no_copies_sent_in_the_clear() -> None:
     client = Client(scheduler_urls=("https://s/",)).with_running("r")
     said = client.happens(events.ReplyReceived, reply=a_reply(trickle_up_urls=(FIRST, SECOND)))
     assert client.project.trickle_up_urls == (SECOND,)
-    assert any("it is not encrypted" in each.text for each in said if isinstance(each, events.Say))
+    assert any(
+        "it is not encrypted" in each.text for each in said if isinstance(each, events.Print)
+    )
 
 
 def test_number_of_addresses_is_limited() -> None:

@@ -1,4 +1,4 @@
-"""The client's own codec against what real projects and real clients said."""
+"""The client's own codec against messages of real projects and real clients."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_report_survives_any_stderr(stderr: str, message: str, name: str) -> N
         host=HostFacts("cpid", "p"),
         app_versions=(AppVersion("app", 1, "p"),),
         results=(report,),
-        held=(HeldName("other", 0),),
+        other_results=(HeldName("other", 0),),
         work_seconds=1.5,
     )
     root = parse(decode(encode_request(request)), "scheduler_request")

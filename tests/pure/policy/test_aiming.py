@@ -1,4 +1,4 @@
-"""What is said of workunits that do not fit their app, or are for somebody alone."""
+"""Faults and warnings of workunits that do not fit their app or have a target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATER = NOON + timedelta(days=1)
 
 
 def said(app=APP, **change):
-    found = aiming.faults([replace(GOOD, **change)], app=app, known=KNOWN)
+    found = aiming.faults([replace(GOOD, **change)], app=app, addressees=KNOWN)
     return [str(fault) for fault in found.get(0, ())]
 
 
@@ -58,9 +58,9 @@ def test_what_fits_has_no_faults(app, change):
         (APP, {"target_host": 9}, "Host 9 was merged into host 1."),
         (APP, {"target_account": 7}, "There is no account 7."),
         (APP, {"target_team": 7}, "There is no team 7."),
-        (APP, {"target_host": 1, "target_team": 4}, "for a host and a team at once"),
-        (APP, {"target_host": 1, "min_quorum": 2}, "one host gives one result"),
-        (APP, {"target_account": 3, "min_quorum": 2}, "one account gives one result"),
+        (APP, {"target_host": 1, "target_team": 4}, "targets a host and a team at once"),
+        (APP, {"target_host": 1, "min_quorum": 2}, "one host gets one result"),
+        (APP, {"target_account": 3, "min_quorum": 2}, "one account gets one result"),
         (TRIVIAL, {"broadcast": True}, "A broadcast has no end."),
         (APP, {"broadcast": True, "end_before": LATER}, "validator 'bitwise'"),
         (TRIVIAL, {"broadcast": True, "end_before": LATER, "min_quorum": 2}, "to every host"),
@@ -77,12 +77,12 @@ def test_what_does_not_fit_is_said_with_a_hint(app, change, words):
 
 def test_a_thousand_of_a_kind_are_judged_each():
     bad = replace(GOOD, target_host=7)
-    found = aiming.faults([GOOD, bad, GOOD, bad], app=APP, known=KNOWN)
+    found = aiming.faults([GOOD, bad, GOOD, bad], app=APP, addressees=KNOWN)
     assert sorted(found) == [1, 3]
 
 
 def test_a_denied_host_and_a_host_without_trust_are_warned_of():
-    warnings = aiming.warnings([replace(GOOD, target_host=2)], app=ADAPTIVE, known=KNOWN)
+    warnings = aiming.warnings([replace(GOOD, target_host=2)], app=ADAPTIVE, addressees=KNOWN)
     assert ["Host 2 is denied" in w for w in warnings] == [True, False]
     assert "not trusted" in warnings[1]
-    assert aiming.warnings([GOOD], app=ADAPTIVE, known=KNOWN) == ()
+    assert aiming.warnings([GOOD], app=ADAPTIVE, addressees=KNOWN) == ()

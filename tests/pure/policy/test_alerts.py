@@ -1,4 +1,4 @@
-"""What an operator is told: each trouble has its sentence, and health has none."""
+"""Alerts for operators: each problem has its sentence, and health has none."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def test_there_is_nothing_to_say(facts):
         ({"unknown_science": ("App a: no. Hint: yes.",)}, "App a: no."),
         (
             {"open_outages": 1},
-            "1 outage is not made good yet: deadlines are still to be moved.",
+            "1 outage is not applied yet: deadlines are still to be moved.",
         ),
-        ({"expiring_batches": ("a",)}, "A batch is given up within 3 d: a."),
+        ({"expiring_batches": ("a",)}, "A batch expires within 3 d: a."),
         (
             {"expiring_batches": tuple("abcdef")},
-            "6 batches are given up within 3 d: a, b, c, d, e and more.",
+            "6 batches expire within 3 d: a, b, c, d, e and more.",
         ),
         ({"maintenance": "Maintenance is on."}, "Maintenance is on."),
-        ({"uploads_stopped": True}, "Uploads are put off by the file var/stop_upload."),
-        ({"disk_is_full": True}, "The disk of var is full: uploads are put off."),
+        ({"uploads_stopped": True}, "Uploads are refused because of the file var/stop_upload."),
+        ({"disk_is_full": True}, "The disk of var is full: uploads are refused for now."),
         ({"disk_is_nearly_full": True}, "The disk of var is nearly full."),
     ],
 )

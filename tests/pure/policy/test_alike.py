@@ -68,7 +68,7 @@ def workunits(draw) -> WorkunitFacts:
 def test_each_is_judged_as_by_itself(drawn):
     each = [numbered(workunit, number) for number, workunit in enumerate(drawn, 1)]
     read = [rows_of(workunit) for workunit in each]
-    judged = transitioner.judge_alike(
+    judged = transitioner.judge_by_situation(
         [row for row, _ in read], [result for _, results in read for result in results], now=LATE
     )
     found = {}
@@ -83,7 +83,7 @@ def test_each_is_judged_as_by_itself(drawn):
 
 
 def said(verdict, ids):
-    """A verdict without the workunit it was said of."""
+    """A verdict without its workunit."""
     moves = [replace(move, result_id=ids[move.result_id]) for move in verdict.result_moves]
     facts = {
         field.name: getattr(verdict, field.name)
@@ -97,7 +97,7 @@ def test_what_differs_in_names_and_ids_alone_is_one_situation():
     each = [rows_of(numbered(a_workunit("valid valid", canonical_result_id=1), n)) for n in (1, 2)]
     other = rows_of(numbered(a_workunit("valid valid", canonical_result_id=2), 3))
     read = [*each, other]
-    judged = transitioner.judge_alike(
+    judged = transitioner.judge_by_situation(
         [row for row, _ in read], [result for _, results in read for result in results], now=NOON
     )
     assert [alike.workunit_ids for alike in judged] == [[1, 2], [3]]

@@ -1,4 +1,4 @@
-"""Who manages an app runs no code on the server, and pays nobody."""
+"""Managers of an app cannot run code on the server or grant credit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What results are worth."""
+"""The credit of results."""
 
 from __future__ import annotations
 

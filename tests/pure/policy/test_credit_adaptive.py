@@ -1,4 +1,4 @@
-"""Adaptive credit: who claims more gains nothing, and no pay is without measure."""
+"""Adaptive credit: excessive claims gain nothing, and credit is bounded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.credit.rules import adaptive_credit as adaptive
-from scheduler.credit.rules.adaptive_credit import Claim, Known, VersionAverage
+from scheduler.credit.rules.adaptive_credit import Averages, Claim, VersionAverage
 from scheduler.credit.rules.credit import (
     COBBLESTONE,
     MAX_GRANTED,
@@ -22,7 +22,7 @@ from scheduler.credit.rules.credit import (
 #: An honest host: an hour at two gigaflops is what the scientist estimated.
 HOUR = Effort(3600, 3600, 2e9)
 ESTIMATE = 7.2e12
-SETTLED = Known(
+SETTLED = Averages(
     version_samples=200,
     version_average=1.0,
     version_scale=1.0,
@@ -33,8 +33,8 @@ SETTLED = Known(
 
 
 def known(**fields):
-    values = {name: getattr(SETTLED, name) for name in Known.__slots__}
-    return Known(**values | fields)
+    values = {name: getattr(SETTLED, name) for name in Averages.__slots__}
+    return Averages(**values | fields)
 
 
 def claim(effort=HOUR, record=SETTLED, *, bound=1e18, **options):
@@ -106,7 +106,7 @@ def test_the_estimate_is_the_scientists_times_what_the_app_really_costs():
     assert adaptive.estimate(100.0, min_avg_pfc=0.0) == 100
 
 
-# What is paid
+# Granted credit
 
 
 def test_two_normal_claims_leave_the_others_unheard():
@@ -173,7 +173,7 @@ def test_no_nonsense_of_a_client_makes_a_claim_that_is_no_number(seconds, flops)
     assert 0 <= found.operations <= 1e18
 
 
-# What is learned
+# Statistics that are learned
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Each app has its share of what is handed out (wish W24)."""
+"""Each app gets its share of the results sent (wish W24)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def order(weights: dict[int, float], work: list[tuple[int, int]], lot: float) ->
     rules = selection.Rules(
         apps={app: an_app(app, weight) for app, weight in weights.items()},
         versions={},
-        rooms=None,
+        headroom=None,
         today=date(2026, 6, 1),
     )
     candidates = [a_candidate(number, *facts) for number, facts in enumerate(work)]

@@ -1,4 +1,4 @@
-"""What has become of a file that a host was asked to fetch, send or delete."""
+"""The state of requests to a host to fetch, send or delete a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.files.rules.request_verdicts import Asked, Fate, Kind, judge
+from scheduler.files.rules.request_verdicts import Fate, Kind, OpenRequest, judge
 from tests.conftest import NOON
 
 NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hours=2)
@@ -36,7 +36,7 @@ NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hour
     ],
 )
 def test_a_request_comes_to_this(kind, present, arrived, sent_at, fate):
-    asked = Asked(kind=kind, file_name="f", created_at=LONG_AGO, sent_at=sent_at)
+    asked = OpenRequest(kind=kind, file_name="f", created_at=LONG_AGO, sent_at=sent_at)
     found = judge(
         asked, present={"f"} if present else set(), arrived={"f"} if arrived else {}, now=NOON
     )
@@ -44,6 +44,6 @@ def test_a_request_comes_to_this(kind, present, arrived, sent_at, fate):
 
 
 def test_what_takes_a_month_is_given_up():
-    asked = Asked(kind=Kind.PUT, file_name="f", created_at=NOON - timedelta(days=30))
+    asked = OpenRequest(kind=Kind.PUT, file_name="f", created_at=NOON - timedelta(days=30))
     assert judge(asked, present=(), arrived=(), now=NOON) is Fate.FAILED
     assert judge(asked, present=(), arrived=(), now=NOON - timedelta(seconds=1)) is Fate.ASK

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.dispatch.rules.fit import SENSOR, Judge, Rules
-from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts
 
 TODAY = datetime(2026, 1, 1, tzinfo=UTC).date()
@@ -96,7 +96,7 @@ def test_what_is_known_of_a_kind_changes_no_verdict(
         rules = Rules(
             apps={1: app},
             versions={1: of_app},
-            rooms=Rooms(1000, by_app={1: room}),
+            headroom=Headroom(1000, by_app={1: room}),
             today=TODAY,
             daily_quota=4,
             chance_key="chance",

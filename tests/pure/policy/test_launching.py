@@ -1,4 +1,4 @@
-"""What a launcher is told survives every client's way with command lines."""
+"""The arguments of a launcher survive the command-line handling of every client."""
 
 from __future__ import annotations
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.results.rules.deadline_moves import Span, is_silent, moved, overlap, uncovered
+from scheduler.results.rules.deadline_moves import (
+    Span,
+    is_silent,
+    moved_deadline,
+    overlap,
+    uncovered,
+)
 from tests.builders import later
 from tests.conftest import NOON
 
@@ -29,18 +35,18 @@ def span(began, ended):
     ],
 )
 def test_a_deadline_moves_by_as_long_as_the_server_was_away(outage, hours):
-    found = moved(later(hours=10), sent_at=NOON, outages=[outage])
+    found = moved_deadline(later(hours=10), sent_at=NOON, outages=[outage])
     assert found == later(hours=10 + hours)
 
 
 def test_a_deadline_that_moves_into_the_next_outage_moves_by_that_one_too():
-    assert moved(later(hours=10), sent_at=NOON, outages=[span(11, 14), span(2, 4)]) == later(
-        hours=15
-    )
+    assert moved_deadline(
+        later(hours=10), sent_at=NOON, outages=[span(11, 14), span(2, 4)]
+    ) == later(hours=15)
 
 
 def test_an_outage_before_the_sending_moves_nothing():
-    assert moved(later(hours=10), sent_at=NOON, outages=[span(-4, -2)]) == later(hours=10)
+    assert moved_deadline(later(hours=10), sent_at=NOON, outages=[span(-4, -2)]) == later(hours=10)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +78,7 @@ def test_what_is_left_lies_within_and_overlaps_nothing(one, others):
 
 @given(st.lists(spans, max_size=4))
 def test_a_deadline_never_moves_back(outages):
-    assert moved(later(hours=5), sent_at=NOON, outages=outages) >= later(hours=5)
+    assert moved_deadline(later(hours=5), sent_at=NOON, outages=outages) >= later(hours=5)
 
 
 @pytest.mark.parametrize(

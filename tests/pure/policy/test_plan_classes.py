@@ -69,7 +69,7 @@ def with_gpu(*gpus: Gpu) -> Machine:
     return replace(LINUX, gpus=gpus)
 
 
-# Who can run it
+# Machines that can run it
 
 OLD_DRIVER = "Upgrade to the latest driver to process tasks using your computer's GPU"
 
@@ -231,7 +231,7 @@ def test_a_computer_that_lacks_something_is_told_what(machine, spec, sentence):
 
 
 def test_every_requirement_is_tried_in_both_tables():
-    """A key whose requirement nobody tests could be lost unseen."""
+    """A key without a test of its requirement could be lost unnoticed."""
     asked = {key for _machine, spec, *_ in CANNOT for key in spec}
     how_much = {
         "nthreads_cmdline",
@@ -322,8 +322,8 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
 @pytest.mark.parametrize(
     ("name", "spec", "sentence"),
     [
-        ("mt", {"max_thread": 4}, "There is no key max_thread. Hint: did you mean max_threads?"),
-        ("mt", {"zzz": 4}, "There is no key zzz. Hint: docs/plan-classes.md has every key."),
+        ("mt", {"max_thread": 4}, "Unknown key max_thread. Hint: did you mean max_threads?"),
+        ("mt", {"zzz": 4}, "Unknown key zzz. Hint: docs/plan-classes.md has every key."),
         ("mt", {"max_threads": "4"}, "max_threads is '4'. Hint: a whole number, without quotes."),
         ("mt", {"max_threads": 4.5}, "max_threads is 4.5. Hint: a whole number, without quotes."),
         ("mt", {"max_threads": True}, "max_threads is True. Hint: a whole number"),
@@ -331,7 +331,7 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
         ("mt", {"min_ncpus": -1}, "min_ncpus is -1. Hint: a number from 0."),
         ("mt", {"avg_ncpus": float("nan")}, "avg_ncpus is nan. Hint: a number from 0."),
         ("mt", {"nthreads_cmdline": 1}, "nthreads_cmdline is 1. Hint: true or false."),
-        ("mt", {"os_regex": "("}, "os_regex '(' is no regular expression: missing )"),
+        ("mt", {"os_regex": "("}, "os_regex '(' is not a regular expression: missing )"),
         ("mt", {"cpu_model_regex": ""}, "cpu_model_regex is ''. Hint: a regular expression in"),
         ("mt", {"cpu_vendor_regex": 3}, "cpu_vendor_regex is 3. Hint: a regular expression in"),
         ("mt", {"cpu_features": "avx"}, "cpu_features is 'avx'. Hint: a list of words, such as"),
@@ -344,15 +344,15 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
         ("g", {"gpu_type": "nvidea"}, "gpu_type is 'nvidea'. Hint: nvidia."),
         ("g", {"gpu_type": "ati"}, "gpu_type is 'ati'. Hint: amd."),
         ("g", {"gpu_type": 7}, "gpu_type is 7. Hint: nvidia, amd, intel, apple."),
-        ("g", {"gpu_type": "amd", "cpu_frac": 1.5}, "cpu_frac is 1.5. Hint: the part of the work"),
+        ("g", {"gpu_type": "amd", "cpu_frac": 1.5}, "cpu_frac is 1.5. Hint: the share of the work"),
         ("mt", {"min_ncpus": 4, "max_threads": 2}, "max_threads 2 is below min_ncpus 4."),
         ("mt", {"min_ncpus": 4}, ""),
-        ("mt", {"ngpus": 1}, "ngpus says nothing without gpu_type. Hint: add it."),
-        ("cuda", {"cuda": True}, "cuda says nothing without gpu_type nvidia. Hint: add it."),
+        ("mt", {"ngpus": 1}, "ngpus has no effect without gpu_type. Hint: add it."),
+        ("cuda", {"cuda": True}, "cuda has no effect without gpu_type nvidia. Hint: add it."),
         (
             "g",
             {"gpu_type": "nvidia", "min_cuda_version": 12000},
-            "min_cuda_version says nothing without cuda true. Hint: add it.",
+            "min_cuda_version has no effect without cuda true. Hint: add it.",
         ),
         (
             "g",
@@ -372,10 +372,14 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
         (
             "vbox64",
             {},
-            "vbox64 contains 'vbox', but virtualbox is not true. Hint: add it, or give another",
+            "vbox64 contains 'vbox', but virtualbox is not true. Hint: add it, or choose another",
         ),
-        ("simulation", {"gpu_type": "amd"}, "simulation contains 'ati'. Hint: give another name"),
-        ("my class", {}, "'my class' is no name. Hint: 1 to 60 of letters, digits, _ . + -."),
+        ("simulation", {"gpu_type": "amd"}, "simulation contains 'ati'. Hint: choose another name"),
+        (
+            "my class",
+            {},
+            "'my class' is not a valid name. Hint: 1 to 60 of letters, digits, _ . + -.",
+        ),
     ],
 )
 def test_a_mistake_is_refused_with_what_to_do(name, spec, sentence):

@@ -1,4 +1,4 @@
-"""What the transitioner's mind says of workunits."""
+"""The decisions of the transitioner about workunits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from scheduler.lifecycle import (
     check,
 )
 from scheduler.results.rules import replication
-from scheduler.results.rules.replication import LOOK_AGAIN_AFTER, judge
+from scheduler.results.rules.replication import RECHECK_INTERVAL, judge
 from tests.builders import WORDS, a_result, a_workunit, later, with_result
 from tests.conftest import NOON
 
@@ -33,7 +33,7 @@ DAY = timedelta(days=1)
 
 
 def said(verdict):
-    """The verdict in words, as the tables below have it."""
+    """The verdict as text, in the form of the tables below."""
     words = [f"replicate {verdict.replicas}"] if verdict.replicas else []
     words += ["validate"] * verdict.validate
     words += [f"fail: {because.label}" for because in verdict.failures]
@@ -374,7 +374,7 @@ def test_what_waits_for_a_batch_that_failed_fails_with_it():
     assert judge(workunit, now=NOON).failures == (Because.DEPENDENCY_FAILED,)
 
 
-# What nobody may have
+# Unsendable results
 
 
 def test_what_nobody_may_have_is_given_up_with_its_workunit():
@@ -420,7 +420,7 @@ def test_a_broadcast_workunit_can_be_cancelled():
     assert verdict.failures == (Because.CANCELLED,)
 
 
-# Validating anew
+# Validating again
 
 
 def test_an_answer_is_taken_back_and_all_that_was_said_of_successes():
@@ -579,7 +579,7 @@ def workunits(draw):
     if not answers:
         ending = "reason" if ending == "answer" else ending
     elif ending == "open":
-        ending = "answer"  # only the validator says VALID, and with it who is canonical
+        ending = "answer"  # only the validator sets VALID, and with it the canonical result
     has_ended = (ending == "answer" and answers) or ending == "reason"
     assimilated = draw(st.sampled_from(list(AssimilateState))) if has_ended else 0
     is_done = assimilated == AssimilateState.DONE
@@ -634,7 +634,7 @@ def carried_out(verdict):
         workunit,
         results=(*results.values(), *new),
         error_mask=int(verdict.error_mask),
-        # A wish that was not met is forgotten: somebody was given the result after all.
+        # A request to give up is dropped, because the result was sent after all.
         unsendable_at=workunit.unsendable_at if verdict.error_mask & 1 else None,
         need_validate=workunit.need_validate or verdict.validate,
         release_state=ReleaseState.RELEASED if verdict.release else workunit.release_state,
@@ -692,7 +692,7 @@ def test_it_never_looks_again_at_a_time_that_has_passed(workunit):
 @given(workunits())
 @example(a_workunit("noreply noreply noreply", max_total_results=3))
 def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
-    """A workunit that nobody would ever look at again, and that nobody works on, is lost."""
+    """A workunit that no daemon will process and no host computes is lost."""
     verdict = judge(workunit, now=NOON)
     after = carried_out(verdict)
     is_open = after.canonical_result_id is None and not after.error_mask
@@ -700,7 +700,7 @@ def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
         return
     is_held = after.release_state != ReleaseState.RELEASED
     works = any(result.server_state in {2, 4} for result in after.results)
-    is_woken = verdict.look_again_at < NOON + LOOK_AGAIN_AFTER  # not by the safety net alone
+    is_woken = verdict.look_again_at < NOON + RECHECK_INTERVAL  # not by the safety net alone
     assert works or after.need_validate or is_held or is_woken or after.broadcast
 
 
@@ -715,7 +715,7 @@ def test_never_more_results_than_the_total(workunit):
 
 @given(workunits())
 def test_what_is_validated_anew_is_validated_as_if_for_the_first_time(workunit):
-    """Taking back is one step; after it nothing is said of any success, and there is no answer."""
+    """Reopening is one step; after it no success has a verdict, and there is no answer."""
     if workunit.error_mask or workunit.assimilate_state == AssimilateState.DONE:
         return
     asked = replace(workunit, revalidate_requested_at=NOON)
@@ -732,5 +732,5 @@ def test_what_is_validated_anew_is_validated_as_if_for_the_first_time(workunit):
 
 
 def test_births_are_named_by_the_law():
-    check(replication.BIRTH)
-    assert replication.BIRTH.source == NOTHING
+    check(replication.CREATION)
+    assert replication.CREATION.source == NOTHING

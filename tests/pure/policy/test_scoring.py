@@ -55,7 +55,7 @@ def test_without_any_rule_the_score_is_the_priority():
     assert score(priority=7) == 7
 
 
-# What the volunteer wants
+# Volunteers' preferences
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_refusal_has_a_sentence(taste, app, sentence):
     assert scoring.why_unwanted(candidate, app=an_app(**app), taste=taste) == sentence
 
 
-# What suits the computer
+# Suitability for the computer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.rules import estimates, host_limits, lost_results, selection, trust
-from scheduler.dispatch.rules.host_limits import Rooms
+from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.dispatch.rules.selection import Choice, Refusal
 from scheduler.hosts.facts import (
     AppFacts,
@@ -25,7 +25,7 @@ from scheduler.hosts.facts import (
     Report,
     Taste,
     VersionFacts,
-    Wish,
+    WorkRequest,
 )
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.lifecycle import Outcome, ResultState
@@ -70,11 +70,11 @@ def an_app(**facts: Any) -> AppFacts:
 
 
 def look(*candidates: Candidate, host: HostFacts | None = None, **facts: Any) -> Choice:
-    wishes = facts.pop("wishes", None) or [facts.pop("wish", Wish(seconds=1))]
+    wishes = facts.pop("work_requests", None) or [facts.pop("wish", WorkRequest(seconds=1))]
     apps = {app.id: app for app in facts.pop("apps", [an_app(**facts.pop("app", {}))])}
     host = host or a_host()
     return selection.choose(
-        candidates, host=host, wishes=wishes, rules=rules_of(apps=apps, **facts)
+        candidates, host=host, work_requests=wishes, rules=rules_of(apps=apps, **facts)
     )
 
 
@@ -82,7 +82,7 @@ def rules_of(**facts: Any) -> selection.Rules:
     rules: dict[str, Any] = {
         "apps": {1: an_app()},
         "versions": {1: [a_version()]},
-        "rooms": Rooms(1000),
+        "headroom": Headroom(1000),
         "today": NOON.date(),
     }
     return selection.Rules(**(rules | facts))
@@ -114,12 +114,12 @@ def test_a_candidate_fits_or_is_refused_for_one_reason(
 ) -> None:
     choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6))
     assert list(choice.refused) == ([refusal] if refusal else [])
-    assert choice.found == (refusal is None)
+    assert choice.feasible_count == (refusal is None)
     assert [reason for _, reason, _ in choice.lasting] == list(choice.refused)
 
 
 def test_bandwidth_that_nobody_measured_refuses_nothing() -> None:
-    assert look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0)).found == 1
+    assert look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0)).feasible_count == 1
 
 
 def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
@@ -166,16 +166,16 @@ def test_a_queue_must_leave_time_before_the_deadline(
     choice = look(
         a_candidate(),
         host=a_host(active_fraction=active),
-        wish=Wish(seconds=1, queued_seconds=queued),
+        wish=WorkRequest(seconds=1, queued_seconds=queued),
     )
-    assert choice.found == fits
+    assert choice.feasible_count == fits
     assert choice.lasting == []
 
 
 def test_what_was_chosen_before_counts_as_queued() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(30)]
-    choice = look(*candidates, wish=Wish(seconds=1e9, queued_seconds=3600))
-    assert choice.found == 23
+    choice = look(*candidates, wish=WorkRequest(seconds=1e9, queued_seconds=3600))
+    assert choice.feasible_count == 23
     assert choice.refused == {Refusal.DEADLINE: 7}
 
 
@@ -202,10 +202,10 @@ def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
     choice = look(
         *(a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)),
         host=a_host(**host),
-        wish=Wish(seconds=1e9),
+        wish=WorkRequest(seconds=1e9),
         versions={1: [a_version(**version)]},
     )
-    assert choice.found == fits
+    assert choice.feasible_count == fits
     assert choice.refused == {Refusal.DEADLINE: 99 - fits}
     assert choice.saturated == {""}
 
@@ -221,32 +221,32 @@ def test_the_queue_of_gpus_grows_by_the_share_of_them_that_a_result_uses(
         host=a_host(
             gpu_active_fraction=active, machine=Machine(gpus=(Gpu(kind="nvidia", count=2),))
         ),
-        wish=Wish(seconds=1e9, device="nvidia"),
+        wish=WorkRequest(seconds=1e9, device="nvidia"),
         versions={1: [version]},
     )
-    assert choice.found == fits
+    assert choice.feasible_count == fits
     assert choice.saturated == {"nvidia"}
 
 
 def test_time_asked_for_is_filled_by_what_the_active_fraction_makes_of_an_estimate() -> None:
-    wish = Wish(seconds=8 * 3600.0)
+    wish = WorkRequest(seconds=8 * 3600.0)
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(30)]
     choice = look(*candidates, host=a_host(active_fraction=0.25), wish=wish)
     assert [each.seconds for each in chosen(choice)][:1] == [4 * 3600.0]
-    assert selection.needed(chosen(choice), wish, room=30) == 2
+    assert selection.needed(chosen(choice), wish, max_results=30) == 2
 
 
 def test_no_more_are_judged_than_may_be_needed() -> None:
     facts: dict[str, Any] = {"rsc_disk_bound": 1, "delay_bound": timedelta(days=9)}
     candidates = [a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)]
-    choice = look(*candidates, wish=Wish(seconds=2 * 3600.0))
-    assert choice.found == 2 + selection.MOST_TO_SPARE + 2 * selection.RIVALS
+    choice = look(*candidates, wish=WorkRequest(seconds=2 * 3600.0))
+    assert choice.feasible_count == 2 + selection.MAX_SPARE + 2 * selection.RIVALS
 
 
 def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
-    assert choice.found == 2
+    assert choice.feasible_count == 2
     assert choice.refused == {Refusal.DISK_TAKEN: 1}
     assert choice.lasting == []
 
@@ -332,25 +332,27 @@ NVIDIA = {"id": 2, "plan_class": "cuda", "device": "nvidia", "device_count": 1.0
 def test_gpus_are_served_before_cpus() -> None:
     versions = {1: [a_version(), a_version(**NVIDIA, projected_flops=1e12)]}
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(4)]
-    wishes = [Wish(device="nvidia", instances=2), Wish(instances=2)]
-    choice = look(*candidates, wishes=wishes, versions=versions)
+    wishes = [WorkRequest(device="nvidia", instances=2), WorkRequest(instances=2)]
+    choice = look(*candidates, work_requests=wishes, versions=versions)
     on_gpu = chosen(choice, "nvidia")
     assert [a.version.id for a in on_gpu] == [2, 2, 2, 2]
-    assert selection.needed(on_gpu, wishes[0], room=10) == 2
+    assert selection.needed(on_gpu, wishes[0], max_results=10) == 2
     assert [a.candidate.workunit_id for a in chosen(choice, "")] == [2, 3]
 
 
 def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:
-    choice = look(a_candidate(), wish=Wish(device="nvidia", instances=1))
+    choice = look(a_candidate(), wish=WorkRequest(device="nvidia", instances=1))
     assert choice.refused == {Refusal.DEVICE: 1}
     assert choice.lasting == []
 
 
 def test_a_sensor_is_given_without_being_asked_for_and_once() -> None:
     sensors = [a_candidate(workunit_id=n, result_id=n) for n in range(2)]
-    rooms = Rooms(10, by_app={1: 1})
-    wishes = [Wish(seconds=1), Wish(device=selection.SENSOR)]
-    choice = look(*sensors, app={"non_cpu_intensive": True}, wishes=wishes, rooms=rooms)
+    headroom = Headroom(10, by_app={1: 1})
+    wishes = [WorkRequest(seconds=1), WorkRequest(device=selection.SENSOR)]
+    choice = look(
+        *sensors, app={"non_cpu_intensive": True}, work_requests=wishes, headroom=headroom
+    )
     assert chosen(choice) == []
     assert len(chosen(choice, selection.SENSOR)) == 1
 
@@ -386,7 +388,7 @@ def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
         *candidates,
         app={"target_nresults": 2},
         versions=a_record(consecutive_valid=20),
-        wish=Wish(seconds=1e12),
+        wish=WorkRequest(seconds=1e12),
     )
     checked = sum(a.replicate for a in chosen(choice))
     assert 10 <= checked <= 45
@@ -406,7 +408,7 @@ def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
 def test_a_day_has_its_quota(record: dict[str, Any], quota: int, given: int) -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(8)]
     choice = look(*candidates, versions=a_record(**record), daily_quota=quota)
-    assert choice.found == given
+    assert choice.feasible_count == given
     assert choice.refused == ({Refusal.QUOTA: 8 - given} if given < 8 else {})
     assert choice.lasting == []
 
@@ -501,19 +503,19 @@ def test_what_suits_computer_and_volunteer_comes_first(
 @pytest.mark.parametrize(
     ("wish", "room", "count"),
     [
-        (Wish(seconds=1), 10, 1),
-        (Wish(instances=1), 10, 1),
-        (Wish(seconds=3600), 10, 1),
-        (Wish(seconds=3601), 10, 2),
-        (Wish(seconds=1, instances=3), 10, 3),
-        (Wish(seconds=1e9), 4, 4),
-        (Wish(seconds=1e9), 0, 0),
-        (Wish(), 10, 0),
+        (WorkRequest(seconds=1), 10, 1),
+        (WorkRequest(instances=1), 10, 1),
+        (WorkRequest(seconds=3600), 10, 1),
+        (WorkRequest(seconds=3601), 10, 2),
+        (WorkRequest(seconds=1, instances=3), 10, 3),
+        (WorkRequest(seconds=1e9), 4, 4),
+        (WorkRequest(seconds=1e9), 0, 0),
+        (WorkRequest(), 10, 0),
     ],
 )
-def test_results_are_given_until_the_wish_is_met(wish: Wish, room: int, count: int) -> None:
+def test_results_are_given_until_the_wish_is_met(wish: WorkRequest, room: int, count: int) -> None:
     feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(8)]))
-    assert selection.needed(feasible, wish, room=room) == count
+    assert selection.needed(feasible, wish, max_results=room) == count
 
 
 @given(st.floats(0, 1e7), st.floats(0, 64), st.integers(0, 50))
@@ -521,17 +523,17 @@ def test_never_more_is_needed_than_there_is_room_for(
     seconds: float, instances: float, room: int
 ) -> None:
     feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(20)]))
-    wish = Wish(seconds=seconds, instances=instances)
-    assert 0 <= selection.needed(feasible, wish, room=room) <= min(room, 20)
+    wish = WorkRequest(seconds=seconds, instances=instances)
+    assert 0 <= selection.needed(feasible, wish, max_results=room) <= min(room, 20)
 
 
 @pytest.mark.parametrize(
     ("facts", "room"),
     [
         ({}, 2),
-        ({"held": {(1, 1): 2, (2, 2): 1}}, 1),
-        ({"held": {(1, 1): 4}}, 0),
-        ({"held": {(1, None): 9}}, 0),
+        ({"held_counts": {(1, 1): 2, (2, 2): 1}}, 1),
+        ({"held_counts": {(1, 1): 4}}, 0),
+        ({"held_counts": {(1, None): 9}}, 0),
         ({"max_in_progress": 1}, 1),
         ({"max_in_progress": 0}, 0),
         ({"taste": Taste(max_held=1)}, 1),
@@ -541,17 +543,17 @@ def test_never_more_is_needed_than_there_is_room_for(
 )
 def test_a_host_holds_and_is_given_so_many_at_most(facts: dict[str, Any], room: int) -> None:
     config = ProjectConfig(max_results_per_rpc=2, max_in_progress_per_cpu=4)
-    assert host_limits.rooms_for(a_host(**facts), config, apps=[], versions={}).total == room
+    assert host_limits.headroom_for(a_host(**facts), config, apps=[], versions={}).total == room
 
 
 @pytest.mark.parametrize(
     ("app", "held", "cpu", "gpu"),
     [
-        ({}, {}, host_limits.BOUNDLESS, host_limits.BOUNDLESS),
-        ({"max_in_progress_per_cpu": 3}, {(1, 1): 1}, 5, host_limits.BOUNDLESS),
-        ({"max_in_progress_per_gpu": 3}, {(1, 2): 1}, host_limits.BOUNDLESS, 5),
+        ({}, {}, host_limits.UNLIMITED, host_limits.UNLIMITED),
+        ({"max_in_progress_per_cpu": 3}, {(1, 1): 1}, 5, host_limits.UNLIMITED),
+        ({"max_in_progress_per_gpu": 3}, {(1, 2): 1}, host_limits.UNLIMITED, 5),
         ({"max_in_progress_per_host": 3}, {(1, 1): 1, (1, 2): 1}, 1, 1),
-        ({"max_in_progress_per_cpu": 1}, {(2, 1): 9}, 2, host_limits.BOUNDLESS),
+        ({"max_in_progress_per_cpu": 1}, {(2, 1): 9}, 2, host_limits.UNLIMITED),
         ({"non_cpu_intensive": True}, {}, 1, 1),
         ({"non_cpu_intensive": True}, {(1, 1): 1}, 0, 0),
     ],
@@ -560,16 +562,18 @@ def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
     app: dict[str, Any], held: dict[tuple[int, int | None], int], cpu: int, gpu: int
 ) -> None:
     machine = Machine(gpus=(Gpu(kind="nvidia", count=2),))
-    host = a_host(ncpus=2, machine=machine, held=held)
+    host = a_host(ncpus=2, machine=machine, held_counts=held)
     versions = {1: a_version(), 2: a_version(**NVIDIA)}
-    rooms = host_limits.rooms_for(host, ProjectConfig(), apps=[an_app(**app)], versions=versions)
-    assert (rooms.left(1, on_gpu=False), rooms.left(1, on_gpu=True)) == (cpu, gpu)
+    headroom = host_limits.headroom_for(
+        host, ProjectConfig(), apps=[an_app(**app)], versions=versions
+    )
+    assert (headroom.left(1, on_gpu=False), headroom.left(1, on_gpu=True)) == (cpu, gpu)
 
 
 def test_what_is_chosen_takes_room() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(3)]
-    choice = look(*candidates, rooms=Rooms(10, by_device={(1, False): 2}))
-    assert choice.found == 2
+    choice = look(*candidates, headroom=Headroom(10, by_device={(1, False): 2}))
+    assert choice.feasible_count == 2
     assert choice.refused == {Refusal.IN_PROGRESS_LIMIT: 1}
 
 
@@ -711,7 +715,7 @@ def a_held(name: str = "w_0", **facts: Any) -> HeldResult:
         ({}, False, "resend"),
         ({"has_canonical": True}, False, "give_up"),
         ({"cancelled": True}, False, "give_up"),
-        ({"resent_count": lost_results.MOST_RESENDS}, False, "give_up"),
+        ({"resent_count": lost_results.MAX_RESENDS}, False, "give_up"),
         ({"state": int(ResultState.NO_REPLY)}, False, ""),
         ({"host_id": 2}, False, ""),
     ],
@@ -734,7 +738,7 @@ def test_all_that_was_assigned_counts_as_held_acknowledged_or_not() -> None:
         a_held("over_0", id=4, state=int(ResultState.SUCCESS)),
     ]
     holdings = lost_results.review(known, host_id=1, listed=["listed_0", "new_0"], reported=[])
-    assert holdings.held == {(1, 1): 2, (1, 2): 1}
+    assert holdings.held_counts == {(1, 1): 2, (1, 2): 1}
     assert holdings.acknowledge == [2]
 
 

@@ -1,4 +1,4 @@
-"""When a result is given up because nobody may have it."""
+"""When a result is given up because no host may have it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def lined_up(
 
 
 def order(**priorities: tuple[int, ...]) -> list[str]:
-    """Whose workunits are sent, in the order of the index: priority, then age."""
+    """The submitters of sent workunits, in the order of the index: priority, then age."""
     rows = [(-p, i, who) for who, all_ in priorities.items() for i, p in enumerate(all_)]
     return [who for *_, who in sorted(rows)]
 

@@ -1,4 +1,4 @@
-"""What is said of workunits before they exist."""
+"""Faults and warnings of workunits before they are stored."""
 
 from __future__ import annotations
 
@@ -71,12 +71,18 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ),
         (
             {"pending_dependency_count": 1},
-            "pending_dependency_count is 1. Hint: leave it out: workunits wait for a batch",
+            "pending_dependency_count is 1. Hint: leave it out: workunits wait for the batch",
         ),
         ({"pending_dependency_count": -1}, "pending_dependency_count is -1."),
         ({"command_line": "a\0b"}, "The command line contains a NUL"),
-        ({"command_line": "x" * 65_537}, "The command line has 65537 characters. Hint: give 65536"),
-        ({"meta": {"a": "x" * 65_536}}, "meta has 65545 characters as JSON. Hint: give 65536"),
+        (
+            {"command_line": "x" * 65_537},
+            "The command line has 65537 characters. Hint: use at most 65536",
+        ),
+        (
+            {"meta": {"a": "x" * 65_536}},
+            "meta has 65545 characters as JSON. Hint: use at most 65536",
+        ),
         ({"meta": {"a": float("nan")}}, "meta cannot be written as JSON"),
         ({"meta": {"a": "\0"}}, "meta cannot be written as JSON"),
         ({"keywords": "x" * 300}, "keywords has 300 characters."),
@@ -85,7 +91,7 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"input_files": (NewFile(open_name="in"),)}, "'in' has 0 sources."),
         ({"input_files": (NewFile(open_name="../in", content=b""),)}, "not a name that a program"),
         ({"input_files": (NewFile(open_name="in", known_as="\0"),)}, "'in' contains a NUL"),
-        ({"input_files": (NewFile(open_name="out", content=b""),)}, "'out' stands for more than"),
+        ({"input_files": (NewFile(open_name="out", content=b""),)}, "'out' is used for more than"),
         ({"outputs": (NewOutput(open_name="o", max_nbytes=0),)}, "max_nbytes of output 'o' is 0."),
     ],
 )
@@ -141,6 +147,6 @@ def test_missing_versions_and_outputs_are_warned_of_once() -> None:
     bare = replace(GOOD, outputs=(), app_version_num=7)
     warnings = new_workunits.warnings([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
     assert warnings == (
-        "App a has no version 7 yet: workunits that ask for it wait for it.",
-        "No output files are named for 2 of 3 workunits: hosts bring nothing back.",
+        "App a has no version 7 yet: workunits that require it wait for it.",
+        "No output files are named for 2 of 3 workunits: hosts upload nothing.",
     )

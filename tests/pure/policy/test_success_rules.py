@@ -1,4 +1,4 @@
-"""What makes a report a success, by the rule of its app."""
+"""Whether a report counts as a success, by the rule of its app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a template and a submission make: the narrowest word is heard."""
+"""Workunits from a template and a submission: the most specific value applies."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from scheduler.boinc_submission.facts import (
     TemplateOutput,
 )
 from scheduler.boinc_submission.rules.templated import (
-    Described,
-    GivenFile,
-    Placed,
+    PlacedFile,
     RemoteFile,
+    SubmittedFile,
     TwoCommandLines,
+    WorkunitDescription,
     WrongFiles,
     templated,
 )
@@ -31,7 +31,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 def made(described=None, inputs=NOTHING, outputs=None, numbers=None, defaults=None):
     return templated(
-        described or Described(),
+        described or WorkunitDescription(),
         inputs=inputs,
         outputs=outputs,
         numbers=numbers or {},
@@ -67,7 +67,7 @@ def test_who_says_a_number_more_narrowly_is_heard(sayers, estimate) -> None:
         )
     }
     workunit = made(
-        Described(numbers=said["workunit"]),
+        WorkunitDescription(numbers=said["workunit"]),
         InputTemplate(numbers=said["template"]),
         numbers=said["submission"],
         defaults=said["app"],
@@ -113,29 +113,29 @@ def test_files_are_matched_by_place_and_constant_ones_take_none() -> None:
             TemplateInput(copy_file=True, no_delete=True),
         )
     )
-    files = (GivenFile(name="x", content=b"x"), GivenFile(name="y", known_as="y_1"))
-    assert made(Described(files=files), template).inputs == (
-        Placed(NewFile(open_name="a", content=b"x", sticky=True)),
-        Placed(NewFile(open_name="b"), constant="const"),
-        Placed(NewFile(open_name="y", known_as="y_1", copy_file=True, no_delete=True)),
+    files = (SubmittedFile(name="x", content=b"x"), SubmittedFile(name="y", known_as="y_1"))
+    assert made(WorkunitDescription(files=files), template).inputs == (
+        PlacedFile(NewFile(open_name="a", content=b"x", sticky=True)),
+        PlacedFile(NewFile(open_name="b"), constant="const"),
+        PlacedFile(NewFile(open_name="y", known_as="y_1", copy_file=True, no_delete=True)),
     )
 
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_as_many_files_are_wanted_as_the_template_has(count: int) -> None:
     template = InputTemplate(inputs=(TemplateInput(open_name="a"),))
-    files = (GivenFile(name="x", content=b"x"),) * count
-    with pytest.raises(WrongFiles, match=rf"wants 1 input files, {count} are given\. Hint: "):
-        made(Described(files=files), template)
+    files = (SubmittedFile(name="x", content=b"x"),) * count
+    with pytest.raises(WrongFiles, match=rf"needs 1 input files, but {count} are named\. Hint: "):
+        made(WorkunitDescription(files=files), template)
 
 
 def test_a_file_elsewhere_is_called_by_the_submission() -> None:
     template = InputTemplate(
         inputs=(TemplateInput(open_name="a", urls=("https://a/", "https://b/"), md5=MD5, nbytes=9),)
     )
-    files = (GivenFile(name="x.dat", known_as="x.dat"),)
-    assert made(Described(files=files), template).inputs == (
-        Placed(
+    files = (SubmittedFile(name="x.dat", known_as="x.dat"),)
+    assert made(WorkunitDescription(files=files), template).inputs == (
+        PlacedFile(
             NewFile(open_name="a"),
             remote=RemoteFile(
                 name="x.dat", urls=("https://a/x.dat", "https://b/x.dat"), md5=MD5, nbytes=9
@@ -147,9 +147,9 @@ def test_a_file_elsewhere_is_called_by_the_submission() -> None:
 def test_a_command_line_is_said_once() -> None:
     template = InputTemplate(command_line="--template")
     assert made(inputs=template).workunit.command_line == "--template"
-    assert made(Described(command_line="--own")).workunit.command_line == "--own"
+    assert made(WorkunitDescription(command_line="--own")).workunit.command_line == "--own"
     with pytest.raises(TwoCommandLines, match=r"'--own', and '--template' in the template\. Hint"):
-        made(Described(command_line="--own"), template)
+        made(WorkunitDescription(command_line="--own"), template)
 
 
 def test_outputs_keep_every_flag() -> None:

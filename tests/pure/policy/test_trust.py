@@ -1,4 +1,4 @@
-"""Whom to believe, and how much work to risk on a host."""
+"""Trust in hosts, and how much work a host gets."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def live(per_day: int, *ends: str) -> int:
     ends=st.lists(st.sampled_from(sorted(BAD_ENDS)), min_size=14, max_size=30),
 )
 def test_a_host_whose_results_all_go_wrong_ends_at_one_a_day(start, ends):
-    """Wish of BOINC's users: black holes converge, however many devices they have."""
+    """WorkRequest of BOINC's users: black holes converge, however many devices they have."""
     per_day = live(start, *ends)
     assert per_day == 1
     record = Record(max_results_per_day=per_day, results_today=1, quota_day=TODAY)

@@ -1,11 +1,11 @@
-"""Numbers within tolerances: what agrees, what does not, what cannot be read."""
+"""Numbers within tolerances: agreement, disagreement, unreadable outputs."""
 
 from __future__ import annotations
 
 import pytest
 
 from daemons.science import numeric
-from daemons.science.interfaces import BadOptions, BadOutput, Brought
+from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def agree(tmp_path):
         for number, text in enumerate((one, other)):
             path = tmp_path / f"{number}"
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
-            outputs = [Brought(0, name, path=str(path), sha256="-")]
+            outputs = [ReportedOutput(0, name, path=str(path), sha256="-")]
             evidence.append(numeric.prepare(outputs, options))
         assert numeric.agree(*evidence) == numeric.agree(*reversed(evidence))
         return numeric.agree(*evidence)
@@ -96,7 +96,7 @@ def test_a_line_more_in_one_of_them_disagrees_unless_it_is_ignored(agree):
 
 
 def test_what_is_no_text_is_its_results_fault(agree):
-    with pytest.raises(BadOutput, match="no text in UTF-8"):
+    with pytest.raises(BadOutput, match="not UTF-8 text"):
         agree(b"\xff\xfe\x00", "1")
 
 
@@ -132,7 +132,7 @@ def test_csv_has_rows_of_cells(agree, one, other, options, expected):
 
 
 def test_what_is_no_csv_is_its_results_fault(agree):
-    with pytest.raises(BadOutput, match="no CSV"):
+    with pytest.raises(BadOutput, match="not CSV"):
         agree('a\n"unfinished', "a\n1", "table.csv")
 
 
@@ -179,7 +179,7 @@ def test_json_has_values_at_paths(agree, one, other, options, expected):
 
 @pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000, "1" * 5000])
 def test_what_is_no_json_is_its_results_fault(agree, text):
-    with pytest.raises(BadOutput, match="no JSON"):
+    with pytest.raises(BadOutput, match="not JSON"):
         agree(text, "1", "answer.json")
 
 
@@ -194,18 +194,20 @@ def test_the_format_can_be_said_for_all_outputs(agree):
 
 def test_only_what_is_validated_is_read(tmp_path):
     outputs = [
-        Brought(0, "out", optional=True),
-        Brought(1, "log", path=str(tmp_path / "nowhere"), sha256="-", no_validate=True),
+        ReportedOutput(0, "out", optional=True),
+        ReportedOutput(1, "log", path=str(tmp_path / "nowhere"), sha256="-", no_validate=True),
     ]
     evidence = numeric.prepare(outputs, {})
     assert numeric.agree(evidence, evidence)
-    assert numeric.prepare([Brought(0, "out"), *outputs], {}) is None
+    assert numeric.prepare([ReportedOutput(0, "out"), *outputs], {}) is None
 
 
 def test_an_output_that_only_one_brought_disagrees(tmp_path):
     (tmp_path / "empty").touch()
-    came = Brought(0, "out", path=str(tmp_path / "empty"), sha256="-", optional=True)
-    one, other = (numeric.prepare([its], {}) for its in (came, Brought(0, "out", optional=True)))
+    came = ReportedOutput(0, "out", path=str(tmp_path / "empty"), sha256="-", optional=True)
+    one, other = (
+        numeric.prepare([its], {}) for its in (came, ReportedOutput(0, "out", optional=True))
+    )
     assert not numeric.agree(one, other)
 
 
@@ -227,7 +229,7 @@ def test_an_output_that_only_one_brought_disagrees(tmp_path):
         ({"columns": ["a"]}, "an object of names"),
         ({"columns": {"a": {"abs": 1}}}, "column 'a'"),
         ({"keys": {"a": {"absolute": -1}}}, "key 'a'"),
-        ([], "no JSON object"),
+        ([], "not a JSON object"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, sentence):

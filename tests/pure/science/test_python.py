@@ -8,7 +8,7 @@ import pytest
 
 from daemons.science import bitwise, numeric, validators
 from daemons.science.comparison import Answer, CanonicalUnreadable, Question, compare
-from daemons.science.interfaces import BadOptions, Brought, TransientScienceError
+from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
 from daemons.science.script import Script
 from daemons.science.validators import UnknownValidator, check, find
 from scheduler.apps.rules.plugins import Plugins
@@ -75,7 +75,7 @@ def ask(folder, tmp_path):
             path = tmp_path / "upload" / "f0" / str(number)
             if text is not None:
                 path.write_text(text)
-            results[number] = [Brought(0, "out", path=str(path), sha256="-")]
+            results[number] = [ReportedOutput(0, "out", path=str(path), sha256="-")]
         question = Question(NAME, options or {}, folder, results, **fields)
         return compare(question), sys.modules["lengths_of_texts"].Lengths
 
@@ -138,7 +138,7 @@ def test_options_are_the_classs_own_business(folder):
 
 
 def test_those_that_judge_at_once_open_no_file():
-    assert set(validators.AT_ONCE) == {"bitwise", "trivial"}
+    assert set(validators.FAST_VALIDATORS) == {"bitwise", "trivial"}
 
 
 # Comparing
@@ -187,15 +187,15 @@ def test_an_output_that_is_gone_is_bad_and_a_canonical_one_a_failure(ask):
 
 
 def test_a_folder_that_is_away_may_come_back(folder):
-    away = [Brought(0, "out", path="/nowhere/at/all/file", sha256="-")]
-    with pytest.raises(TransientScienceError, match="is away: /nowhere/at"):
+    away = [ReportedOutput(0, "out", path="/nowhere/at/all/file", sha256="-")]
+    with pytest.raises(TransientScienceError, match="does not exist: /nowhere/at"):
         compare(Question("numeric", {}, folder, {1: away}))
 
 
 def test_an_output_that_is_there_and_cannot_be_read_may_heal(ask, tmp_path):
     path = tmp_path / "upload" / "f0" / "1"
     path.mkdir(parents=True)
-    question = [Brought(0, "out", path=str(path), sha256="-")]
+    question = [ReportedOutput(0, "out", path=str(path), sha256="-")]
     with pytest.raises(TransientScienceError, match="cannot be read now"):
         compare(Question("numeric", {}, "", {1: question}))
 

@@ -1,4 +1,4 @@
-"""A program as a validator: what its exit statuses say, and how else it may end."""
+"""A program as a validator: its exit statuses, and other ways to end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.science.interfaces import BadOptions, BadOutput, Brought, TransientScienceError
+from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput, TransientScienceError
 from daemons.science.script import Script, ScriptFailed
 
 PROGRAM = r"""#!/bin/sh
@@ -32,7 +32,7 @@ def output(tmp_path):
     def made(text, name="out", **fields):
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}-{name}"
         path.write_text(text)
-        return Brought(0, name, path=str(path), sha256="-", **fields)
+        return ReportedOutput(0, name, path=str(path), sha256="-", **fields)
 
     return made
 
@@ -62,7 +62,7 @@ def test_it_is_asked_of_each_result_and_of_each_two(script, output):
 
 def test_one_says_no(script, output):
     assert not script.agree(*(script.prepare([output(text)], {}) for text in "12"))
-    with pytest.raises(BadOutput, match="says that the outputs are not valid"):
+    with pytest.raises(BadOutput, match="reports that the outputs are not valid"):
         script.prepare([output("unreadable")], {})
 
 
@@ -109,14 +109,14 @@ def test_the_first_question_may_be_left_out(script, output):
 
 def test_only_what_is_validated_is_shown_to_it(script, output):
     one, log = output("1"), output("x", no_validate=True)
-    evidence = script.prepare([one, log, Brought(2, "extra", optional=True)], {})
+    evidence = script.prepare([one, log, ReportedOutput(2, "extra", optional=True)], {})
     assert evidence.paths == (one.path, None)
-    assert script.prepare([one, Brought(1, "needed")], {}) is None
+    assert script.prepare([one, ReportedOutput(1, "needed")], {}) is None
 
 
 def test_results_that_left_out_different_outputs_do_not_agree(script, output):
     one = script.prepare([output("1", optional=True)], {})
-    assert not script.agree(one, script.prepare([Brought(0, "out", optional=True)], {}))
+    assert not script.agree(one, script.prepare([ReportedOutput(0, "out", optional=True)], {}))
 
 
 def test_a_program_that_takes_too_long_is_killed(tmp_path, output):
@@ -131,7 +131,7 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path, output):
 
 
 def test_a_program_that_cannot_be_started_says_why(tmp_path, output):
-    with pytest.raises(ScriptFailed, match=r"cannot be started: .*Hint: is it there"):
+    with pytest.raises(ScriptFailed, match=r"cannot be started: .*Hint: does it exist"):
         Script(str(tmp_path / "nowhere")).prepare([output("1")], {})
 
 

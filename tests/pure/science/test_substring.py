@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from daemons.science import substring
-from daemons.science.interfaces import STDERR, BadOptions, BadOutput, Brought
+from daemons.science.interfaces import STDERR, BadOptions, BadOutput, ReportedOutput
 
 
 @pytest.fixture
 def outputs(tmp_path):
     (tmp_path / "out").write_bytes(b"\xff answer: 42")
     return [
-        Brought(0, "out", path=str(tmp_path / "out"), sha256="-"),
-        Brought(STDERR, "stderr", sha256="", text="converged after 3 steps"),
+        ReportedOutput(0, "out", path=str(tmp_path / "out"), sha256="-"),
+        ReportedOutput(STDERR, "stderr", sha256="", text="converged after 3 steps"),
     ]
 
 
@@ -40,7 +40,7 @@ def test_a_text_decides(outputs, options, is_valid):
 
 
 def test_a_missing_output_leaves_no_evidence(outputs):
-    assert substring.prepare([*outputs, Brought(1, "more")], {"text": "converged"}) is None
+    assert substring.prepare([*outputs, ReportedOutput(1, "more")], {"text": "converged"}) is None
 
 
 def test_an_output_that_nobody_lists_is_the_options_fault(outputs):

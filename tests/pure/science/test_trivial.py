@@ -1,16 +1,16 @@
-"""The validators that ask for nothing but files: bitwise and trivial."""
+"""The validators that need only files: bitwise and trivial."""
 
 from __future__ import annotations
 
 import pytest
 
 from daemons.science import bitwise, trivial
-from daemons.science.interfaces import BadOptions, Brought
+from daemons.science.interfaces import BadOptions, ReportedOutput
 
-CAME, OTHER = Brought(0, "out", sha256="a" * 64), Brought(0, "out", sha256="b" * 64)
-MISSED = Brought(0, "out")
-LEFT_OUT = Brought(0, "out", optional=True)
-LOG, OTHER_LOG = (Brought(1, "log", sha256=one * 64, no_validate=True) for one in "cd")
+CAME, OTHER = ReportedOutput(0, "out", sha256="a" * 64), ReportedOutput(0, "out", sha256="b" * 64)
+MISSED = ReportedOutput(0, "out")
+LEFT_OUT = ReportedOutput(0, "out", optional=True)
+LOG, OTHER_LOG = (ReportedOutput(1, "log", sha256=one * 64, no_validate=True) for one in "cd")
 
 
 @pytest.mark.parametrize("validator", [bitwise, trivial])

@@ -1,4 +1,4 @@
-"""The examples of docs/validators.md do what the page says."""
+"""The examples of docs/validators.md work as the page describes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from daemons.science import validators
 from daemons.science.comparison import Question, compare
-from daemons.science.interfaces import BadOptions, Brought
+from daemons.science.interfaces import BadOptions, ReportedOutput
 
 PAGE = Path("docs/validators.md").read_text(encoding="utf-8")
 
@@ -31,7 +31,7 @@ def ask(tmp_path):
             path = tmp_path / f"output{number}"
             path.write_text(text)
             digest = hashlib.sha256(text.encode()).hexdigest()
-            results[number] = [Brought(0, open_name, path=str(path), sha256=digest)]
+            results[number] = [ReportedOutput(0, open_name, path=str(path), sha256=digest)]
         return compare(Question(name, options, str(tmp_path), results))
 
     return asked

@@ -1,4 +1,4 @@
-"""The thread that asks for answers holds what was asked for, and not the outputs."""
+"""The thread that fetches answers keeps the names of workunits, not the outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands of a scientist's shell have in common."""
+"""Behavior that all commands of the scientist client share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from scientist.cli import parse, parser
-from scientist.commands.submitting import _Sending
-from scientist.display import Transfers
+from scientist.commands.submitting import _SendingState
+from scientist.display import TransferBars
 from scientist.errors import problem
 from scientist.submission import CHUNK_BYTES
 
@@ -42,8 +42,8 @@ def test_every_command_answers_machines_too(words):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["submit", "fold", "--deadline", "-5d"], "'-5d' is no duration. Hint: write 90s"),
-        (["submit", "fold", "--memory", "lots"], "'lots' is no size. Hint: "),
+        (["submit", "fold", "--deadline", "-5d"], "'-5d' is not a duration. Hint: write 90s"),
+        (["submit", "fold", "--memory", "lots"], "'lots' is not a size. Hint: "),
         (["submit"], "scientist submit: the following arguments are required: APP. Hint: "),
         (["submit", "fold", "--quorom", "2"], "--quorom 2. Hint: did you mean --quorum?"),
         (["submitt"], "Hint: `scientist --help` "),
@@ -84,10 +84,10 @@ def test_a_hint_that_a_fault_has_is_shown_once():
 
 
 def test_of_a_body_that_is_cut_nothing_is_made():
-    with Transfers(Console(), live=False) as bars:
-        sending = _Sending(bars)
-        sending.tell("sending", 0, 10 * CHUNK_BYTES)
-        sending.tell("sending", 8 * CHUNK_BYTES, 10 * CHUNK_BYTES)
+    with TransferBars(Console(), live=False) as bars:
+        sending = _SendingState(bars)
+        sending.update("sending", 0, 10 * CHUNK_BYTES)
+        sending.update("sending", 8 * CHUNK_BYTES, 10 * CHUNK_BYTES)
         assert (sending.has_begun, sending.may_be_whole) == (True, False)
-        sending.tell("sending", 9 * CHUNK_BYTES, 10 * CHUNK_BYTES)
+        sending.update("sending", 9 * CHUNK_BYTES, 10 * CHUNK_BYTES)
         assert sending.may_be_whole

@@ -1,4 +1,4 @@
-"""What a scientist hands in, and what becomes of it on its way."""
+"""Inputs of a scientist: how they are read, named and sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from scientist import models, store
 from scientist.errors import NotFoundError, QuotaError, ServerFault, UsageError, problem
 from scientist.inputs import InputFile, Work, fields_of, files_of, work_of
-from scientist.submission import Names, _Part, tag
+from scientist.submission import WorkunitNames, _Part, tag
 from scientist.transport import project_url
 from scientist.uploads import UnreadableInput, checked
 
@@ -74,18 +74,18 @@ def test_an_output_may_say_how_long_it_may_be():
 
 
 def test_names_are_the_batches_and_the_files_and_never_one_twice():
-    names = Names("Proteine n° 7", 3)
+    names = WorkunitNames("Proteine n° 7", 3)
     assert [names.of(Work(label=one)) for one in ("a", "a", "ü b")] == [
         "Proteine_n_7_a",
         "Proteine_n_7_a-2",
         "Proteine_n_7_u_b",
     ]
-    numbered = Names("b", 100)
+    numbered = WorkunitNames("b", 100)
     assert [numbered.of(Work()) for _ in range(2)] == ["b_001", "b_002"]
 
 
 def test_a_name_that_is_given_twice_is_refused():
-    names = Names("b", None)
+    names = WorkunitNames("b", None)
     names.of(Work(name="w"))
     with pytest.raises(UsageError, match="Two workunits are called w"):
         names.of(Work(name="w"))
@@ -114,7 +114,7 @@ def test_an_input_that_cannot_be_read_says_why(tmp_path):
         checked(tmp_path / "none")
     with pytest.raises(UnreadableInput, match="is a folder"):
         checked(tmp_path)
-    with pytest.raises(UnreadableInput, match="no plain file"):
+    with pytest.raises(UnreadableInput, match="not a regular file"):
         checked(Path("/dev/null"))
 
 
@@ -134,7 +134,7 @@ def test_an_address_may_be_said_in_several_ways(said, meant):
 
 @pytest.mark.parametrize("said", ["", "ftp://x", "http://", "http://x:99999999/", "http://x:y/"])
 def test_what_is_no_address_is_refused(said):
-    with pytest.raises(UsageError, match="no address of a project"):
+    with pytest.raises(UsageError, match="not the address of a project"):
         project_url(said)
 
 

@@ -13,12 +13,12 @@ def test_two_names_that_a_file_system_takes_for_one_lose_nothing(tmp_path: Path)
     incoming = store._incoming / "w"
     incoming.mkdir(parents=True)
     (incoming / "Out").write_text("the second, over the first")
-    # What a file system shows to which both names are one.
+    # Simulates a file system that takes both names for the same file.
     (incoming / "out").hardlink_to(incoming / "Out")
     entry = ManifestEntry(
         name="w", status="done", outputs=(Output(open_name="Out"), Output(open_name="out"))
     )
     assert not store.place(entry)
-    assert store.taken == {"w": tmp_path / "out" / "w" / "Out"}
+    assert store.conflicts == {"w": tmp_path / "out" / "w" / "Out"}
     assert not (tmp_path / "out" / "w").exists()
-    assert "w" not in store.known
+    assert "w" not in store.statuses

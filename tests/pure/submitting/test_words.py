@@ -1,4 +1,4 @@
-"""What a scientist writes and reads: durations, sizes, parameters, names."""
+"""Texts that scientists write and read: durations, sizes, parameters, names."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_what_is_no_parameter_is_refused_with_an_example(text):
         template.parameter(text)
 
 
-@pytest.mark.parametrize("name", template.STANDING)
+@pytest.mark.parametrize("name", template.STANDARD_PLACEHOLDERS)
 def test_a_parameter_cannot_take_a_name_that_has_a_meaning(name):
-    with pytest.raises(UsageError, match="has a meaning already"):
+    with pytest.raises(UsageError, match="is reserved"):
         template.parameter(f"{name}=1..3")
 
 
@@ -76,7 +76,7 @@ def test_a_range_of_a_hundred_million_costs_nothing():
 
 def test_parameters_combine_and_the_last_changes_fastest():
     given_ = [template.parameter("a=1..2"), template.parameter("b=x,y")]
-    assert template.how_many(given_) == 4
+    assert template.count_combinations(given_) == 4
     assert [(one["a"], one["b"]) for one in template.combinations(given_)] == [
         ("1", "x"),
         ("1", "y"),
@@ -94,7 +94,7 @@ def test_values_may_stand_in_a_file(tmp_path):
 
 
 def test_a_place_that_nothing_fills_is_refused_with_those_there_are():
-    with pytest.raises(UsageError, match=r"Nothing fills \{sed\}.*\n.*\{index\}, \{seed\}"):
+    with pytest.raises(UsageError, match=r"Unknown placeholder \{sed\}.*\n.*\{index\}, \{seed\}"):
         template.check("--seed {sed}", ["index", "seed"])
 
 

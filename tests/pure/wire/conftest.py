@@ -1,4 +1,4 @@
-"""Fixtures of the wire tests: what real clients sent, and what we reply."""
+"""Fixtures of the wire tests: requests of real clients, and our replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _read(path: Path) -> Capture:
 
 
 def pytest_generate_tests(metafunc):
-    """Hand every captured scheduler request to a test that asks for a `capture`."""
+    """Run a test that uses `capture` for every captured scheduler request."""
     if "capture" in metafunc.fixturenames:
         captures = [_read(path) for path in sorted((GOLDEN / "captured").glob("*/*POST*_cgi.req"))]
         metafunc.parametrize("capture", captures, ids=str)

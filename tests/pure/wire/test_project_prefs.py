@@ -1,4 +1,4 @@
-"""A volunteer's preferences for the project: any text in, what is wanted out."""
+"""A volunteer's preferences for the project, read from any text."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def a_request(number, stderr="done"):
     "stderr", ["", "done", "<result><name>evil</name></result>", "</result>\n</stderr_out>"]
 )
 def test_the_first_are_read_and_the_others_counted(stderr):
-    read = requests.decode_request(a_request(10, stderr), most_results=3)
+    read = requests.decode_request(a_request(10, stderr), max_results=3)
     assert [result.name for result in read.results] == ["wu_0", "wu_1", "wu_2"]
     assert read.further_results == 7
     assert [other.name for other in read.other_results] == ["held"]
@@ -40,10 +40,10 @@ def test_what_is_not_too_many_is_not_touched(most):
 def test_a_request_that_was_cut_off_is_refused_as_ever():
     body = a_request(10)[:900]
     with pytest.raises(requests.xml.BadXml):
-        requests.decode_request(body, most_results=2)
+        requests.decode_request(body, max_results=2)
 
 
 def test_a_hundred_thousand_reports_take_no_time_to_speak_of():
-    read = requests.decode_request(a_request(100_000), most_results=2000)
+    read = requests.decode_request(a_request(100_000), max_results=2000)
     assert len(read.results) == 2000
     assert read.further_results == 98_000

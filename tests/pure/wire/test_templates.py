@@ -1,4 +1,4 @@
-"""What BOINC's templates say, and every fault by its line and element."""
+"""Reading BOINC's templates; faults are reported with line and element."""
 
 from __future__ import annotations
 
@@ -178,8 +178,8 @@ def test_what_says_nothing_here_is_warned_of_with_its_line() -> None:
         "<workunit><file_ref><open_name>in</open_name></file_ref>\n<credit>3</credit></workunit>"
     )
     assert said.warnings == (
-        "Line 2, <colour> in <file_info> says nothing here: it is ignored.",
-        "Line 5, <credit> in <workunit> says nothing here: it is ignored.",
+        "Line 2, <colour> in <file_info> is not used here: it is ignored.",
+        "Line 5, <credit> in <workunit> is not used here: it is ignored.",
     )
 
 
@@ -214,7 +214,12 @@ ONE = (
         (ONE.format("<rsc_fpops_est>0</rsc_fpops_est>"), 6, "rsc_fpops_est", "It is zero."),
         ("<workunit>\n<file_ref>\n</workunit>", 2, "file_ref", "is not closed"),
         ("<!DOCTYPE x [<!ENTITY a 'b'>]>\n" + ONE.format(""), 0, "input_template", "document type"),
-        ("<input_template>" + ONE.format("") + "</input_template>\n<a/>", 8, "a", "stands beside"),
+        (
+            "<input_template>" + ONE.format("") + "</input_template>\n<a/>",
+            8,
+            "a",
+            "is outside <input_template>",
+        ),
         (
             ONE.format("").replace("<file_info/>", "<file_info><url>x</url></file_info>"),
             1,
@@ -228,7 +233,7 @@ ONE = (
             ),
             1,
             "url",
-            "no address that hosts can fetch",
+            "not a URL that hosts can fetch",
         ),
         (
             ONE.format("").replace(
@@ -259,7 +264,7 @@ def test_a_fault_of_an_input_template_has_its_place_and_a_hint(text, line, eleme
 @pytest.mark.parametrize(
     ("old", "new", "line", "part"),
     [
-        ("<OUTFILE_0/></name>", "out</name>", 3, "does not say which output"),
+        ("<OUTFILE_0/></name>", "out</name>", 3, "does not name its output"),
         ("<open_name>out</open_name>", "", 26, "has no <open_name>"),
         ("<max_nbytes>32768</max_nbytes>", "", 2, "has no <max_nbytes>"),
         ("<max_nbytes>32768</max_nbytes>", "<max_nbytes>0</max_nbytes>", 6, "no number from 1 on"),

@@ -1,4 +1,4 @@
-"""Every scheduler request of a real client says to us what stands in its bytes."""
+"""Captured scheduler requests of real clients are decoded without loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
 
 
 def leaves(name, text):
-    """All contents of `<name>` in `text`, by a search that knows nothing of the codec."""
+    """All contents of `<name>` in `text`, by a search that does not use the codec."""
     return re.findall(f"<{name}>([^<]*)</{name}>", text)
 
 

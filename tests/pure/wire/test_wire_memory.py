@@ -1,4 +1,4 @@
-"""What a large request takes in memory; kept texts change no reply."""
+"""The memory that a large request takes; cached texts do not change replies."""
 
 from __future__ import annotations
 

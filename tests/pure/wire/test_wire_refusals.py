@@ -1,4 +1,4 @@
-"""What is forgiven in a request, and what is refused with a sentence."""
+"""Deviations in a request that are tolerated, and those that are refused."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ UPLOAD_URL = HOME + "upload/file_upload_handler"
 
 
 def reply(**said):
-    """What every reply to a known account and host says."""
+    """A reply with the fields that every known account and host gets, and others."""
     return m.SchedulerReply(
         **{
             "scheduler_version": 713,

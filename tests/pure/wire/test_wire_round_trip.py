@@ -1,4 +1,4 @@
-"""Whatever can be said is understood as it was meant: decode(encode(m)) == m."""
+"""Every message survives a round trip: decode(encode(m)) == m."""
 
 from __future__ import annotations
 

@@ -101,12 +101,12 @@ def test_trap_25_names_are_escaped():
 @pytest.mark.parametrize("kind", ["project_preferences", "global_preferences"])
 @pytest.mark.parametrize("text", ["<a>", "</a>", "<a></b>", "</r><r>", "<!-- x", "<!DOCTYPE x>"])
 def test_trap_25_unbalanced_preferences_are_never_sent(kind, text):
-    with pytest.raises(xml.Unsayable, match="is unbalanced"):
+    with pytest.raises(xml.CannotEncode, match="is unbalanced"):
         said(**{kind: text})
 
 
 def test_trap_25_a_raw_text_cannot_end_its_own_element():
-    with pytest.raises(xml.Unsayable, match="contains its end tag"):
+    with pytest.raises(xml.CannotEncode, match="contains its end tag"):
         said(code_sign_key="x</code_sign_key><hostid>1</hostid>")
 
 
@@ -133,19 +133,19 @@ def test_trap_32_a_result_may_come_without_any_stderr(capture):
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "é" * 128])
 def test_a_name_that_clients_cannot_hold_is_not_sent(name):
-    with pytest.raises(xml.Unsayable, match="must have 1 to 255 bytes"):
+    with pytest.raises(xml.CannotEncode, match="must have 1 to 255 bytes"):
         said(result_acks=(name,))
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_none_is_not_sent(number):
-    with pytest.raises(xml.Unsayable, match="is no number"):
+    with pytest.raises(xml.CannotEncode, match="is no number"):
         said(request_delay=number)
 
 
 def test_a_trickle_that_clients_cannot_read_is_not_sent():
     for text in ("x" * 256, "</trickle_down>"):
-        with pytest.raises(xml.Unsayable, match="a line over 255 bytes"):
+        with pytest.raises(xml.CannotEncode, match="a line over 255 bytes"):
             said(trickles=(m.TrickleDown(result_name="a", time=1, text=text),))
 
 
@@ -163,16 +163,16 @@ def test_control_characters_never_reach_a_client():
 
 def test_what_only_a_client_says_cannot_be_written_so_that_it_reads_otherwise():
     end = m.ReportedResult(name="a", stderr_out="x]]>\n</stderr_out>")
-    with pytest.raises(xml.Unsayable, match="end of its CDATA section"):
+    with pytest.raises(xml.CannotEncode, match="end of its CDATA section"):
         encode_request(m.SchedulerRequest(results=(end,)))
     trickle = m.TrickleUp(result_name="a", text="</msg_from_host>")
-    with pytest.raises(xml.Unsayable, match="contains its end tag"):
+    with pytest.raises(xml.CannotEncode, match="contains its end tag"):
         encode_request(m.SchedulerRequest(trickles=(trickle,)))
 
 
 def test_a_command_line_that_clients_cannot_hold_is_not_sent():
     wu = m.ReplyWorkunit(name="wu", app_name="a", command_line="x" * 65536)
-    with pytest.raises(xml.Unsayable, match="longer than 65535 bytes"):
+    with pytest.raises(xml.CannotEncode, match="longer than 65535 bytes"):
         said(workunits=(wu,))
 
 

@@ -1,4 +1,4 @@
-// Gives each cell of a list the header of its column: on narrow screens a row is a card.
+// Copies the column headers to the cells of a list; on narrow screens each row is shown as a card.
 
 const headers = [...document.querySelectorAll("#result_list thead th")].map((th) => th.textContent.trim());
 for (const row of document.querySelectorAll("#result_list tbody tr")) {

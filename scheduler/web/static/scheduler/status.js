@@ -23,7 +23,7 @@
       const answer = await fetch("/status.json", { cache: "no-store" });
       if (answer.ok) place(await answer.json());
     } catch {
-      // The server may be restarting: the next round tells.
+      // The server may be restarting; the next refresh tries again.
     }
   }
 

@@ -1,1 +1,1 @@
-"""Judgements of new workunits: facts in, a verdict out [pure]."""
+"""Checks and priorities of new workunits: facts in, decisions out [pure]."""

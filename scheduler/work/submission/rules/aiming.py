@@ -1,7 +1,7 @@
-"""Whether workunits fit their app, and those whom they are for [pure].
+"""Checks whether workunits fit their app and their targets [pure].
 
-Source: BOINC's rules for assigned work: a targeted workunit is never given to anybody else, and a
-broadcast one is given to every host, so that nothing can be compared with it.
+Source: BOINC's rules for assigned work: a targeted workunit is sent only to its target; a broadcast
+one is sent to every host, so that its results cannot be compared.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from scheduler.work.submission.facts import Addressees, AppRules, NewWorkunit
 from scheduler.work.submission.rules.new_workunits import Fault, shape
 
-#: What an app may name as its validator if a single answer, of whomever, is to count.
-_TAKES_EVERY_ANSWER = "trivial"
+#: The validator that accepts every single result, whichever host reports it.
+_ACCEPTS_EVERY_RESULT = "trivial"
 
 
 def is_aimed(workunit: NewWorkunit) -> bool:
-    """Whether it is for some host, account or team alone."""
+    """Whether the workunit is only for one host, account or team."""
     return (
         workunit.target_host is not None
         or workunit.target_account is not None
@@ -25,31 +25,31 @@ def is_aimed(workunit: NewWorkunit) -> bool:
 
 
 def faults(
-    workunits: Sequence[NewWorkunit], *, app: AppRules, known: Addressees
+    workunits: Sequence[NewWorkunit], *, app: AppRules, addressees: Addressees
 ) -> dict[int, tuple[Fault, ...]]:
-    """What the app or the addressees forbid, by the workunit's index; empty if nothing."""
-    judged: dict[tuple[object, ...], tuple[Fault, ...]] = {}
-    found: dict[int, tuple[Fault, ...]] = {}
+    """Return what the app or the addressees forbid, by the workunit's index."""
+    by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    by_index: dict[int, tuple[Fault, ...]] = {}
     for index, workunit in enumerate(workunits):
         key = shape(workunit)
-        if (said := judged.get(key)) is None:
-            said = judged[key] = (
+        if (own := by_shape.get(key)) is None:
+            own = by_shape[key] = (
                 *_size(workunit, app),
                 *_version(workunit),
                 *_adaptive(workunit, app),
-                *_target(workunit, app, known),
+                *_target(workunit, app, addressees),
                 *_broadcast(workunit, app),
             )
-        if said:
-            found[index] = said
-    return found
+        if own:
+            by_index[index] = own
+    return by_index
 
 
 def warnings(
-    workunits: Sequence[NewWorkunit], *, app: AppRules, known: Addressees
+    workunits: Sequence[NewWorkunit], *, app: AppRules, addressees: Addressees
 ) -> tuple[str, ...]:
-    """What is allowed and probably not meant, about whom work is for."""
-    return (*_denied(workunits, known), *_never_trusted(workunits, app))
+    """Return warnings about targets that are allowed but probably mistakes."""
+    return (*_denied(workunits, addressees), *_never_trusted(workunits, app))
 
 
 def _size(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
@@ -59,7 +59,7 @@ def _size(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
         yield Fault(
             f"size_class is {workunit.size_class}; app {app.name} has "
             f"{app.n_size_classes} size class{'es' * (app.n_size_classes > 1)}.",
-            f"{classes}; n_size_classes of the app says how many there are.",
+            f"{classes}; n_size_classes of the app is the number of classes.",
         )
 
 
@@ -72,7 +72,7 @@ def _version(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
-    """A single result that goes to a host without trust becomes as many as the app says."""
+    """For a single result: an untrusted first host raises the target to the app's number."""
     if workunit.target != 1 or app.target_nresults <= 1 or workunit.broadcast:
         return
     for name, value in (
@@ -87,7 +87,7 @@ def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
             )
 
 
-def _target(workunit: NewWorkunit, app: AppRules, known: Addressees) -> Iterator[Fault]:
+def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Iterator[Fault]:
     targets = {
         kind: id_
         for kind, id_ in (
@@ -99,28 +99,28 @@ def _target(workunit: NewWorkunit, app: AppRules, known: Addressees) -> Iterator
     }
     if len(targets) > 1:
         yield Fault(
-            f"The workunit is for a {' and a '.join(targets)} at once.", "name one of them."
+            f"The workunit targets a {' and a '.join(targets)} at once.", "name one of them."
         )
-    there = {"host": known.hosts, "account": known.accounts, "team": known.teams}
+    existing = {"host": addressees.hosts, "account": addressees.accounts, "team": addressees.teams}
     for kind, id_ in targets.items():
-        if id_ not in there[kind]:
-            yield _nobody(kind, id_, known)
+        if id_ not in existing[kind]:
+            yield _missing(kind, id_, addressees)
     if workunit.target > 1 and (kind := _single(targets.keys(), app)):
         yield Fault(
-            f"target_nresults is {workunit.target}, and one {kind} gives one result of a workunit.",
+            f"target_nresults is {workunit.target}, but one {kind} gets one result of a workunit.",
             "ask for one result, or leave the target out.",
         )
 
 
-def _nobody(kind: str, id_: int, known: Addressees) -> Fault:
-    if kind == "host" and id_ in known.merged_hosts:
-        kept = known.merged_hosts[id_]
+def _missing(kind: str, id_: int, addressees: Addressees) -> Fault:
+    if kind == "host" and id_ in addressees.merged_hosts:
+        kept = addressees.merged_hosts[id_]
         return Fault(f"Host {id_} was merged into host {kept}.", f"name host {kept}.")
-    return Fault(f"There is no {kind} {id_}.", f"look the {kind}'s number up in the admin.")
+    return Fault(f"There is no {kind} {id_}.", f"look up the {kind}'s id in the admin.")
 
 
 def _single(named: Collection[str], app: AppRules) -> str:
-    """Which of the targets, a host or an account, can never bring a second result."""
+    """Return the target (host or account) that can never get a second result, or ""."""
     if "host" in named:
         return "host"
     return "account" if "account" in named and app.one_result_per == "account" else ""
@@ -130,31 +130,31 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
     if not workunit.broadcast:
         return
     if workunit.end_before is None:
-        yield Fault("A broadcast has no end.", "give end_before: it is judged then.")
-    if app.validator != _TAKES_EVERY_ANSWER:
+        yield Fault("A broadcast has no end.", "give end_before: the broadcast is judged then.")
+    if app.validator != _ACCEPTS_EVERY_RESULT:
         yield Fault(
-            f"A broadcast's answers are not compared, and app {app.name} has the validator "
+            f"Results of a broadcast are not compared, but app {app.name} has the validator "
             f"{app.validator!r}.",
-            f"broadcast work of an app whose validator is {_TAKES_EVERY_ANSWER!r}.",
+            f"broadcast work of an app whose validator is {_ACCEPTS_EVERY_RESULT!r}.",
         )
     if workunit.target > 1:
         yield Fault(
-            f"target_nresults is {workunit.target}, and a broadcast goes to every host.",
+            f"target_nresults is {workunit.target}, but a broadcast goes to every host.",
             "leave min_quorum and target_nresults out.",
         )
     if is_aimed(workunit):
         yield Fault("A broadcast has a target as well.", "leave one of the two out.")
 
 
-def _denied(workunits: Sequence[NewWorkunit], known: Addressees) -> Iterator[str]:
-    aimed_at = {workunit.target_host for workunit in workunits} & known.denied_hosts
+def _denied(workunits: Sequence[NewWorkunit], addressees: Addressees) -> Iterator[str]:
+    aimed_at = {workunit.target_host for workunit in workunits} & addressees.denied_hosts
     for host_id in sorted(id_ for id_ in aimed_at if id_ is not None):
-        yield f"Host {host_id} is denied work: what is for it alone waits until it is allowed."
+        yield f"Host {host_id} is denied work: workunits that target it wait until it is allowed."
 
 
 def _never_trusted(workunits: Sequence[NewWorkunit], app: AppRules) -> Iterator[str]:
     if app.target_nresults > 1 and any(w.target_host is not None for w in workunits):
         yield (
             f"App {app.name} makes {app.target_nresults} results where a host is not trusted, and "
-            "one host gives one of them: work for a host that is not trusted does not end."
+            "one host gets one of them: work that targets an untrusted host never finishes."
         )

@@ -1,8 +1,8 @@
-"""Whether workunits can be submitted as they are described [pure].
+"""Checks whether described workunits can be submitted [pure].
 
-Theory of operation.  `faults` says everything that is wrong with one workunit, so that a scientist
-corrects a file of ten thousand lines once and not ten thousand times.  `warnings` says what is
-allowed and probably not meant.
+Theory of operation.  `faults` returns all faults of all workunits, so that a scientist corrects a
+file of ten thousand lines once and not ten thousand times.  `warnings` returns what is allowed but
+probably a mistake.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ COMFORTABLE_RUN_TIMES = 3
 #: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
 TYPICAL_FPOPS = 1e9
 
-#: The longest command line and meta, in characters: lists show them, a thousand a page.
-MOST_WORDS = 65_536
+#: Length limit of a command line and of meta, in characters: lists show them, 1000 on a page.
+MAX_TEXT_LENGTH = 65_536
 
-#: What Python reads and can add to: a moment beyond, or a sum that is infinite, would stop the
-#: transactions of everybody whose work is read with it.
+#: Limits within which Python can read and add values.  A later time, or a sum that is infinite,
+#: would break every transaction that reads the workunit together with others.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-_LONGEST_DELAY = timedelta(days=36_525)
-_MOST_RESOURCES = 1e100
+_MAX_DELAY = timedelta(days=36_525)
+_MAX_RESOURCES = 1e100
 
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
@@ -51,32 +51,30 @@ _KEYWORDS = re.compile(r"\d{1,9}( ?, ?\d{1,9})*")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong, and what to do about it."""
+    """A sentence that describes a fault, and a hint how to correct it."""
 
     sentence: str
     hint: str
 
     def __str__(self) -> str:
-        """Say both."""
         return f"{self.sentence} Hint: {self.hint}"
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """How fast the project's hosts are, in operations per second; `hosts` 0 means a guess."""
+    """Median speed of `hosts` hosts, in operations per second; a guess if `hosts` is 0."""
 
     fpops: float
     hosts: int
 
     def __str__(self) -> str:
-        """Say where the figure comes from."""
         gflops = f"{self.fpops / 1e9:.1f} GFLOPS"
         if not self.hosts:
             return f"{gflops}, a guess while no host has been seen"
         return f"{gflops}, the median of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
 
 
-#: What workunits of one kind have in common: everything but their names, words and inputs.
+#: Everything that workunits of one shape share: all but names, command lines, meta and inputs.
 _shape = attrgetter(
     *(
         field.name
@@ -87,32 +85,35 @@ _shape = attrgetter(
 
 
 def shape(workunit: NewWorkunit) -> tuple[object, ...]:
-    """What a workunit has in common with others of its kind: hashable, judged and sent once."""
+    """Return the hashable key of the fields that workunits of one shape share.
+
+    These fields are checked, and turned into text, once for each shape.
+    """
     return tuple(_shape(workunit))
 
 
 def faults(
     workunits: Sequence[NewWorkunit], *, max_output_bytes: int, now: datetime
 ) -> dict[int, tuple[Fault, ...]]:
-    """Return everything that is wrong, by the workunit's index; empty if nothing is."""
+    """Return all faults by the index of their workunit; empty if all workunits are valid."""
     common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
-    found: dict[int, tuple[Fault, ...]] = {}
-    # Files are often the same objects for all; nothing is wrong with those of the same kind.
+    by_index: dict[int, tuple[Fault, ...]] = {}
+    # Shapes with files that had no faults: files are often the same objects for all workunits.
     fine: set[tuple[object, ...]] = set()
     for index, workunit in enumerate(workunits):
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
             shared = common[key] = _shape_faults(workunit, max_output_bytes, now)
-        says_more = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
-        words = (*_name(workunit), *shared, *_words(workunit)) if says_more else shared
+        has_own = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
+        fields = (*_name(workunit), *shared, *_texts(workunit)) if has_own else shared
         files = (key, *map(id, workunit.input_files))
-        if files in fine and not words:
+        if files in fine and not fields:
             continue
-        if own := (*words, *_inputs(workunit)):
-            found[index] = own
+        if own := (*fields, *_inputs(workunit)):
+            by_index[index] = own
         else:
             fine.add(files)
-    return found
+    return by_index
 
 
 def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -> tuple[Fault, ...]:
@@ -126,7 +127,7 @@ def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -
 
 
 def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
-    """Names that more than one of the workunits bears, with their indexes."""
+    """Return the names that several of the workunits have, with the workunits' indexes."""
     seen: defaultdict[str, list[int]] = defaultdict(list)
     for index, workunit in enumerate(workunits):
         if workunit.name is not None:
@@ -135,7 +136,7 @@ def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
 
 
 def batch_faults(batch: NewBatch, *, now: datetime) -> tuple[Fault, ...]:
-    """Everything that is wrong with a batch, as far as it can be told from it alone."""
+    """Return all faults of a batch that can be found without the database."""
     return tuple(_batch(batch, now))
 
 
@@ -144,7 +145,7 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
     if name is not None and not _BATCH_NAME.fullmatch(name):
         yield Fault(
             f"{name[:60]!r} is not a name for a batch.",
-            "use 1 to 250 characters, none of them a control character.",
+            "use 1 to 250 characters without control characters.",
         )
     if batch.priority is not None and abs(batch.priority) > _MAX_INT:
         yield Fault(f"priority is {batch.priority}.", f"give a number up to {_MAX_INT}.")
@@ -165,9 +166,9 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class HostsAbout:
-    """Hosts that asked in the last 30 days, their accounts, and what the largest of them have.
+    """Hosts that contacted the server in the last 30 days, and the largest memory and disk.
 
-    `disk_bytes` is free disk, or the whole disk of a host that does not report what is free.
+    `disk_bytes` is free disk, or the total disk of a host that does not report free disk.
     """
 
     hosts: int
@@ -177,10 +178,12 @@ class HostsAbout:
 
 
 class Survey:
-    """Looks through workunits, chunk by chunk, for what is allowed and probably not meant."""
+    """Collects facts about workunits, chunk by chunk, for warnings about probable mistakes.
+
+    Run times are estimated from the project's speed.
+    """
 
     def __init__(self, speed: Speed) -> None:
-        """Nothing was seen yet; run times are estimated by the project's speed."""
         self._speed = speed
         self._total = self._short = self._without_outputs = 0
         self._worst: tuple[float, float] = (0.0, 1.0)
@@ -189,7 +192,7 @@ class Survey:
         self._quorum, self._memory, self._disk, self._inputs = 1, 0.0, 0.0, 0.0
 
     def add(self, workunits: Sequence[NewWorkunit]) -> None:
-        """Look through some more."""
+        """Add a chunk of workunits."""
         self._total += len(workunits)
         for workunit in workunits:
             self._quorum = max(self._quorum, workunit.min_quorum)
@@ -203,16 +206,16 @@ class Survey:
             deadline = workunit.delay_bound.total_seconds()
             if deadline < COMFORTABLE_RUN_TIMES * run_time:
                 self._short += 1
-                # Multiplied, for no deadline of zero divides.
+                # Cross-multiplied, since a deadline may be zero.
                 if run_time * self._worst[1] > self._worst[0] * deadline:
                     self._worst = (run_time, deadline)
 
     def add_inputs(self, nbytes: float) -> None:
-        """Take into account the inputs of a workunit, in bytes."""
+        """Record the size of one workunit's inputs, in bytes."""
         self._inputs = max(self._inputs, nbytes)
 
     def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
-        """Say what was seen; `versions` are those that the app has."""
+        """Return the warnings; `versions` are those that the app has."""
         return (
             *self._short_deadlines(),
             *_missing_versions(self._wanted, app, versions),
@@ -221,37 +224,40 @@ class Survey:
 
     @property
     def is_demanding(self) -> bool:
-        """Whether some hosts may lack what was seen: more than one result or the usual bounds."""
-        usual = NewWorkunit()
+        """Whether some hosts may be unfit: a quorum above 1, or bounds above the defaults."""
+        default = NewWorkunit()
         return (
             self._quorum > 1
-            or self._memory > usual.rsc_memory_bound
-            or max(self._disk, self._inputs) > usual.rsc_disk_bound
+            or self._memory > default.rsc_memory_bound
+            or max(self._disk, self._inputs) > default.rsc_disk_bound
         )
 
     def unfit(self, about: HostsAbout, *, one_result_per: str) -> Iterator[str]:
-        """Say what no host that is about has, with numbers; nothing where no host was seen."""
+        """Yield the requirements that no active host meets; nothing if there are no hosts."""
         if not about.hosts:
             return
         if one_result_per == "account" and self._quorum > about.accounts:
             yield (
                 f"A quorum of {self._quorum} needs as many accounts; computers of {about.accounts} "
-                "asked in the last 30 days."
+                "contacted the server in the last 30 days."
             )
         elif one_result_per == "host" and self._quorum > about.hosts:
             yield (
-                f"A quorum of {self._quorum} needs as many hosts; {about.hosts} asked in the last "
-                "30 days."
+                f"A quorum of {self._quorum} needs as many hosts; {about.hosts} contacted the "
+                "server in the last 30 days."
             )
-        which = f"of the {about.hosts} computers that asked in the last 30 days the largest"
+        which = (
+            f"the largest of the {about.hosts} computers that contacted the server in the last "
+            "30 days"
+        )
         if about.hosts == 1:
-            which = "the only computer that asked in the last 30 days"
+            which = "the only computer that contacted the server in the last 30 days"
         for what, wanted, most in (
             ("rsc_memory_bound is", self._memory, about.memory_bytes),
             ("rsc_disk_bound is", self._disk, about.disk_bytes),
             ("The inputs of a workunit are", self._inputs, about.disk_bytes),
         ):
-            # A host that does not report it has 0.
+            # 0 if no host reports it.
             if 0 < most < wanted:
                 yield f"{what} {wanted / 1e9:.1f} GB; {which} has {most / 1e9:.1f} GB."
 
@@ -267,13 +273,13 @@ class Survey:
 
     def _no_outputs(self) -> Iterator[str]:
         if count := self._without_outputs:
-            yield f"No output files are named{_of(count, self._total)}: hosts bring nothing back."
+            yield f"No output files are named{_of(count, self._total)}: hosts upload nothing."
 
 
 def warnings(
     workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
 ) -> tuple[str, ...]:
-    """What is allowed and probably not meant; `versions` are those that the app has."""
+    """Return warnings about probable mistakes; `versions` are those that the app has."""
     survey = Survey(speed)
     survey.add(workunits)
     return survey.warnings(app=app, versions=versions)
@@ -294,7 +300,7 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
         )
 
 
-def _words(workunit: NewWorkunit) -> Iterator[Fault]:
+def _texts(workunit: NewWorkunit) -> Iterator[Fault]:
     if fault := _line_fault(workunit.command_line):
         yield fault
     if workunit.meta and (fault := _meta_fault(workunit.meta)):
@@ -304,9 +310,10 @@ def _words(workunit: NewWorkunit) -> Iterator[Fault]:
 def _line_fault(line: str) -> Fault | None:
     if "\0" in line:
         return Fault("The command line contains a NUL character.", "leave it out.")
-    if len(line) > MOST_WORDS:
-        said = f"The command line has {len(line)} characters."
-        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+    if len(line) > MAX_TEXT_LENGTH:
+        sentence = f"The command line has {len(line)} characters."
+        hint = f"use at most {MAX_TEXT_LENGTH}, and put the rest into an input file."
+        return Fault(sentence, hint)
     return None
 
 
@@ -314,14 +321,15 @@ def _meta_fault(value: Mapping[str, Any]) -> Fault | None:
     try:
         text = json.dumps(dict(value), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return Fault(f"meta cannot be written as JSON: {error}.", "use plain values that JSON has.")
-    # PostgreSQL's jsonb takes every character but this one.
+        return Fault(f"meta cannot be written as JSON: {error}.", "use plain JSON values.")
+    # PostgreSQL's jsonb accepts every character but this one.
     if "\\u0000" in text:
         why = "it contains a NUL character"
-        return Fault(f"meta cannot be written as JSON: {why}.", "use plain values that JSON has.")
-    if len(text) > MOST_WORDS:
-        said = f"meta has {len(text)} characters as JSON."
-        return Fault(said, f"give {MOST_WORDS} at most, and the rest as an input file.")
+        return Fault(f"meta cannot be written as JSON: {why}.", "use plain JSON values.")
+    if len(text) > MAX_TEXT_LENGTH:
+        sentence = f"meta has {len(text)} characters as JSON."
+        hint = f"use at most {MAX_TEXT_LENGTH}, and put the rest into an input file."
+        return Fault(sentence, hint)
     return None
 
 
@@ -358,14 +366,14 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         ("rsc_memory_bound", workunit.rsc_memory_bound, True),
         ("rsc_bandwidth_bound", workunit.rsc_bandwidth_bound, True),
     ):
-        if not (1 <= value <= _MOST_RESOURCES or (value == 0 and may_be_zero)):
-            kind = "0, or 1 and more" if may_be_zero else "1 or more"
+        if not (1 <= value <= _MAX_RESOURCES or (value == 0 and may_be_zero)):
+            kind = "0, or 1 or more" if may_be_zero else "1 or more"
             yield Fault(f"{name} is {value:g}.", f"give a number, {kind}, up to 1e100.")
     if workunit.rsc_fpops_bound < workunit.rsc_fpops_est:
         yield Fault(
             f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
             f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
-            "clients abort at the bound: give several times the estimate.",
+            "clients abort a task at the bound: give several times the estimate.",
         )
     if len(workunit.keywords) > _MAX_KEYWORDS:
         yield Fault(
@@ -373,7 +381,7 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         )
     elif workunit.keywords and not _KEYWORDS.fullmatch(workunit.keywords):
         yield Fault(
-            f"keywords is {workunit.keywords!r}.", "give numbers with commas between, such as 3,17."
+            f"keywords is {workunit.keywords!r}.", "give numbers separated by commas, as 3,17."
         )
     for name, number, most in (
         ("priority", workunit.priority or 0, _MAX_INT),
@@ -390,7 +398,7 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time a host has to report, more than zero.",
         )
-    if workunit.delay_bound > _LONGEST_DELAY:
+    if workunit.delay_bound > _MAX_DELAY:
         yield Fault(
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time a host has to report, a hundred years at most.",
@@ -416,7 +424,7 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
         ("start_after", "end_before"),
     ):
         if earlier in bounds and later in bounds and bounds[later] <= bounds[earlier]:
-            yield Fault(f"{later} is not later than {earlier}.", f"move {later} behind {earlier}.")
+            yield Fault(f"{later} is not later than {earlier}.", f"set {later} after {earlier}.")
 
 
 def _is_unreadable(moment: datetime) -> bool:
@@ -424,15 +432,15 @@ def _is_unreadable(moment: datetime) -> bool:
 
 
 def _unreadable(name: str) -> Fault:
-    return Fault(f"{name} is not in the years 1970 to 9999 (UTC).", "give a moment that is.")
+    return Fault(f"{name} is not in the years 1970 to 9999 (UTC).", "give a time in these years.")
 
 
 def _release(workunit: NewWorkunit) -> Iterator[Fault]:
-    # Only a batch that others follow counts down: a bare count would wait for ever.
+    # Only the end of a preceding batch decrements the count: without one it would wait forever.
     if workunit.pending_dependency_count != 0:
         yield Fault(
             f"pending_dependency_count is {workunit.pending_dependency_count}.",
-            "leave it out: workunits wait for a batch, named by `after` of their own batch.",
+            "leave it out: workunits wait for the batch that `after` of their own batch names.",
         )
 
 
@@ -447,10 +455,10 @@ def _inputs(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _input(file: NewFile) -> Iterator[Fault]:
-    given = (file.content, file.path, file.known_as, file.sha256)
-    if given.count(None) != len(given) - 1:
+    sources = (file.content, file.path, file.known_as, file.sha256)
+    if sources.count(None) != len(sources) - 1:
         yield Fault(
-            f"Input file {file.open_name!r} has {len(given) - given.count(None)} sources.",
+            f"Input file {file.open_name!r} has {len(sources) - sources.count(None)} sources.",
             "give exactly one of content, path, known_as and sha256.",
         )
     if file.sha256 is not None and not _SHA256.fullmatch(file.sha256):
@@ -461,7 +469,7 @@ def _input(file: NewFile) -> Iterator[Fault]:
     if file.known_as is not None and "\0" in file.known_as:
         yield Fault(
             f"known_as of input file {file.open_name!r} contains a NUL character.",
-            "give the name that the server gave.",
+            "give the name that the server returned.",
         )
     yield from _open_name(file.open_name)
 
@@ -485,13 +493,13 @@ def _same_names(names: Sequence[str]) -> Iterator[Fault]:
     repeated = sorted({name for name in names if names.count(name) > 1})
     for name in repeated:
         yield Fault(
-            f"The name {name!r} stands for more than one file.",
-            "give every input and output an open_name of its own.",
+            f"The name {name!r} is used for more than one file.",
+            "give every input and output a different open_name.",
         )
     if not repeated:
-        one, other = pair
+        first, second = pair
         yield Fault(
-            f"The names {one!r} and {other!r} cannot be in one folder on every computer.",
+            f"The names {first!r} and {second!r} cannot be in one folder on every computer.",
             "use names that differ in more than case, and no file name that is also a folder.",
         )
 
@@ -508,7 +516,7 @@ def _output(output: NewOutput, max_output_bytes: int) -> Iterator[Fault]:
     if output.max_nbytes <= 0:
         yield Fault(
             f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}.",
-            "give the most bytes that the file may have, more than zero.",
+            "give the maximum size of the file in bytes, more than zero.",
         )
     if output.max_nbytes > max_output_bytes:
         yield Fault(
@@ -523,10 +531,10 @@ def _missing_versions(
     wanted: AbstractSet[int], app: str, versions: Collection[int]
 ) -> Iterator[str]:
     if not versions:
-        yield f"App {app} has no version yet: nothing is sent until `publish_app` brings one."
+        yield f"App {app} has no version yet: nothing is sent until `publish_app` adds one."
         return
     for number in sorted(wanted - set(versions)):
-        yield f"App {app} has no version {number} yet: workunits that ask for it wait for it."
+        yield f"App {app} has no version {number} yet: workunits that require it wait for it."
 
 
 def _of(count: int, total: int) -> str:

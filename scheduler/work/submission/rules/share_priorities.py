@@ -1,12 +1,12 @@
-"""Fair share: priorities follow how far each submitter has gone [pure].
+"""Fair share: priorities follow each submitter's logical clock [pure].
 
 Source: BOINC's linear-bounded model.  Every submitter has a logical clock.  It advances by the work
-that he submits, divided by his part of the project's speed, and never stands before the present:
-who was idle saves nothing up.  A workunit's priority is its logical start, negated, in seconds: the
-earliest starts first, and the index that orders results by priority serves it as it is.  Nobody
-starves: what starts at some logical moment is ahead of all that is submitted after that moment has
-come.  What others leave unused is anybody's.  Explicit priorities, staff's, from 0 upwards, are
-ahead of all shares.
+that they submit, divided by their part of the project's speed, and is never behind the present: an
+idle submitter saves nothing up.  A workunit's priority is its logical start in seconds, negated:
+the earliest start comes first, and the index that orders results by priority serves this order.
+There is no starvation: a workunit with a given logical start precedes all work that is submitted
+after that time.  Speed that some submitters do not use is available to all others.  Explicit
+priorities, set by staff, are 0 or more and precede all shares.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-#: Second 0 of the priorities; 68 years follow, as many as an integer column holds.
+#: Second 0 of the priorities; an integer column holds the 68 years that follow.
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
-#: As many shares are a whole project.  One number for all, lest the clock of who comes first be
-#: quicker than that of who comes second.
+#: Number of shares that make up the whole project.  It is the same for all submitters, so that the
+#: clock of the first submitter does not run faster than that of the second.
 SHARES_OF_A_PROJECT = 10
-#: The lowest priority, of what has no share at all.
+#: The lowest priority, for work of submitters without a share.
 LAST = -(2**31 - 1)
 
 
@@ -33,7 +33,7 @@ class Entitlement:
 
     @property
     def speed(self) -> float:
-        """How many operations a second the submitter is entitled to."""
+        """Operations per second that the submitter is entitled to."""
         return self.fpops * max(self.share, 0.0) / SHARES_OF_A_PROJECT
 
 
@@ -46,12 +46,12 @@ class Schedule:
 
 
 def logical_start(logical_start_at: datetime | None, *, now: datetime) -> datetime:
-    """Where a submitter's next work starts: never before the present."""
+    """Return when a submitter's next work starts: never before the present."""
     return now if logical_start_at is None else max(logical_start_at, now)
 
 
 def priority_at(logical: datetime) -> int:
-    """The priority of what starts at a logical moment: higher the earlier, always negative."""
+    """Return the priority of a logical start: higher the earlier it is, always negative."""
     return max(LAST, min(-1, -int((logical - EPOCH).total_seconds())))
 
 
@@ -62,10 +62,10 @@ def schedule(
     entitlement: Entitlement,
     now: datetime,
 ) -> Schedule:
-    """Line up workunits of so many floating-point operations each, one after the other.
+    """Schedule workunits one after the other, given their floating-point operations.
 
-    Each starts where the one before it would end, were it computed at the submitter's own speed.
-    A submitter without share comes last, and his clock stands still.
+    Each starts when the one before it would end if it were computed at the submitter's own speed.
+    Work of a submitter without a share comes last, and their clock does not advance.
     """
     start = logical_start(logical_start_at, now=now)
     if entitlement.speed <= 0:

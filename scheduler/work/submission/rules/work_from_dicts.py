@@ -1,7 +1,7 @@
-"""Reads workunits and batches that a program describes as dicts [pure].
+"""Reads workunits and batches that are described as dicts [pure].
 
-What a generator writes (timedeltas, datetimes, bytes) and what JSON can say (seconds, moments as
-text, ``content_base64``) are read by the same functions.
+The same functions read Python values from a generator (timedeltas, datetimes, bytes) and their JSON
+forms (seconds, times as text, ``content_base64``).
 """
 
 from __future__ import annotations
@@ -17,123 +17,126 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 
 T = TypeVar("T")
-#: Says nothing if a value is fine, else what to give.
+#: Returns an empty string if a value is valid, else a description of what to give.
 Check = Callable[[object], str]
 _MOMENTS = ("start_after", "start_before", "end_before")
-_WORDS: dict[type, str] = {
+_NOUNS: dict[type, str] = {
     NewWorkunit: "a workunit",
     NewFile: "an input file",
     NewOutput: "an output",
     NewBatch: "a batch",
 }
-#: Names for what JSON cannot say otherwise.
-_ALSO: dict[type, tuple[str, ...]] = {
+#: Keys beyond the fields, for values that JSON cannot represent otherwise.
+_EXTRA_KEYS: dict[type, tuple[str, ...]] = {
     NewWorkunit: ("delay_bound_seconds",),
     NewFile: ("content_base64",),
     NewOutput: (),
     NewBatch: ("expires_in_seconds",),
 }
-#: What may not be said from outside: paths are of the server's own disk, what a workunit waits for
-#: is counted down by the server's own programs, and seconds have a name that says so.
-_INSIDE: dict[type, frozenset[str]] = {
+#: Keys that `from_outside` refuses: paths are on the server's own disk, dependency counts belong to
+#: the server, and durations in seconds have a key that names the unit.
+_INTERNAL_KEYS: dict[type, frozenset[str]] = {
     NewWorkunit: frozenset({"pending_dependency_count", "delay_bound"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
     NewBatch: frozenset({"keep_outputs"}),
 }
-#: What people say whose names are not like those of the fields.
-_FOR = {"deadline": "delay_bound_seconds"}
-_KNOWN: dict[type, tuple[str, ...]] = {
-    kind: (*(field.name for field in fields(kind)), *_ALSO[kind]) for kind in _WORDS
+#: Common wrong keys that resemble no right one, with the key that the hint suggests.
+_ALIASES = {"deadline": "delay_bound_seconds"}
+_KEYS: dict[type, tuple[str, ...]] = {
+    kind: (*(field.name for field in fields(kind)), *_EXTRA_KEYS[kind]) for kind in _NOUNS
 }
 #: PostgreSQL's bigint.
-_MOST = 2**63 - 1
-#: So many input files or outputs a workunit may have.
-_MOST_FILES = 1000
+_MAX_BIGINT = 2**63 - 1
+#: Limit on the number of input files, and of outputs, of a workunit.
+_MAX_FILES = 1000
 
 
 class BadDescription(ValueError):
-    """A dict does not describe a workunit; `pointer` says where. Hint: the message says what."""
+    """A dict does not describe a workunit or batch. Hint: see the message.
+
+    `pointer` is the JSON Pointer of the fault, as ``/input_files/0/open_name``.
+    """
 
     def __init__(self, sentence: str, hint: str, pointer: str = "") -> None:
-        """Keep both, and where it is: ``/input_files/0/open_name``."""
         super().__init__(f"{sentence} Hint: {hint}")
         self.sentence, self.hint, self.pointer = sentence, hint, pointer
 
 
-def new_workunit(given: object, *, from_outside: bool = False) -> NewWorkunit:
+def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
     """Read one workunit; raises `BadDescription`.
 
     The keys are the fields of `NewWorkunit`; `delay_bound` is a timedelta or seconds, as is
-    `delay_bound_seconds`; moments are datetimes or ISO text (UTC if they name no zone);
+    `delay_bound_seconds`; times are datetimes or ISO text (UTC if they have no time zone);
     `input_files` are dicts of `NewFile`, whose `content` may be text, or `content_base64`;
-    `outputs` dicts of `NewOutput` or names.  `from_outside` refuses what may only be said by the
-    server's own programs: paths, how many dependencies are pending, and `delay_bound`.
+    `outputs` are dicts of `NewOutput` or names.  `from_outside` refuses the keys that only the
+    server's own programs may use: `path`, `pending_dependency_count` and `delay_bound`.
     """
-    said = dict(_checked(NewWorkunit, given, from_outside=from_outside))
-    if "input_files" in said:
-        said["input_files"] = _each(
-            said, "input_files", lambda one: _file(one, from_outside=from_outside)
+    values = dict(_checked(NewWorkunit, value, from_outside=from_outside))
+    if "input_files" in values:
+        values["input_files"] = _each(
+            values, "input_files", lambda entry: _file(entry, from_outside=from_outside)
         )
-    if "outputs" in said:
-        said["outputs"] = _each(said, "outputs", _output)
+    if "outputs" in values:
+        values["outputs"] = _each(values, "outputs", _output)
     for name in ("delay_bound", "delay_bound_seconds"):
-        if name in said:
-            said["delay_bound"] = _duration(name, said.pop(name))
+        if name in values:
+            values["delay_bound"] = _duration(name, values.pop(name))
     for name in _MOMENTS:
-        if said.get(name) is not None:
-            said[name] = _moment(name, said[name])
-    return NewWorkunit(**said)
+        if values.get(name) is not None:
+            values[name] = _moment(name, values[name])
+    return NewWorkunit(**values)
 
 
-def new_batch(given: object, *, now: datetime, from_outside: bool = False) -> NewBatch:
-    """Read what a batch shall be; raises `BadDescription`.
+def new_batch(value: object, *, now: datetime, from_outside: bool = False) -> NewBatch:
+    """Read the description of a batch; raises `BadDescription`.
 
     The keys are the fields of `NewBatch`, or `expires_in_seconds` in place of `expire_at`.
     """
-    said = dict(_checked(NewBatch, given, from_outside=from_outside))
-    if said.get("expire_at") is not None:
-        said["expire_at"] = _moment("expire_at", said["expire_at"])
-    seconds = said.pop("expires_in_seconds", None)
+    values = dict(_checked(NewBatch, value, from_outside=from_outside))
+    if values.get("expire_at") is not None:
+        values["expire_at"] = _moment("expire_at", values["expire_at"])
+    seconds = values.pop("expires_in_seconds", None)
     if seconds is not None:
-        if said.get("expire_at") is not None:
+        if values.get("expire_at") is not None:
             what = "expire_at and expires_in_seconds are both given."
             raise BadDescription(what, "give one of them.", "/expires_in_seconds")
         try:
-            said["expire_at"] = now + _duration("expires_in_seconds", seconds)
+            values["expire_at"] = now + _duration("expires_in_seconds", seconds)
         except OverflowError:
             what = f"expires_in_seconds is {seconds!r:.60}."
             raise BadDescription(what, "give less.", "/expires_in_seconds") from None
-    return NewBatch(**said)
+    return NewBatch(**values)
 
 
-def _checked(kind: type, given: object, *, from_outside: bool = False) -> Mapping[str, Any]:
-    what = _WORDS[kind]
-    if not isinstance(given, Mapping):
-        raise BadDescription(f"{given!r:.100} is not {what}.", "give a dict of its fields.")
-    known, checks = _KNOWN[kind], _CHECKS[kind]
-    for name, value in given.items():
+def _checked(kind: type, description: object, *, from_outside: bool = False) -> Mapping[str, Any]:
+    what = _NOUNS[kind]
+    if not isinstance(description, Mapping):
+        raise BadDescription(f"{description!r:.100} is not {what}.", "give a dict of its fields.")
+    keys, checks = _KEYS[kind], _CHECKS[kind]
+    for name, value in description.items():
         check = checks.get(name)
-        if check is None or (from_outside and name in _INSIDE[kind]):
-            allowed = [one for one in known if not (from_outside and one in _INSIDE[kind])]
+        if check is None or (from_outside and name in _INTERNAL_KEYS[kind]):
+            allowed = [key for key in keys if not (from_outside and key in _INTERNAL_KEYS[kind])]
             raise _unknown(str(name), allowed, what)
-        if said := check(value):
-            raise BadDescription(f"{name} is {value!r:.60}.", f"give {said}.", f"/{name}")
-    return given
+        if expected := check(value):
+            raise BadDescription(f"{name} is {value!r:.60}.", f"give {expected}.", f"/{name}")
+    return description
 
 
-def _unknown(name: str, known: Collection[str], what: str) -> BadDescription:
-    near = [one for one in (_FOR.get(name),) if one in known] or get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+def _unknown(name: str, allowed: Collection[str], what: str) -> BadDescription:
+    alias = _ALIASES.get(name)
+    near = [alias] if alias in allowed else get_close_matches(name, allowed, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(allowed)}."
     pointer = f"/{name.replace('~', '~0').replace('/', '~1')[:100]}"
-    return BadDescription(f"{name!r:.60} is no field of {what}.", hint, pointer)
+    return BadDescription(f"{name!r:.60} is not a field of {what}.", hint, pointer)
 
 
-# What each field may be: "" if a value is fine, else what to give
+# Checks of single fields: each returns "" if a value is valid, else a description of what to give
 
 
 def _is_text(value: object) -> str:
-    return "" if type(value) is str else "a text"
+    return "" if type(value) is str else "text"
 
 
 def _is_flag(value: object) -> str:
@@ -141,7 +144,7 @@ def _is_flag(value: object) -> str:
 
 
 def _is_whole(value: object) -> str:
-    return "" if type(value) is int and -_MOST <= value <= _MOST else "a whole number"
+    return "" if type(value) is int and -_MAX_BIGINT <= value <= _MAX_BIGINT else "a whole number"
 
 
 def _is_number(value: object) -> str:
@@ -173,7 +176,7 @@ def _check_of(hint: object) -> Check:
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     check = next((_BY_TYPE[kind] for kind in kinds if kind in _BY_TYPE), None)
     if check is None:
-        # Lists, moments and durations are read, and judged by who reads them.
+        # Lists, times and durations are checked by the functions that read them.
         return _is_object if getattr(hint, "__origin__", None) is Mapping else _is_anything
     if type(None) not in kinds:
         return check
@@ -183,47 +186,47 @@ def _check_of(hint: object) -> Check:
 def _checks_of(kind: type) -> dict[str, Check]:
     hints = get_type_hints(kind)
     own = {field.name: _check_of(hints[field.name]) for field in fields(kind)}
-    return own | dict.fromkeys(_ALSO[kind], _is_anything)
+    return own | dict.fromkeys(_EXTRA_KEYS[kind], _is_anything)
 
 
-_CHECKS = {kind: _checks_of(kind) for kind in _WORDS}
+_CHECKS = {kind: _checks_of(kind) for kind in _NOUNS}
 
 
-# Files, durations, moments
+# Files, durations, times
 
 
-def _each(said: Mapping[str, Any], name: str, read: Callable[[object], T]) -> tuple[T, ...]:
-    given = said[name]
-    if isinstance(given, str | bytes | Mapping) or not hasattr(given, "__iter__"):
-        raise BadDescription(f"{name} is {given!r:.60}.", "give a list.", f"/{name}")
-    values = list(given)
-    if len(values) > _MOST_FILES:
-        what = f"{name} has {len(values)} entries."
-        raise BadDescription(what, f"give {_MOST_FILES} at most.", f"/{name}")
-    found = []
-    for place, value in enumerate(values):
+def _each(values: Mapping[str, Any], name: str, read: Callable[[object], T]) -> tuple[T, ...]:
+    entries = values[name]
+    if isinstance(entries, str | bytes | Mapping) or not hasattr(entries, "__iter__"):
+        raise BadDescription(f"{name} is {entries!r:.60}.", "give a list.", f"/{name}")
+    items = list(entries)
+    if len(items) > _MAX_FILES:
+        what = f"{name} has {len(items)} entries."
+        raise BadDescription(what, f"give at most {_MAX_FILES}.", f"/{name}")
+    parsed = []
+    for place, value in enumerate(items):
         try:
-            found.append(read(value))
+            parsed.append(read(value))
         except BadDescription as bad:
             where = f"/{name}/{place}{bad.pointer}"
             raise BadDescription(bad.sentence, bad.hint, where) from None
-    return tuple(found)
+    return tuple(parsed)
 
 
-def _file(given: object, *, from_outside: bool) -> NewFile:
-    if isinstance(given, NewFile):
-        return given
-    said = dict(_checked(NewFile, given, from_outside=from_outside))
-    if isinstance(said.get("content"), str):
-        said["content"] = said["content"].encode()
-    if "content_base64" in said:
-        if said.get("content") is not None:
+def _file(value: object, *, from_outside: bool) -> NewFile:
+    if isinstance(value, NewFile):
+        return value
+    values = dict(_checked(NewFile, value, from_outside=from_outside))
+    if isinstance(values.get("content"), str):
+        values["content"] = values["content"].encode()
+    if "content_base64" in values:
+        if values.get("content") is not None:
             raise BadDescription("content and content_base64 are both given.", "give one of them.")
-        said["content"] = _decoded(said.pop("content_base64"))
-    if not said.get("open_name"):
-        what = f"An input file has no open_name: {given!r:.100}."
-        raise BadDescription(what, "say what the program opens.")
-    return NewFile(**said)
+        values["content"] = _decoded(values.pop("content_base64"))
+    if not values.get("open_name"):
+        what = f"An input file has no open_name: {value!r:.100}."
+        raise BadDescription(what, "name the file that the program opens.")
+    return NewFile(**values)
 
 
 def _decoded(value: object) -> bytes:
@@ -236,14 +239,14 @@ def _decoded(value: object) -> bytes:
     raise BadDescription(what, "give base64, with its padding.", "/content_base64")
 
 
-def _output(given: object) -> NewOutput:
-    if isinstance(given, str):
-        return NewOutput(open_name=given)
-    said = _checked(NewOutput, given)
-    if not said.get("open_name"):
-        what = f"An output has no open_name: {given!r:.100}."
-        raise BadDescription(what, "say what the program writes.")
-    return NewOutput(**said)
+def _output(value: object) -> NewOutput:
+    if isinstance(value, str):
+        return NewOutput(open_name=value)
+    values = _checked(NewOutput, value)
+    if not values.get("open_name"):
+        what = f"An output has no open_name: {value!r:.100}."
+        raise BadDescription(what, "name the file that the program writes.")
+    return NewOutput(**values)
 
 
 def _duration(name: str, value: object) -> timedelta:
@@ -259,10 +262,10 @@ def _duration(name: str, value: object) -> timedelta:
 
 def _moment(name: str, value: object) -> datetime:
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        found = None
-    if not isinstance(found, datetime):
+        moment = None
+    if not isinstance(moment, datetime):
         hint = "give a datetime, or text as 2027-01-31T12:00."
         raise BadDescription(f"{name} is {value!r:.60}.", hint, f"/{name}")
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,22 @@
+"""Language: names and sentences that the rules avoid, counted by file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.house import language
+
+STORED = json.loads(language.COUNTS.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", sorted({*STORED, *language.files()}))
+def test_a_file_has_as_many_avoided_words_as_its_stored_count(path):
+    """A lower count is stored with `python -m tests.house.language --write`; it may only shrink."""
+    found = language.places(path) if path in language.files() else []
+    counted = {}
+    for place in found:
+        counted[place.rule] = counted.get(place.rule, 0) + 1
+    lines = "\n".join(f"{p.path}:{p.line}: {p.rule}: {p.text}" for p in found)
+    assert counted == STORED.get(path, {}), lines
