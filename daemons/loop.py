@@ -224,7 +224,7 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
     if tally.changed:
         seconds = round(monotonic() - began, 3)
         log.info(
-            "pass",
+            "pass_finished",
             extra={
                 "daemon": daemon.name,
                 "seen": tally.seen,

@@ -124,7 +124,7 @@ def test_only_a_pass_that_did_something_is_logged(caplog):
     pauses_of([IDLE, SHORT, IDLE])
     (record,) = caplog.records
     assert (record.message, record.daemon, record.seen, record.did) == (
-        "pass",
+        "pass_finished",
         "fake",
         3,
         {"moved": 3},
