@@ -29,6 +29,8 @@ YOU = "manage create_account you@example.org --staff"
 FRIEND = "manage create_account friend@example.org"
 LOGIN = f"{YOU}\nscientist login $URL --email you@example.org"
 SCRIPT = "printf '#!/bin/sh\\ncat \"$1\"\\n' > run.sh"
+#: Succeeds whatever its words are: computers with many errors are given less work.
+ECHO = "printf '#!/bin/sh\\necho \"$@\"\\n' > run.sh"
 SCRIPTED = "manage publish_app $a 1.00 run.sh --create-app --kind script || break"
 INPUTS = "mkdir inputs; echo 1 > inputs/a.txt; echo 2 > inputs/b.txt"
 SIEVE = f"""
@@ -135,7 +137,7 @@ PAGES: dict[str, Page] = {
         f"""
         {YOU}
         {INPUTS}
-        {SCRIPT}
+        {ECHO}
         for a in walk fold merge; do {SCRIPTED}; done
         echo a > a.pdb; echo b > b.pdb; echo s > shared.dat; mkdir grids; echo g > grids/fine.dat
         ls a.pdb b.pdb > list.txt; echo '{{"command_line": "7"}}' > workunits.ndjson

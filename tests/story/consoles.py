@@ -205,13 +205,12 @@ class Shell:
             code, output = self.run(text)
         else:
             code, output = self.run_until(text, shown, until)
+        if LATER.search(text):
+            wait_until(lambda: compare(shown, self.run(text)[1]) is not None, within=60)
+            code, output = self.run(text)
         report = f"$ {text}\n{output}\n-- exit code {code}; the page shows:\n{command.shown}"
         assert code == 0, report
         given = compare(shown, output)
-        if given is None and LATER.search(text):
-            wait_until(lambda: compare(shown, self.run(text)[1]) is not None, within=30)
-            code, output = self.run(text)
-            given = compare(shown, output)
         assert given is not None, report
         self.given |= given
         return output

@@ -162,7 +162,7 @@ RULES = (
     ),
     Switch(
         "A change is refused if the resource changed since the ETag was issued",
-        Code("scheduler.sql.guarded:guarded", lambda _rows, _look, act: act()),
+        Code("scheduler.sql.guarded:guarded", lambda _rows, act: act()),
         (MATCHING,),
     ),
     Switch(
