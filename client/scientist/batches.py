@@ -91,10 +91,11 @@ class Batch:
         sleep: Callable[[float], None] = time.sleep,
         with_troubles: bool = True,
     ) -> Iterator[models.Snapshot]:
-        """Yield a snapshot at each poll until the batch is complete, also without a change.
+        """Yield a snapshot after every poll, changed or not, until the batch is complete.
 
-        While the project does not answer, a snapshot has the last progress.  Raises Unreachable if
-        there was no answer at all, or none for the transport's `patience`.
+        While the project is unreachable, a snapshot repeats the last progress.  Raises Unreachable
+        or ServerFault if the first request fails, or if the outage lasts longer than the
+        transport's `patience` in seconds.
         """
         etag, pause = "", interval
         snapshot: models.Snapshot | None = None

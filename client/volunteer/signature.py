@@ -82,7 +82,7 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
     key = PublicKey(modulus, int.from_bytes(content[KEY_BYTES:], "big"))
     if exact:
         if text.replace("\r\n", "\n").strip() != f"{int(bits)}\n{write_hex_block(content)}".strip():
-            message = "A code-sign key is written in lines of 64 lower-case hexadecimal digits."
+            message = "The code-sign key is not in lines of 64 lower-case hexadecimal digits."
             raise BadKeyError(message)
         if key.exponent < _MIN_EXPONENT or key.exponent % 2 == 0:
             message = f"The exponent of the code-sign key is {key.exponent}."

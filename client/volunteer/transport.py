@@ -132,7 +132,7 @@ class Transport(Protocol):
 
 
 class HttpTransport:
-    """The implementation with httpx."""
+    """A `Transport` that uses httpx."""
 
     def __init__(self, platform: str, limits: TransferLimits | None = None) -> None:
         agent = f"BOINC client ({platform} {CORE_VERSION_TEXT}) (Manyhands volunteer)"
@@ -258,7 +258,7 @@ class _Watch:
         self._over.set()
 
     def note_connection(self, event: str, info: Mapping[str, Any]) -> None:
-        """Store the socket of a new connection; httpx calls this for each of its steps."""
+        """Store the socket of a new TCP or TLS connection; a trace callback of httpx."""
         if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
             raw_socket = info["return_value"].get_extra_info("socket")
             if isinstance(raw_socket, socket.socket):

@@ -85,7 +85,7 @@ def _check_tree(message: object) -> None:
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise BadMessage(f"It is nested deeper than {MAX_DEPTH} levels.")
+            raise BadMessage(f"The message is nested deeper than {MAX_DEPTH} levels.")
         below: list[object] = []
         for value in level:
             if isinstance(value, str):

@@ -38,7 +38,12 @@ class ScriptFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The parsed options: words of the command lines, a program and exit statuses."""
+    """The parsed options of the script validator.
+
+    `init` (None: no call) and `compare` are the arguments of the two calls, `compare_program` is
+    the program of the second (empty: the same one).  `invalid` and `transient` are the exit
+    statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
+    """
 
     init: tuple[str, ...] | None = _INIT
     compare: tuple[str, ...] = _COMPARE

@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _log_handler() -> logging.Handler:
-    """Log as the project does; the project's formatter needs settings, which are absent here."""
+    # The project's formatter needs Django settings, which this process does not have.
     handler = logging.StreamHandler()
     handler.setFormatter(
         logging.Formatter("%(levelname)s %(name)s %(message)s %(fields)s", defaults={"fields": ""})

@@ -41,7 +41,7 @@ class ProgressNow(ProgressShown):
     )
     seconds_left = serializers.FloatField(
         allow_null=True,
-        help_text="Estimate from the current rate. null: unknown; see `waits` of the troubles.",
+        help_text="Estimate from the current rate; null if unknown (`waits` gives the reasons).",
     )
 
 

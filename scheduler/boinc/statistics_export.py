@@ -43,7 +43,10 @@ def accounts() -> Iterator[Row]:
 
 
 def teams() -> Iterator[Row]:
-    """Yield teams with credit, in ascending id; `founder_shares`: the founder may be named."""
+    """Yield a row for each team with credit, by id.
+
+    The founder may be named if `founder_shares`: the account is active and shares its statistics.
+    """
     rows = Team.objects.filter(total_credit__gt=0).annotate(
         founder_name=F("founder__name"),
         founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),

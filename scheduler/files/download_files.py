@@ -45,7 +45,7 @@ class UnknownFiles(LookupError):
 
 
 class FileInMotion(RuntimeError):
-    """Others deleted and submitted a content at the same time. Hint: submit again."""
+    """A concurrent transaction deleted or re-created a needed file. Hint: submit again."""
 
 
 @dataclass(frozen=True, slots=True)

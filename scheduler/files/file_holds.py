@@ -91,9 +91,10 @@ def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[st
 
 
 def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) -> bool:
-    """Keep a staged content and hold it; returns whether it is new to the server.
+    """Make a staged file downloadable, and hold it for the account until `file_hold` has passed.
 
-    Raises `quotas.QuotaExceeded`, `FileInMotion`.
+    Returns True if the server had no file with this content.  Raises `quotas.QuotaExceeded` and
+    `FileInMotion`.
     """
     sha256 = staged.digest.sha256
     with transaction.atomic():

@@ -84,7 +84,7 @@ class Counts:
 
     @property
     def workunits(self) -> dict[str, int]:
-        """All workunits by station, and in addition the failed ones, which are at a station too."""
+        """The number of workunits at each station, and of failed ones, counted at theirs too."""
         names = (*STATIONS, "failed")
         return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
 

@@ -89,7 +89,10 @@ def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
 
 
 def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
-    """Charge a query whether an account exists; raises `TooManyAttempts`."""
+    """Count a lookup of an account against the limit of log-in attempts of its network.
+
+    Raises `TooManyAttempts` if the limit is exhausted.  Does nothing if `login_throttle` is off.
+    """
     attempt = Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
     config = settings.PROJECT
     if config.login_throttle:

@@ -69,7 +69,10 @@ class StoreEntry:
 
 
 class Store:
-    """One bucket; safe for many threads.  All methods raise `StoreAway` and `StoreError`."""
+    """An S3 bucket; thread-safe.
+
+    Methods that access it raise `StoreError`, or its subclass `StoreAway` if it does not answer.
+    """
 
     def __init__(self, config: StoreConfig) -> None:
         """Create the clients; sends nothing."""

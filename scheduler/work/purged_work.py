@@ -43,7 +43,10 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The state of one day's file; `torn` is the number of bytes after its last complete part."""
+    """The state of one day's archive file.
+
+    `repeated` counts duplicate entries; `torn` is the number of bytes after the last complete part.
+    """
 
     day: str
     workunits: int

@@ -342,3 +342,11 @@ def test_every_page_with_typed_consoles_has_some():
 )
 def test_shown_output_is_compared_by_rules(text, shown, output, is_same):
     assert (consoles.compare(consoles.Command(text, shown), output) is not None) is is_same
+
+
+def test_the_page_of_choosing_has_a_row_for_every_reason_of_refusal():
+    from scheduler.dispatch.rules.fit import Refusal
+
+    rows = re.findall(r"^\| (`[^|]*) \|", read("docs/choosing.md"), re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert {refusal.value for refusal in Refusal} <= named

@@ -23,6 +23,20 @@ BANNED = {
 }
 BANNED_WORDS = {"job", "jobs"}
 
+#: A face, the tables and the files in storage may repeat the name of a room's module: the same
+#: noun for another audience.
+FACES = ("admin", "api", "management", "models", "storage", "web")
+#: File names that several rooms have, each with the reason.
+REPEATED = {
+    "__init__.py": "every package has one",
+    "facts.py": "the facts of a room's rules",
+    "replies.py": "of the two protocols of BOINC: of clients and of submitters",
+    "requests.py": "of the two protocols of BOINC: of clients and of submitters",
+    "templates.py": "templates as XML, and as a submission uses them",
+    "uploads.py": "uploads as HTTP, and as bytes",
+    "urls.py": "the addresses of a protocol",
+}
+
 
 @pytest.mark.parametrize("module", [module for module in modules() if read(module).strip()])
 def test_a_modules_first_line_is_one_sentence_of_at_most_80_characters(module):
@@ -52,3 +66,15 @@ def test_no_function_is_called_handle_something_but_djangos_own():
         if node.name not in hooks
     ]
     assert wrong == []
+
+
+def test_rooms_have_no_equal_file_names_but_those_with_a_reason():
+    rooms = [PurePath(m) for m in modules() if m.startswith("scheduler/") and m.count("/") > 1]
+    names = [path.name for path in rooms if path.parts[1] not in FACES]
+    assert {name for name in names if names.count(name) > 1} == set(REPEATED)
+
+
+def test_no_folder_of_the_scheduler_holds_more_than_20_modules():
+    folders = [PurePath(m).parent.as_posix() for m in modules() if m.startswith("scheduler/")]
+    full = {f for f in folders if folders.count(f) > 20 and not f.endswith("management/commands")}
+    assert full == set()

@@ -169,7 +169,7 @@ class Batches(Endpoint):
 
 
 class OneBatch(Endpoint):
-    """A batch."""
+    """Reads and changes one batch."""
 
     @operation(
         "Read a batch", name="read_batch", tag="batches", answer=BatchShown, conditional=True

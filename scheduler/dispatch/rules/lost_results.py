@@ -40,9 +40,11 @@ def review(
     listed: Collection[str],
     reported: Collection[str],
 ) -> Holdings:
-    """Compare the results that the client lists with those in the database.
+    """Return what to do about the results that the host has and those that it lost.
 
-    `results` are those listed and those assigned to the host (PROTOCOL 2.5, 6.3).
+    `results` are the rows of the results assigned to the host and of those named in `listed`.  A
+    result in progress on this host that is in neither `listed` nor `reported` is lost (PROTOCOL
+    2.5, 6.3).
     """
     holdings = Holdings()
     by_name = {result.name: result for result in results}

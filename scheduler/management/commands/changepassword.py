@@ -28,7 +28,8 @@ class Command(PlainCommand):
         parser.add_argument(
             "--revoke-host-keys",
             action="store_true",
-            help="attached computers must be attached again; stock clients lose their work",
+            help="also revoke the keys of attached computers: each must be attached again, and "
+            "stock BOINC clients lose their work",
         )
 
     @as_shell

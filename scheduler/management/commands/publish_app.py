@@ -82,12 +82,14 @@ class Command(Conversation):
         parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
         parser.add_argument("--create-app", action="store_true", help="if there is no such app")
         parser.add_argument(
-            "--kind", choices=AppKind.values, help="of the app to create (default: native)"
+            "--kind",
+            choices=AppKind.values,
+            help="kind of the app that --create-app creates (default: native)",
         )
         parser.add_argument(
             "--success-rule",
             choices=SuccessRule.values,
-            help="of the app to create (default: exit_code)",
+            help="success rule of the app that --create-app creates (default: exit_code)",
         )
         parser.add_argument(
             "--prepare",

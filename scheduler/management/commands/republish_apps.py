@@ -17,8 +17,8 @@ class Command(Conversation):
     """``republish_apps [APP ...] [--all] [--prepare DIR | --signatures DIR]``."""
 
     help = (
-        "Publish again, under the next free number, every version whose launcher is older than "
-        "this server's, and deprecate the old one (--all: every current version)."
+        "Republish every current version whose launcher is older than this server's, under the "
+        "next free version number, and deprecate the old version (--all: every current version)."
     )
     refusals: ClassVar[tuple[type[Exception], ...]] = (
         app_versions.BadPackage,

@@ -1,14 +1,13 @@
 """Decides what a workunit needs next, and why, for the transitioner [pure].
 
-Sources: PROTOCOL 9.3 (BOINC's order of decisions), corrected by the law: time-outs belong to the
-timeout checker, the canonical result to the validator.  Cancelling, holding, expiry, giving up
-unsendable results and revalidation are requests in columns, on which these rules act.
+Source: PROTOCOL 9.3 (BOINC's order of decisions).  Unlike BOINC, the timeout checker handles
+time-outs, and the validator chooses the canonical result.  Cancelling, holding, expiry, giving up
+unsendable results and revalidation are requested by columns, which these rules read.
 
-**Limits** have one meaning: this many are allowed, and the next one ends the workunit.  Counted are
-failed results for `max_error_results`, results that did not reply for `max_timeouts`, successes
-without sufficient agreement for `max_success_results`, and all results for `max_total_results`;
-beyond the last limit, no further result is created. docs/replication.md explains them to
-scientists.
+**Limits**: `max_error_results` limits failed results, `max_timeouts` results without a reply, and
+`max_success_results` compared successes without sufficient agreement; one more ends the workunit.
+`max_total_results` limits how many results are created; the workunit ends when those still allowed
+cannot complete it.  docs/replication.md explains the limits to scientists.
 """
 
 from __future__ import annotations

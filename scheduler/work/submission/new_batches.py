@@ -199,7 +199,7 @@ def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Whether workunits of a batch may be unfinished: those of an aborted batch end one by one."""
+    """Return whether a batch may have unfinished workunits: aborted ones until `completed_at`."""
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
