@@ -61,9 +61,9 @@ def _of_each_batch(
     rows: QuerySet[Any], viewer: Account, batch: str, beyond: Q, order: str, count: int
 ) -> QuerySet[Any, Any]:
     """Return the first `count` ids among the first `count` of each of the viewer's batches."""
-    # An index has the rows of a batch, or of its workunits, by id.  For the latter, `+ 0` prevents
-    # the planner from scanning the primary key, which would read the rows of all accounts.
-    by_id = F("pk") if batch == "batch" else F("pk") + 0
+    # An index has the rows of a batch, or of its workunits, by id.  For the latter the sort key
+    # names the batch, so that no plan sorts or scans the rows of all accounts before it joins.
+    by_id = F("pk") if batch == "batch" else F("pk") + F(f"{batch}_id") * 0
     ordering = by_id.desc() if order.startswith("-") else by_id.asc()
     batch_ids = (
         rows.filter(beyond, **{batch: OuterRef("pk")}).order_by(ordering).values("pk")[:count]
