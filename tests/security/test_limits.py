@@ -257,6 +257,7 @@ def test_nothing_is_fetched_by_rsync_unless_an_operator_allows_it(listener, tmp_
     assert not was_called(listener)
 
 
+@pytest.mark.needs("rsync")
 def test_rsync_does_not_reach_this_servers_own_network(listener, tmp_path):
     with pytest.raises(BadSource, match="own network"):
         fetching.fetch(url_of(listener), tmp_path, Rules(any_rsync=True))

@@ -96,7 +96,7 @@ RULES = (
     ),
     Switch(
         "A page of one's own is looked for in one's own batches",
-        Code("scheduler.people.own_pages:SCANNED_PER_ROW", 10**6),
+        Code("scheduler.people.own_pages:SCANNED_PER_ROW", 10**3),
         (OWN_PAGES,),
     ),
     Switch(
