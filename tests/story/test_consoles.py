@@ -132,6 +132,15 @@ def prepare(shell: Shell, facts: Page) -> None:
         shell.must(line)
 
 
+def accounts_that_contacted(project: Project, names: list[str]) -> int:
+    """The number of accounts with one of these names whose computers contacted the project."""
+    return project.count(
+        "SELECT count(DISTINCT a.id) FROM host AS h INNER JOIN account AS a ON h.account_id = a.id"
+        " WHERE a.name = ANY(%s) AND h.rpc_at IS NOT NULL",
+        names,
+    )
+
+
 def type_blocks(shell: Shell, shown: list[Block]) -> None:
     """Type the commands of blocks, in order."""
     for command in [command for block in shown for command in block.commands()]:
@@ -155,8 +164,15 @@ def test_what_a_page_shows_can_be_typed(page, serving, checkout, stage, our_clie
             f"boinccmd() {{ command boinccmd --host localhost:{client.port}"
             f' --passwd "$(cat {client.folder}/gui_rpc_auth.cfg)" "$@"; }}'
         )
-    for number in range(facts.volunteers):
-        our_client(serving, f"{short_name(page)}-{number}").start()
+    names = [f"{short_name(page)}-{number}" for number in range(facts.volunteers)]
+    for name in names:
+        our_client(serving, name).start()
+    # Submitting with a quorum warns as long as too few accounts have a computer.
+    serving.wait(
+        lambda: accounts_that_contacted(serving, names) == len(names),
+        within=60,
+        what="a contact of every computer",
+    )
     prepare(shell, facts)
     type_blocks(shell, [block for block in typed_blocks(page) if not is_of_the_signer(block)])
     unfinished = serving.sql("SELECT id FROM workunit WHERE finished_at IS NULL")
