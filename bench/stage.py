@@ -114,9 +114,9 @@ class Stopwatch:
     _cpu_began: Mapping[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Start, with the garbage collector as a daemon has it after its start."""
-        # Else a collection of all that the bench has imported (60 ms) is counted for whichever
-        # measurement is running at that moment.
+        """Collect garbage and freeze the remaining objects, as daemons do at their start; start."""
+        # Otherwise a collection of all objects that the bench has imported takes 60 ms of the
+        # measurement that happens to trigger it.
         gc.collect()
         gc.freeze()
         self._cpu_began = self.stage.cpu_seconds()

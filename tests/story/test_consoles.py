@@ -36,8 +36,8 @@ def serving(tmp_path_factory):
         # Clients of a project without any program ask again only after ten minutes.
         words = ["--create-app", "--kind", "script"]
         project.manage("publish_app", "first", "1.00", "-", take, *words)
-        # A quorum of 2 is warned of while the computers that contacted the project have one owner,
-        # whichever page they belong to.
+        # `submit_work --quorum 2` prints a warning if all computers that have contacted the project
+        # belong to one account.  With these two computers it depends on no other page.
         for name in ("resident-1", "resident-2"):
             client = OurClient(project, name)
             client.attach()
