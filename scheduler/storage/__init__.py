@@ -12,6 +12,7 @@ All files are under ``settings.VAR_DIR``::
     archive/YYYY-MM-DD.jsonl.gz  rows that the purger removed from the database
     project-id                   the identifier of the project, which is also in the database
     workshop/                    packages that are being unpacked, to be published
+    spool/                       temporary files without a name
 
 Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
 these paths; all other files are always on the disk.
