@@ -24,7 +24,7 @@ from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
 from scheduler.dispatch.rules.size_classes import boundaries
 from scheduler.files import antiques, unused_files
 from scheduler.management import statistics
-from scheduler.work import batches, followers, tails
+from scheduler.work import batches, followers
 
 log = logging.getLogger(__name__)
 
@@ -185,7 +185,7 @@ def release_followers(now: datetime, _limit: int) -> int:
 
 def accelerate_tails(now: datetime, _limit: int) -> int:
     """Accelerate the remaining workunits of batches that are nearly done."""
-    return tails.accelerate(now=now)
+    return batches.accelerate_tails(now=now)
 
 
 def finish_batches(now: datetime, _limit: int) -> int:

@@ -215,7 +215,7 @@ def _settle(exchanges: Sequence[_Exchange], context: _BatchContext) -> None:
     listed = [translate.listed_names(exchange.request) for exchange in exchanges]
     all_listed = {name for names in listed for name in names}
     held_results = candidates.known_results(
-        reported_ids={i for exchange in exchanges for i in exchange.reported.ids.values()},
+        reported_ids={r.id for exchange in exchanges for r in exchange.reported.results.values()},
         names=all_listed,
         host_ids=[exchange.caller.host_id for exchange in exchanges],
     )

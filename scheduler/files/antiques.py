@@ -8,7 +8,7 @@ a result that still has its files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -75,10 +75,10 @@ def delete_antique_files(
     before = antique_before(now, min_age)
     uploads, downloads = FileSummary(), FileSummary()
     for files in storage.old_uploads(before=before):
-        uploads.add(_gone(list(_unneeded(files)), dry_run=dry_run))
+        uploads.add(_gone(without_result(files), dry_run=dry_run))
         rest()
     for files in storage.old_downloads(before=now - ORPHAN_AGE):
-        downloads.add(_gone(list(_unknown(files)), dry_run=dry_run))
+        downloads.add(_gone(without_row(files), dry_run=dry_run))
         rest()
     done = Antiques(before, uploads, downloads)
     if done.changed and not dry_run:
@@ -104,20 +104,17 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
     return files if dry_run else storage.delete_old_files(files)
 
 
-def _unneeded(files: list[OldFile]) -> Iterator[OldFile]:
+def without_result(files: Sequence[OldFile]) -> list[OldFile]:
     """Return the uploads that belong to no result that still has its files."""
     owners = {file.name: result_of(file.name) for file in files}
     ids = sorted({owner for owner in owners.values() if owner is not None})
-    living_ids = (
-        {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
-        if ids
-        else set()
-    )
-    return (file for file in files if owners[file.name] not in living_ids)
+    rows = sql.fetch("files/read_living_results", {"ids": ids}) if ids else []
+    living_ids = {row["id"] for row in rows}
+    return [file for file in files if owners[file.name] not in living_ids]
 
 
-def _unknown(files: list[OldFile]) -> Iterator[OldFile]:
+def without_row(files: Sequence[OldFile]) -> list[OldFile]:
     """Return the published files that have no row in the database."""
-    names = [file.name for file in files]
-    known_names = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
-    return (file for file in files if file.name not in known_names)
+    rows = sql.fetch("files/read_known_files", {"names": [file.name for file in files]})
+    known_names = {row["name"] for row in rows}
+    return [file for file in files if file.name not in known_names]

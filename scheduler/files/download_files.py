@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.http import int_to_base36
+
 from scheduler import storage
 from scheduler.files.rules.refused_names import usable
 from scheduler.sql import execute, fetch, fetch_into, fetch_one
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
 #: The maximum number of missing files that an error lists.
 _MAX_LISTED = 10
@@ -151,18 +152,4 @@ def physical_name(hint: str, sha256: str, file_id: int) -> str:
     if not stem or len(suffix) > _MAX_SUFFIX:
         stem, suffix = f"{stem}_{suffix}".strip("_"), ""
     ending = f".{suffix}" if suffix else ""
-    return usable(f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{base36(file_id)}{ending}")
-
-
-def base36(number: int) -> str:
-    """Return a number of zero or more in base 36.
-
-    >>> base36(0), base36(35), base36(36)
-    ('0', 'z', '10')
-    """
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = _ALPHABET[digit] + digits
-        if not number:
-            return digits
+    return usable(f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{int_to_base36(file_id)}{ending}")

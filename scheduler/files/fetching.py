@@ -74,11 +74,10 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
     with _one_at_a_time():
         if place.scheme == "rsync":
             if not rules.any_rsync:
-                msg = (
+                raise BadSource(
                     "This server does not fetch by rsync. "
                     "Hint: give an https address, or ask an operator to set RSYNC_SOURCES=true."
                 )
-                raise BadSource(msg)
             return _by_rsync(place, folder, rules)
         limit = _Limit(rules.seconds)
         try:
@@ -222,8 +221,7 @@ def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPRes
         connection.request("GET", place.target, headers=headers)
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        msg = f"{url} does not answer: {error!r}. Hint: try later."
-        raise SourceFailed(msg) from error
+        raise SourceFailed(f"{url} does not answer: {error!r}. Hint: try later.") from error
 
 
 def _keep(
@@ -248,8 +246,7 @@ def _keep(
     if limit.is_over:  # the shutdown may look like the end of the file
         raise _too_slow(url, rules)
     if promised is not None and total != promised:
-        msg = f"{url} broke off after {total} of {promised} bytes. Hint: try again."
-        raise SourceFailed(msg)
+        raise SourceFailed(f"{url} broke off after {total} of {promised} bytes. Hint: try again.")
     return path
 
 
@@ -278,11 +275,10 @@ def _require_safe_rsync(program: str) -> None:
     match = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
     if match is None or int(match[2]) < MIN_RSYNC_PROTOCOL:
         version = match[1].decode("ascii", "replace") if match else "of an unknown version"
-        msg = (
+        raise SourceFailed(
             f"The rsync of this server ({version}) has known vulnerabilities. Hint: install 3.4.0"
             " or your distribution's security update, or give an https address."
         )
-        raise SourceFailed(msg)
 
 
 def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
@@ -325,11 +321,10 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
         msg = f"{url} cannot be fetched: {error or process.returncode}. Hint: check the address."
         raise SourceFailed(msg)
     if not path.is_file():
-        msg = (
+        raise BadSource(
             f"{url} is not a file of {rules.max_bytes} bytes at most. "
             "Hint: name one archive or run.sh, not a folder."
         )
-        raise BadSource(msg)
     return path
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scheduler import storage
 from scheduler.files import download_files
@@ -49,8 +50,7 @@ class Holds:
         ids = sorted(set(self._files))
         for slice_ids in _slices(ids):
             if len(fetch("files/lock_kept_files", {"ids": slice_ids})) < len(slice_ids):
-                msg = "An input file was deleted meanwhile. Hint: submit again."
-                raise FileInMotion(msg)
+                raise FileInMotion("An input file was deleted meanwhile. Hint: submit again.")
 
     def give_up(self) -> list[int]:
         """Give up the holds that were created, unless since renewed; returns the file ids."""
@@ -117,6 +117,12 @@ def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
         if ids:
             mark_unused_for_deletion(ids, now=now)
     return bool(ids)
+
+
+def holds_of(account: Account, *, now: datetime) -> QuerySet[FileHold]:
+    """Return an account's unexpired holds, with their files."""
+    holds = FileHold.objects.filter(account=account, until__gt=now, file__doomed_at=None)
+    return holds.select_related("file")
 
 
 def _lock(ids: Sequence[int]) -> None:

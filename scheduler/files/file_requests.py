@@ -21,16 +21,7 @@ from scheduler.files.rules import request_verdicts as policy
 from scheduler.files.rules.request_verdicts import Fate, Kind
 from scheduler.messages.facts import FileMoves, FileToGet, FileToPut
 from scheduler.models import FileRequest, Host
-from scheduler.sql import execute, fetch
-
-__all__ = [
-    "FileRequestRefused",
-    "delete_file",
-    "get_file",
-    "is_file_move",
-    "put_file",
-    "take_pending",
-]
+from scheduler.sql import execute, fetch_into
 
 #: The maximum number of open requests of a host that one RPC processes.
 MAX_PER_RPC = 100
@@ -46,28 +37,14 @@ class FileRequestRefused(ValueError):
     """A request to a host is refused. Hint: the message explains what to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestRow(policy.OpenRequest):
     """A row of an open request to a host."""
 
     id: int
-    kind: int
-    file_name: str
     file_id: int | None
-    created_at: datetime
-    sent_at: datetime | None
     nbytes: int | None
     md5: str | None
-
-    @property
-    def request(self) -> policy.OpenRequest:
-        """The facts that `policy.judge` needs."""
-        return policy.OpenRequest(
-            kind=self.kind,
-            file_name=self.file_name,
-            created_at=self.created_at,
-            sent_at=self.sent_at,
-        )
 
 
 def is_file_move(result_name: str) -> bool:
@@ -84,19 +61,14 @@ def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime
     Runs in the caller's transaction: two statements, up to three more if a file that was put on the
     host is no longer needed.  Reads the disk only for files that the host is to upload.
     """
-    rows = [
-        _RequestRow(**row)
-        for row in fetch(
-            "files/read_open_file_requests", {"host_id": host_id, "limit": MAX_PER_RPC}
-        )
-    ]
+    params = {"host_id": host_id, "limit": MAX_PER_RPC}
+    rows = fetch_into(_RequestRow, "files/read_open_file_requests", params)
     if not rows:
         return FileMoves()
     gets = [row.file_name for row in rows if row.kind == Kind.GET]
     arrived = storage.finished_uploads(gets) if gets else {}
     fates = {
-        row.id: policy.judge(row.request, present=sticky_present, arrived=arrived, now=now)
-        for row in rows
+        row.id: policy.judge(row, present=sticky_present, arrived=arrived, now=now) for row in rows
     }
     _settle(rows, fates, now=now)
     return _moves([row for row in rows if fates[row.id] is Fate.ASK])
@@ -178,8 +150,7 @@ def _create_request(
 def _check_host(host_id: int) -> None:
     host = Host.objects.filter(pk=host_id).first()
     if host is None:
-        msg = f"There is no host {host_id}. Hint: look hosts up in the admin."
-        raise FileRequestRefused(msg)
+        raise FileRequestRefused(f"There is no host {host_id}. Hint: look hosts up in the admin.")
     if host.merged_into_id is not None:
         msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: name that one."
         raise FileRequestRefused(msg)

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 #: The name under which web processes record their heartbeat.
 WEB = "web"
+#: Number of outages that `recent` returns.
+_MAX_LISTED = 50
 DETECTED_REASON = "the web processes sent no heartbeat"
 
 
@@ -33,7 +35,7 @@ class MoveStep:
     done: bool = True
 
 
-def beat(*, now: datetime, name: str = WEB) -> datetime | None:
+def beat(*, now: datetime) -> datetime | None:
     """Record a heartbeat; return the start of the silence before it if that was an outage.
 
     Returns None otherwise.  Several processes may call this at once; one of them records the
@@ -42,7 +44,7 @@ def beat(*, now: datetime, name: str = WEB) -> datetime | None:
     outage = sql.fetch_one(
         "results/beat",
         {
-            "name": name,
+            "name": WEB,
             "now": now,
             "outage_after": settings.PROJECT.outage_after,
             "reason": DETECTED_REASON,
@@ -66,15 +68,13 @@ def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -
 def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
     """Raise `BadOutage` unless the times are a possible outage."""
     if ended_at <= began_at:
-        msg = (
+        raise BadOutage(
             f"The outage ends at {ended_at}, before it began at {began_at}. Hint: FROM comes first."
         )
-        raise BadOutage(msg)
     if ended_at > now:
-        msg = (
+        raise BadOutage(
             f"The outage ends at {ended_at}, which is in the future. Hint: add it once it is over."
         )
-        raise BadOutage(msg)
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
@@ -84,13 +84,22 @@ def concerned(began_at: datetime, ended_at: datetime) -> int:
     ).count()
 
 
+def recent() -> list[Outage]:
+    """Return the last outages, newest first."""
+    return list(Outage.objects.order_by("-began_at", "-id")[:_MAX_LISTED])
+
+
+def find(outage_id: int) -> Outage | None:
+    """Return an outage by its id, or None."""
+    return Outage.objects.filter(pk=outage_id).first()
+
+
 def remove(outage_id: int) -> Outage:
     """Delete an outage; deadlines that it has moved stay moved.  Raises `BadOutage`."""
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
-            msg = f"There is no outage {outage_id}. Hint: see `manage.py outage list`."
-            raise BadOutage(msg)
+            raise BadOutage(f"There is no outage {outage_id}. Hint: see `manage.py outage list`.")
         outage.delete()
     outage.pk = outage_id
     return outage

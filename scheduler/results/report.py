@@ -23,8 +23,7 @@ class StaleReport(RuntimeError):
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One completely uploaded output file of a reported result."""
 
     result_id: int
@@ -33,20 +32,22 @@ class Arrival:
     digest: storage.Digest
 
 
+class ReportedResult(NamedTuple):
+    """A reported result: its owner, and its outputs; `complete` if no required one is missing."""
+
+    id: int
+    workunit_id: int
+    account_id: int | None
+    arrivals: Sequence[Arrival]
+    complete: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The reports of one host with the ids of their results; unknown names have no id.
+    """The reports of one host, and their results by name; unknown names have none."""
 
-    `incomplete` are the results of which a required output is missing.  `workunit_ids` and
-    `account_ids` are the workunit and the owner of each result.
-    """
-
-    reports: tuple[Report, ...] = ()
-    ids: Mapping[str, int]
-    workunit_ids: Mapping[int, int] = field(default_factory=dict)
-    account_ids: Mapping[int, int | None] = field(default_factory=dict)
-    arrivals: tuple[Arrival, ...] = ()
-    incomplete: frozenset[int] = frozenset()
+    reports: tuple[Report, ...]
+    results: Mapping[str, ReportedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +106,15 @@ def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]
     arrived: dict[int, list[Arrival]] = {}
     for name, digest in storage.finished_uploads(expected).items():
         result_id, position = expected[name]
-        arrived.setdefault(result_id, []).append(
-            Arrival(result_id=result_id, position=position, name=name, digest=digest)
+        arrived.setdefault(result_id, []).append(Arrival(result_id, position, name, digest))
+    by_name = {row["name"]: _reported(row, arrived.get(row["id"], ())) for row in rows}
+    return [
+        Reported(
+            reports=host_reports,
+            results={r.name: by_name[r.name] for r in host_reports if r.name in by_name},
         )
-    by_name = {row["name"]: row for row in rows}
-    return [_reported(host_reports, by_name, arrived) for host_reports in first_reports]
+        for host_reports in first_reports
+    ]
 
 
 def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
@@ -119,32 +124,13 @@ def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
     return tuple(first.values())
 
 
-def _reported(
-    reports: tuple[Report, ...],
-    by_name: Mapping[str, Mapping[str, Any]],
-    arrived: Mapping[int, Sequence[Arrival]],
-) -> Reported:
-    rows = [by_name[report.name] for report in reports if report.name in by_name]
-    return Reported(
-        reports=reports,
-        ids={row["name"]: row["id"] for row in rows},
-        workunit_ids={row["id"]: row["workunit_id"] for row in rows},
-        account_ids={row["id"]: row["account_id"] for row in rows},
-        arrivals=tuple(arrival for row in rows for arrival in arrived.get(row["id"], ())),
-        incomplete=frozenset(
-            row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
-        ),
+def _reported(row: Mapping[str, Any], arrived: Sequence[Arrival]) -> ReportedResult:
+    positions = {arrival.position for arrival in arrived}
+    complete = all(
+        position in positions or output.get("optional")
+        for position, output in enumerate(row["outputs"])
     )
-
-
-def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]) -> bool:
-    if len(arrived) == len(outputs):
-        return False
-    arrived_positions = {arrival.position for arrival in arrived}
-    return any(
-        position not in arrived_positions and not output.get("optional")
-        for position, output in enumerate(outputs)
-    )
+    return ReportedResult(row["id"], row["workunit_id"], row["account_id"], arrived, complete)
 
 
 def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
@@ -152,19 +138,8 @@ def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
 
     A report of such a result never counts (`policy.is_taken`).
     """
-    owned = {i for i, owner in reported.account_ids.items() if owner == account_id}
-    if len(owned) == len(reported.account_ids):
-        return reported
-    return replace(
-        reported,
-        ids={name: i for name, i in reported.ids.items() if i in owned},
-        workunit_ids={
-            i: workunit_id for i, workunit_id in reported.workunit_ids.items() if i in owned
-        },
-        account_ids=dict.fromkeys(owned, account_id),
-        arrivals=tuple(arrival for arrival in reported.arrivals if arrival.result_id in owned),
-        incomplete=reported.incomplete & owned,
-    )
+    results = reported.results.items()
+    return replace(reported, results={n: r for n, r in results if r.account_id == account_id})
 
 
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
@@ -172,7 +147,7 @@ def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ())
 
     These are the first row locks of the transaction.  Returns the workunits' ids.
     """
-    wanted = {workunit_id for report in reported for workunit_id in report.workunit_ids.values()}
+    wanted = {r.workunit_id for host_reports in reported for r in host_reports.results.values()}
     if detached_host_ids:
         rows_of_hosts = sql.fetch(
             "results/read_workunits_of_hosts", {"host_ids": list(detached_host_ids)}
@@ -220,7 +195,12 @@ def record(
             )
         )
     if accepted:
-        arrivals = [arrival for reporter in reporters for arrival in reporter.reported.arrivals]
+        arrivals = [
+            arrival
+            for reporter in reporters
+            for reported in reporter.reported.results.values()
+            for arrival in reported.arrivals
+        ]
         _settle(accepted, arrivals, now=now)
     return settlements
 
@@ -252,9 +232,11 @@ def _judge(
     """Return the reports of one host that count, by result id."""
     accepted: dict[int, _Accepted] = {}
     for report in reporter.reported.reports:
-        result = results_by_id.get(reporter.reported.ids.get(report.name, 0))
+        reported = reporter.reported.results.get(report.name)
+        result = None if reported is None else results_by_id.get(reported.id)
         if (
-            result is None
+            reported is None
+            or result is None
             or result.id in settled
             or not policy.is_taken(
                 state=result.state, owner=result.account_id, reporter=reporter.account_id
@@ -267,7 +249,7 @@ def _judge(
             report,
             rule=app.success_rule,
             launched=app.is_launched,
-            complete=result.id not in reporter.reported.incomplete,
+            complete=reported.complete,
         )
         accepted[result.id] = _Accepted(report, outcome, *times)
     return accepted

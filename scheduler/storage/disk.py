@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 _CHUNK: Final = 1 << 20
-_NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _NO_CLONE: Final = {errno.ENOTSUP, errno.EXDEV, errno.EINVAL, errno.ENOSYS}
 _NO_TMPFILE: Final = {errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
 #: Hierarchies with many unrelated folders.
@@ -58,7 +58,7 @@ def name_nameless(descriptor: int, target: str) -> None:
     except FileNotFoundError:
         raise Unsupported from None  # no /proc
     except OSError as error:
-        if error.errno in _NO_LINKS:
+        if error.errno in NO_LINKS:
             raise Unsupported from None
         raise
 
@@ -108,7 +108,7 @@ def link(source: str, target: str) -> None:
         make_folder(os.path.dirname(target))
         link(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         if os.path.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None

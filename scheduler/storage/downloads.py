@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -28,7 +28,7 @@ from scheduler.storage.digests import (
 )
 from scheduler.storage.disk import create, link, unlink, write_all
 from scheduler.storage.names import fan_out, path_of
-from scheduler.storage.remote import in_memory, store
+from scheduler.storage.remote import store
 from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
@@ -89,7 +89,7 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
     """
     away = store()
     if away is not None and away.config.writes:
-        away.put_all({name: (staged.digest, _opener(staged)) for name, staged in contents.items()})
+        away.put_all({name: (staged.digest, staged.open) for name, staged in contents.items()})
         for staged in contents.values():
             discard(staged)
         return
@@ -102,11 +102,6 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
     except BaseException:
         delete_downloads(published)
         raise
-
-
-def _opener(staged: Staged) -> Callable[[], BinaryIO]:
-    path = staged.path
-    return in_memory(staged.data) if path is None else lambda: path.open("rb")
 
 
 def publish(staged: Staged, name: str) -> None:
@@ -124,12 +119,11 @@ def publish(staged: Staged, name: str) -> None:
     except FileExistsError:
         existing = digest_of(final)
         if existing != staged.digest:
-            message = (
+            raise FileNameTaken(
                 f"File {name!r} is published with {existing.nbytes} bytes and MD5 "
                 f"{existing.md5}, not {staged.digest.nbytes} bytes and {staged.digest.md5}.\n"
                 "Hint: put a version or content hash in the name; names are never reused."
-            )
-            raise FileNameTaken(message) from None
+            ) from None
         os.utime(final)  # so that it is not deleted as the orphan of an earlier submission
     discard(staged)
 
@@ -168,12 +162,10 @@ def sync_downloads(names: Iterable[str]) -> None:
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
     """Delete published files; return name -> error for failed deletions."""
-    away = store()
-    if away is None:
-        return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))
     several = list(names)
     failures = delete_each(several, lambda name: delete_with_digest(path_of("download", name)))
-    return failures | away.delete(several)
+    away = store()
+    return failures if away is None else failures | away.delete(several)
 
 
 def download_sizes(names: Iterable[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from django.conf import settings
@@ -34,7 +35,7 @@ def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFi
 
     A list has at most `at_once` files, so that millions of files need little memory.
     """
-    yield from _old_files("upload", before.timestamp(), at_once)
+    return _old_files("upload", before.timestamp(), at_once)
 
 
 def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
@@ -81,18 +82,15 @@ def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
 
 
 def _old_files(hierarchy: str, before: float, at_once: int) -> Iterator[list[OldFile]]:
-    old_files: list[OldFile] = []
-    for folder in _folders(f"{settings.VAR_DIR}/{hierarchy}"):
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                file = _old_file(entry, before)
-                if file is not None:
-                    old_files.append(file)
-                if len(old_files) >= at_once:
-                    yield old_files
-                    old_files = []
-    if old_files:
-        yield old_files
+    folders = _folders(f"{settings.VAR_DIR}/{hierarchy}")
+    old_files = (file for folder in folders for file in _old_files_in(folder, before))
+    while some := list(islice(old_files, at_once)):
+        yield some
+
+
+def _old_files_in(folder: str, before: float) -> Iterator[OldFile]:
+    with os.scandir(folder) as entries:
+        yield from filter(None, (_old_file(entry, before) for entry in entries))
 
 
 def _folders(top: str) -> list[str]:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final
 
 from scheduler.storage.deleting import delete_with_digest
 from scheduler.storage.digests import Digest, hash_file
 from scheduler.storage.downloads import discard, publish, stage_file, sync_downloads
 from scheduler.storage.names import path_of
 from scheduler.storage.remote import Store
-
-_MAX_CONCURRENT: Final = 8
 
 
 class Fate(Enum):
@@ -43,7 +39,7 @@ def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) ->
     A file with another digest is not moved.  Raises `StoreAway`, `StoreError`; files that were
     moved before the error stay in the store.
     """
-    return _each(lambda file: _to_store(store, file, dry_run=dry_run), files)
+    return store.each(lambda file: _to_store(store, file, dry_run=dry_run), files)
 
 
 def _to_store(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
@@ -76,7 +72,7 @@ def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> 
     The copies in the store stay, because clients may have signed URLs to them (`drop_copies`).
     Raises `StoreAway`, `StoreError`.
     """
-    fates = _each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
+    fates = store.each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
     if not dry_run:
         moved = zip(files, fates, strict=True)
         sync_downloads([file.name for file, fate in moved if fate is Fate.MOVED])
@@ -127,8 +123,3 @@ def _on_disk_since(name: str) -> float | None:
         return os.stat(path_of("download", name)).st_ctime
     except FileNotFoundError:
         return None
-
-
-def _each(move: Callable[[Wanted], Fate], files: Iterable[Wanted]) -> list[Fate]:
-    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
-        return list(pool.map(move, files))

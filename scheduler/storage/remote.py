@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, BinaryIO, Final, TypeVar
 
 from django.conf import settings
@@ -99,7 +98,7 @@ class Store:
     def put_all(self, contents: Mapping[str, tuple[Digest, Callable[[], BinaryIO]]]) -> None:
         """Upload files by name, all or none; each is a digest and a function that opens it."""
         try:
-            self._each(lambda item: self.put(item[0], *item[1]), contents.items())
+            self.each(lambda item: self.put(item[0], *item[1]), contents.items())
         except BaseException:
             self.delete(contents)
             raise
@@ -173,7 +172,7 @@ class Store:
             except FileNotFoundError:
                 return name, -1
 
-        return {name: nbytes for name, nbytes in self._each(size, names) if nbytes >= 0}
+        return {name: nbytes for name, nbytes in self.each(size, names) if nbytes >= 0}
 
     def open(self, name: str, byte_range: str | None = None) -> tuple[Any, Stored, str | None]:
         """Open a file, or a range of it in HTTP's syntax: stream, facts, and its Content-Range.
@@ -226,17 +225,13 @@ class Store:
         except BadFileName:
             return False
 
-    def _each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
+    def each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
+        """Call a function with each subject, several at a time; returns the values in order."""
         waiting = list(subjects)
         if len(waiting) <= 1:
             return [act(subject) for subject in waiting]
         with ThreadPoolExecutor(min(_MAX_CONCURRENT, len(waiting))) as pool:
             return list(pool.map(act, waiting))
-
-
-def in_memory(data: bytes) -> Callable[[], BinaryIO]:
-    """Return a function that opens bytes as a file."""
-    return lambda: BytesIO(data)
 
 
 _stores: dict[StoreConfig, Store] = {}

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
 from django.conf import settings
 
 from scheduler.storage.digests import Digest, digest_of
-from scheduler.storage.disk import copy, create, replacing
+from scheduler.storage.disk import NO_LINKS, copy, create, replacing
 from scheduler.storage.names import check_name, path_of
 from scheduler.storage.syncing import sync
 from scheduler.storage.uploads import open_upload
-
-_NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
@@ -33,7 +29,7 @@ def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
     try:
         _link_over(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         with open_upload(upload_name) as upload, replacing(Path(target)) as kept:
             copy(upload, kept)

@@ -17,17 +17,15 @@ def shared_file(path: str) -> str:
     A relative path begins in that folder. Links are resolved first, so that none leads out of it.
     """
     if not settings.SUBMIT_FOLDER:
-        message = (
+        raise NotShared(
             "local files are not offered: submitters share no folder with this server. "
             "Hint: send the file by job_file.php, or ask the staff to set SUBMIT_FOLDER."
         )
-        raise NotShared(message)
     folder = os.path.realpath(settings.SUBMIT_FOLDER)
     real_path = os.path.realpath(os.path.join(folder, path)) if "\0" not in path else ""
     if not real_path.startswith(f"{folder}/") or not os.path.isfile(real_path):
-        message = (
+        raise NotShared(
             f"there is no file {path!r} in the folder that submitters share. "
             "Hint: give its path in that folder."
         )
-        raise NotShared(message)
     return real_path

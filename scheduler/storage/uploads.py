@@ -8,7 +8,6 @@ import fcntl
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from django.conf import settings
@@ -78,12 +77,7 @@ class Upload:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         os.close(self._descriptor)  # also releases the lock
 
     @property
@@ -153,8 +147,7 @@ def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
 
 def _compare(digest: Digest, md5: str | None) -> None:
     if md5 is not None and md5.lower() != digest.md5:
-        message = f"The MD5 of the upload is {digest.md5}, not {md5} as announced."
-        raise DigestMismatch(message)
+        raise DigestMismatch(f"The MD5 of the upload is {digest.md5}, not {md5} as announced.")
 
 
 def begin_upload(name: str, offset: int) -> Upload:

@@ -10,6 +10,9 @@ from scheduler import sql
 from scheduler.lifecycle import ServerState
 from scheduler.models import Account, Batch
 
+#: Number of batches that `lines` returns.
+_MAX_LISTED = 100
+
 
 class UnknownBatch(LookupError):
     """There is no batch of this name. Hint: `manage.py batch list` lists them."""
@@ -75,9 +78,9 @@ def find(name: str, submitter: Account | None) -> Batch:
             raise AmbiguousBatch(msg)
 
 
-def lines(*, submitter: Account | None = None, limit: int = 100) -> list[BatchLine]:
+def lines(submitter: Account | None) -> list[BatchLine]:
     """Return the newest batches of one submitter, or of all if None."""
-    params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": limit}
+    params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": _MAX_LISTED}
     return sql.fetch_into(BatchLine, "work/read_batches", params)
 
 

@@ -10,16 +10,19 @@ is interrupted, the end of the batch is not recorded, and the housekeeper contin
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from scheduler import wakeups
 from scheduler.models import Account, Batch, Workunit
 from scheduler.sql import execute, fetch
 from scheduler.work import cancel
+from scheduler.work.rules.batch_tails import is_tail
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import may_set_priority
@@ -71,6 +74,22 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
     return Accelerated(len(ids), len(results))
 
 
+def accelerate_tails(*, now: datetime) -> int:
+    """Accelerate batches with `accelerate_tail` that reached their tail; returns workunits raised.
+
+    Their results are sent before all others, first to quick hosts if the app defines which hosts
+    are quick.  Results in progress continue.
+    """
+    raised = 0
+    for row in fetch("work/read_tails", {"in_progress": State.IN_PROGRESS.value}):
+        percent = settings.PROJECT.tail_percent
+        if is_tail(total=row["total"], left=row["still_open"], percent=percent):
+            with suppress(BatchNotReady):  # it has ended meanwhile
+                raised += accelerate(row["id"], now=now).workunits
+                Batch.objects.filter(pk=row["id"]).update(tail_at=now)
+    return raised
+
+
 def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datetime) -> None:
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
@@ -79,11 +98,10 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
     be stored, or `accelerate` by an account whose priorities are not honored (fair share).
     """
     if changes.get("accelerate") and not may_set_priority(by):
-        msg = (
+        raise BadChange(
             "The project uses fair share: only staff may accelerate a batch. "
             "Hint: leave accelerate out; accelerate_tail is available to everyone."
         )
-        raise BadChange(msg)
     columns = {name: value for name, value in changes.items() if name != "accelerate"}
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -169,7 +187,7 @@ def _states(now: datetime) -> dict[str, Any]:
 
 
 def retire(batch_id: int, *, now: datetime) -> int:
-    """Retire a batch that is over, and release its files; returns of how many workunits.
+    """Retire a batch that is over, and release its files; returns the number of its workunits.
 
     Raises `BatchNotReady` if the batch is not over.  The state change is permanent and immediate;
     if a crash interrupts the release of files, `finish` completes it.  Idempotent.
@@ -230,11 +248,10 @@ def delete(batch_id: int) -> None:
             raise BatchNotReady(msg)
         remaining = Workunit.objects.filter(batch_id=batch_id).count()
         if remaining:
-            msg = (
+            raise BatchNotReady(
                 f"Batch {batch.name!r} still has {remaining} workunits. "
                 "Hint: wait until the purger has archived them."
             )
-            raise BatchNotReady(msg)
         batch.delete()
 
 
@@ -244,5 +261,4 @@ def _lock(batch_id: int) -> Batch:
 
 def _refuse(batch: Batch, what: str, hint: str) -> None:
     state = str(batch.get_state_display()).lower()
-    msg = f"Batch {batch.name!r} is {state} and {what}. Hint: {hint}."
-    raise BatchNotReady(msg)
+    raise BatchNotReady(f"Batch {batch.name!r} is {state} and {what}. Hint: {hint}.")

@@ -9,8 +9,10 @@ active again.  Workunits are locked in ascending order, as everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime
+from functools import partial
+from operator import add
 from typing import Any
 
 from django.db import transaction
@@ -61,17 +63,12 @@ class Outcome:
     impossible: int = 0
 
     def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(
-            self.changed + other.changed,
-            self.already + other.already,
-            self.finished + other.finished,
-            self.impossible + other.impossible,
-        )
+        return Outcome(*map(add, astuple(self), astuple(other)))
 
     @property
     def total(self) -> int:
         """Number of workunits that were named."""
-        return self.changed + self.already + self.finished + self.impossible
+        return sum(astuple(self))
 
 
 def cancel(
@@ -118,44 +115,14 @@ def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
         after = ids[-1]
 
 
-def hold(
-    *,
-    names: Sequence[str] = (),
-    ids: Sequence[int] = (),
-    batch: str | None = None,
-    submitter: Account | None = None,
-    now: datetime,
-) -> Outcome:
-    """Hold released workunits: their results are not sent until they are released again.
-
-    Results in progress continue.  Workunits that wait for others are counted as impossible.  Raises
-    what `cancel` raises.
-    """
-    return _move(ReleaseState.HELD, Because.HELD, names, ids, batch, submitter, now)
-
-
-def release(
-    *,
-    names: Sequence[str] = (),
-    ids: Sequence[int] = (),
-    batch: str | None = None,
-    submitter: Account | None = None,
-    now: datetime,
-) -> Outcome:
-    """Release held workunits.
-
-    Workunits that wait for others are counted as impossible.  Raises what `cancel` raises.
-    """
-    return _move(ReleaseState.RELEASED, Because.RELEASED, names, ids, batch, submitter, now)
-
-
 def _move(
     target: ReleaseState,
     because: Because,
-    names: Sequence[str],
-    ids: Sequence[int],
-    batch: str | None,
-    submitter: Account | None,
+    *,
+    names: Sequence[str] = (),
+    ids: Sequence[int] = (),
+    batch: str | None = None,
+    submitter: Account | None = None,
     now: datetime,
 ) -> Outcome:
     params = {
@@ -170,13 +137,20 @@ def _move(
         return _change("work/set_release_state", names, ids, batch_id, params, now)
 
 
+#: Holds released workunits: their results are not sent until they are released again; results in
+#: progress continue.  Workunits that wait for others are counted as impossible.  Raises what
+#: `cancel` raises.
+hold = partial(_move, ReleaseState.HELD, Because.HELD)
+#: Releases held workunits; otherwise as `hold`.
+release = partial(_move, ReleaseState.RELEASED, Because.RELEASED)
+
+
 def _batch(
     names: Sequence[str], ids: Sequence[int], batch: str | None, submitter: Account | None
 ) -> int | None:
     if batch is None:
         if not names and not ids:
-            msg = "No workunit is named. Hint: give names, ids or a batch."
-            raise NothingNamed(msg)
+            raise NothingNamed("No workunit is named. Hint: give names, ids or a batch.")
         return None
     named = Batch.objects.filter(name=batch)
     if submitter is not None:
@@ -210,9 +184,4 @@ def _change(
         raise WorkunitsNotFound(missing)
     wakeups.after_commit("transitioner")
     outcomes = [row["said"] for row in rows]
-    return Outcome(
-        changed=outcomes.count("changed"),
-        already=outcomes.count("already"),
-        finished=outcomes.count("finished"),
-        impossible=outcomes.count("impossible"),
-    )
+    return Outcome(*(outcomes.count(field.name) for field in fields(Outcome)))

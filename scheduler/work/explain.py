@@ -97,11 +97,10 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
         )
     workunit_id = Workunit.objects.filter(name=name).values_list("id", flat=True).first()
     if workunit_id is None:
-        msg = (
+        raise UnknownName(
             f"There is no workunit or result named {name!r}. "
             "Hint: finished ones are dropped; try `manage.py archive show NAME`."
         )
-        raise UnknownName(msg)
     return explanation_of_workunit(workunit_id, now=now)
 
 
@@ -298,7 +297,7 @@ def _state(result: ResultFacts) -> int:
 
 
 def _waits_of(result: ResultFacts, *, now: datetime) -> tuple[str, ...]:
-    """Return sentences on who may not get an unsent result, and until when."""
+    """Return sentences on the hosts or accounts that may not get an unsent result yet."""
     own = Result.objects.select_related("app").get(pk=result.id)
     kind = own.app.one_result_per
     if own.server_state != ServerState.UNSENT or kind == OneResultPer.NOTHING:

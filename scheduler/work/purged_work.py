@@ -70,11 +70,10 @@ def find(name: str) -> Archived:
                 newest = Archived(day, entry)
         if newest is not None:
             return newest
-    msg = (
+    raise NotArchived(
         f"The archive has no workunit or result named {name!r}. "
         "Hint: use `manage.py explain` for those that are not purged yet."
     )
-    raise NotArchived(msg)
 
 
 def _concerns(entry: dict[str, Any], name: str) -> bool:

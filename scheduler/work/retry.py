@@ -9,8 +9,9 @@ failure of its batch.  The batch is locked and reopened chunk by chunk.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
+from operator import add
 from typing import Any
 
 from django.conf import settings
@@ -53,12 +54,7 @@ class Retried:
     names_taken: int = 0
 
     def __add__(self, other: Retried) -> Retried:
-        return Retried(
-            self.count + other.count,
-            self.cancelled + other.cancelled,
-            self.inputs_gone + other.inputs_gone,
-            self.names_taken + other.names_taken,
-        )
+        return Retried(*map(add, astuple(self), astuple(other)))
 
 
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
@@ -96,11 +92,10 @@ def _retry_some(
     batch = Batch.objects.select_for_update(no_key=True, of=("self",)).get(pk=batch_id)
     if batch.state in (State.ABORTED, State.RETIRED):
         state = str(batch.get_state_display()).lower()
-        msg = (
+        raise BatchNotReady(
             f"Batch {batch.name!r} is {state} and takes no more work. "
             "Hint: submit the failed workunits in a new batch."
         )
-        raise BatchNotReady(msg)
     params = {
         "batch_id": batch_id,
         "after_id": after,

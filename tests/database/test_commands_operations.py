@@ -196,7 +196,7 @@ class TestPublishApp:
     def test_an_archive_that_would_burst_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(archives, "MAX_BYTES", 1000)
+        monkeypatch.setattr(archives, "MAX_PACKAGE_BYTES", 1000)
         path = tmp_path / "app.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("main", b"\0" * 1001)

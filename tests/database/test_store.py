@@ -159,7 +159,7 @@ def test_what_arrives_otherwise_than_it_was_sent_is_noticed_and_not_kept(bucket)
     away = storage.store()
     digest = storage.stage_bytes(b"as it was hashed").digest
     with pytest.raises(storage.StoreDamaged, match=r"did not store in_1 .* Hint"):
-        away.put("in_1", digest, remote.in_memory(b"as it is read now"))
+        away.put("in_1", digest, storage.stage_bytes(b"as it is read now").open)
     assert store.keys_in(bucket) == []
 
 
@@ -167,9 +167,9 @@ def test_a_store_that_tells_no_hash_is_read_back(bucket, monkeypatch):
     away = storage.store()
     monkeypatch.setattr(away, "_client", Mute(away._client, forget=("ChecksumSHA256", "ETag")))
     right = storage.stage_bytes(b"right").digest
-    away.put("in_1", right, remote.in_memory(b"right"))
+    away.put("in_1", right, storage.stage_bytes(b"right").open)
     with pytest.raises(storage.StoreDamaged):
-        away.put("in_2", right, remote.in_memory(b"wrong"))
+        away.put("in_2", right, storage.stage_bytes(b"wrong").open)
 
 
 class Mute:

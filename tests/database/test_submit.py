@@ -36,7 +36,7 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.work.submission import births
+from scheduler.work.submission import workunit_rows
 from scheduler.work.submission.submit import (
     BadWorkunits,
     BatchRefused,
@@ -248,13 +248,13 @@ class TestWhatIsRefused:
         submit_some(replace(GOOD, name="a"))
         source = tmp_path / "input.txt"
         source.write_bytes(b"by path")
-        ask = births.raise_for_taken_names
+        ask = workunit_rows.raise_for_taken_names
 
         def purge_and_ask(names: Iterable[str]) -> None:
             Workunit.objects.all().delete()
             ask(names)
 
-        monkeypatch.setattr(births, "raise_for_taken_names", purge_and_ask)
+        monkeypatch.setattr(workunit_rows, "raise_for_taken_names", purge_and_ask)
         inputs = (an_input(b"by value"), NewFile(open_name="in2", path=str(source)))
         submit_some(replace(GOOD, name="a", input_files=inputs))
         kept = WorkunitFile.objects.filter(workunit__name="a").order_by("position")

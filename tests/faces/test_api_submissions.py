@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import json
+import tempfile
 import threading
 from datetime import UTC, datetime
 
@@ -297,10 +298,10 @@ class TestWhatIsRefused:
             assert (answer.status_code, answer.json()["code"]) == (413, "too_long")
 
     def test_while_the_disk_is_full_one_comes_again_and_nothing_is_kept(self, post, monkeypatch):
-        def add(_spool, _line):
+        def write(_spool, _line):
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(storage.Spool, "add", add)
+        monkeypatch.setattr(tempfile.SpooledTemporaryFile, "write", write)
         answer = post({"app": "sieve", "workunits": [{"input_files": [CONTENT]}]})
         assert (answer.status_code, answer.json()["code"]) == (503, "disk_full")
         assert int(answer["Retry-After"]) > 0

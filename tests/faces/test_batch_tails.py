@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.models import Batch, HostAppVersion, Result, Workunit
-from scheduler.work import tails
+from scheduler.work import batches
 from scheduler.work.batches import ACCELERATION
 from tests.rows import settled, update
 from tests.scientists import a_batch
@@ -47,7 +47,7 @@ def test_the_tail_goes_to_quick_hosts_first() -> None:
     batch = a_batch_of_ten(done=9)
     slow = a_host("slow@example.org", quick=False, batch=batch)
     quick = a_host("quick@example.org", quick=True, batch=batch)
-    assert tails.accelerate(now=timezone.now()) == 1
+    assert batches.accelerate_tails(now=timezone.now()) == 1
     batch.refresh_from_db()
     assert batch.accelerate
     assert batch.tail_at is not None
@@ -56,7 +56,7 @@ def test_the_tail_goes_to_quick_hosts_first() -> None:
     update_others(left)
     assert slow.ask_for_work() == []
     assert len(quick.ask_for_work()) == 1
-    assert tails.accelerate(now=timezone.now()) == 0
+    assert batches.accelerate_tails(now=timezone.now()) == 0
 
 
 def update_others(left: Result) -> None:
@@ -72,10 +72,10 @@ def update_others(left: Result) -> None:
 )
 def test_nothing_but_a_tail_is_hurried_on(done: int, fields: dict[str, Any]) -> None:
     a_batch_of_ten(done=done, **fields)
-    assert tails.accelerate(now=timezone.now()) == 0
+    assert batches.accelerate_tails(now=timezone.now()) == 0
     assert not Result.objects.exclude(priority=0).exists()
 
 
 def test_a_batch_that_does_not_ask_for_it_is_left_alone() -> None:
     update(a_batch_of_ten(done=9), accelerate_tail=False)
-    assert tails.accelerate(now=timezone.now()) == 0
+    assert batches.accelerate_tails(now=timezone.now()) == 0

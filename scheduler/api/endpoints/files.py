@@ -19,7 +19,7 @@ from scheduler.api.http.problems import CONTENT_TYPE, Problem, disk_full, proble
 from scheduler.api.http.streams import Body
 from scheduler.files import file_holds
 from scheduler.files.download_files import FileInMotion
-from scheduler.files.held_files import holds_of
+from scheduler.files.file_holds import holds_of
 from scheduler.models import FileHold
 from scheduler.people import quotas, submitters
 from scheduler.sql import release

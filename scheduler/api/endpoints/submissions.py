@@ -21,9 +21,9 @@ from scheduler.files import download_files
 from scheduler.people import idempotency, submitters
 from scheduler.people.quotas import QuotaExceeded
 from scheduler.work.submission import bulk
-from scheduler.work.submission.births import DuplicateNames
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.submission_checks import SubmissionRefused, UnknownApp
+from scheduler.work.submission.workunit_rows import DuplicateNames
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

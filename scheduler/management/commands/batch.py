@@ -70,7 +70,7 @@ def _submitter(email: str | None) -> Account | None:
 
 
 def _list(submitter: Account | None) -> Answer:
-    batches = batch_reads.lines(submitter=submitter)
+    batches = batch_reads.lines(submitter)
     if not batches:
         hint = "`submit_work --batch` creates one."
         return Answer(f"There is no batch. Hint: {hint}", {"batches": []})

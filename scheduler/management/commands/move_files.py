@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from scheduler import storage
 from scheduler.files import move_files
+from scheduler.files.file_checks import served_files
 from scheduler.management.conversation import Answer, Conversation, plural
 from scheduler.storage.moving import Fate
 
@@ -98,5 +99,5 @@ def _progress() -> Iterator[Callable[[int], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("files", total=move_files.how_many())
+        task = progress.add_task("files", total=served_files().count())
         yield lambda count: progress.update(task, advance=count)

@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from scheduler.management.conversation import Answer, Conversation, moment, plural
 from scheduler.models import Outage
-from scheduler.results import outage_list
 from scheduler.results import outages as operations
 
 _ACTIONS = ("list", "add", "remove")
@@ -51,7 +50,7 @@ class Command(Conversation):
 
 
 def _list() -> Answer:
-    outages = [_facts(outage) for outage in outage_list.recent()]
+    outages = [_facts(outage) for outage in operations.recent()]
     lines = [
         f"{row['id']}: {row['from']} to {row['to']}, {row['state']}"
         + (f" ({row['reason']})" if row["reason"] else "")
@@ -81,7 +80,7 @@ def _remove(word: str, *, dry_run: bool) -> Answer:
     if not word.isdecimal():
         msg = f"{word!r} is not an id. Hint: `outage list` shows the ids."
         raise CommandError(msg, returncode=2)
-    outage = outage_list.find(int(word)) if dry_run else operations.remove(int(word))
+    outage = operations.find(int(word)) if dry_run else operations.remove(int(word))
     if outage is None:
         msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
         raise operations.BadOutage(msg)

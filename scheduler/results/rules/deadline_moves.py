@@ -23,12 +23,6 @@ class Span:
         return self.ended_at - self.began_at
 
 
-def overlap(span: Span, other: Span) -> timedelta:
-    """Return for how long two spans overlap; zero if they do not."""
-    began, ended = max(span.began_at, other.began_at), min(span.ended_at, other.ended_at)
-    return max(ended - began, timedelta(0))
-
-
 def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
     """Return the parts of a span that no other span covers, in order."""
     left, began = [], span.began_at

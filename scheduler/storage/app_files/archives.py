@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
 #: Larger packages are refused as mistakes, or as archives that expand to a huge size.
-MAX_BYTES = 2 * 1024**3
+MAX_PACKAGE_BYTES = 2 * 1024**3
 MAX_MEMBERS = 100_000
 #: The maximum metadata of one member of a tar, and of all members of a zip.
 _MAX_TAR_HEADER_BYTES: Final = 1 << 20
@@ -100,10 +100,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 def check_size(nbytes: int, name: str) -> None:
-    """Raise `UnreadablePackage` for more than `MAX_BYTES`."""
-    if nbytes > MAX_BYTES:
-        msg = f"{name} has more than {MAX_BYTES} bytes. Hint: leave out what the app does not need."
-        raise UnreadablePackage(msg)
+    """Raise `UnreadablePackage` for more than `MAX_PACKAGE_BYTES`."""
+    if nbytes > MAX_PACKAGE_BYTES:
+        raise UnreadablePackage(
+            f"{name} has more than {MAX_PACKAGE_BYTES} bytes. "
+            "Hint: leave out what the app does not need."
+        )
 
 
 def is_link(archive: str, name: str) -> UnreadablePackage:

@@ -83,7 +83,7 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
     """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (named `name`).
 
     Raises `UnreadablePackage` for a missing path, links that lead out, devices, repeated names,
-    damaged archives and more than `archives.MAX_BYTES`.  Links to another member become copies of
+    damaged archives and more than `MAX_PACKAGE_BYTES`.  Links to another member become copies of
     it.  Names are checked by `apps.rules.packaging`.
     """
     path = Path(path)
@@ -92,8 +92,7 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
         if path.is_dir():
             yield _folder(path)
         elif not path.is_file():
-            msg = f"There is no file or folder {path}. Hint: check the path."
-            raise UnreadablePackage(msg)
+            raise UnreadablePackage(f"There is no file or folder {path}. Hint: check the path.")
         elif archives.is_archive(path):
             with archives.reading(name):
                 source = _unpack(path, name, folder)
@@ -116,8 +115,7 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
         executables = set()
         for number, (name, chunks) in enumerate(files):
             if name in source.files:
-                msg = f"Two files are called {name}. Hint: send each file once."
-                raise UnreadablePackage(msg)
+                raise UnreadablePackage(f"Two files are called {name}. Hint: send each file once.")
             path = folder / str(number)
             with path.open("xb") as file:
                 for chunk in chunks:
@@ -183,8 +181,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
     members = archives.members(path, archive)
     for number, (name, content, executable, link) in enumerate(members):
         if name in files or name in links:
-            msg = f"{archive} has {name} twice. Hint: create the archive again."
-            raise UnreadablePackage(msg)
+            raise UnreadablePackage(f"{archive} has {name} twice. Hint: create the archive again.")
         if content is None:
             links[name] = link
             continue
@@ -276,10 +273,9 @@ def read_signatures(path: str | Path) -> dict[str, str]:
         msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
         raise UnreadablePackage(msg) from error
     if not texts:
-        msg = (
+        raise UnreadablePackage(
             f"There are no .sig files in {top}. Hint: create them by `python3 sign.py sign {top}`."
         )
-        raise UnreadablePackage(msg)
     return texts
 
 

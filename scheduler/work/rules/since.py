@@ -9,7 +9,6 @@ again until their `finished_at` is before the cursor's time; they are filtered o
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
 from dataclasses import dataclass
@@ -33,7 +32,6 @@ _DECODE_ERRORS: Final = (
     OSError,
     RecursionError,
     zlib.error,
-    binascii.Error,
 )
 
 

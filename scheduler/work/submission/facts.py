@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,16 +11,6 @@ from typing import Any
 DEFAULT_MAX_ERROR_RESULTS = 3
 DEFAULT_MAX_TOTAL_RESULTS = 10
 DEFAULT_MAX_SUCCESS_RESULTS = 6
-
-_OUTPUT_FLAGS = (
-    "optional",
-    "copy_file",
-    "sticky",
-    "no_validate",
-    "no_delete",
-    "gzip_when_done",
-    "report_immediately",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +53,11 @@ class NewOutput:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry of ``workunit.outputs``; flags that are off are left out."""
-        flags = _OUTPUT_FLAGS
         entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
-        return entry | {flag: True for flag in flags if getattr(self, flag)}
+        return entry | {flag: True for flag in _OUTPUT_FLAGS if getattr(self, flag)}
+
+
+_OUTPUT_FLAGS = tuple(field.name for field in fields(NewOutput) if field.default is False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,12 +95,12 @@ RULES = (
     ),
     Switch(
         "A name that was given is never given again",
-        Code("scheduler.files.download_files:base36", always("0")),
+        Code("scheduler.files.download_files:int_to_base36", always("0")),
         (WALKS,),
     ),
     Switch(
         "A published file that has a row is not antique",
-        Code("scheduler.files.antiques:_unknown", made=lambda _known: iter),
+        Code("scheduler.files.antiques:without_row", made=lambda _known: list),
         (WALKS, "tests/database/test_antiques.py"),
     ),
     Switch(

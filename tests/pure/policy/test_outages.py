@@ -8,19 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.results.rules.deadline_moves import (
-    Span,
-    is_silent,
-    moved_deadline,
-    overlap,
-    uncovered,
-)
+from scheduler.results.rules.deadline_moves import Span, is_silent, moved_deadline, uncovered
 from tests.builders import later
 from tests.conftest import NOON
 
 
 def span(began, ended):
     return Span(later(hours=began), later(hours=ended))
+
+
+def overlap(one, other):
+    began, ended = max(one.began_at, other.began_at), min(one.ended_at, other.ended_at)
+    return max(ended - began, timedelta(0))
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,15 @@ def test_names_given_twice_are_found_with_their_places() -> None:
     assert new_workunits.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
 
 
+def warnings_of(workunits, *, app, versions, speed):
+    survey = new_workunits.Survey(speed)
+    survey.add(workunits)
+    return survey.warnings(app=app, versions=versions)
+
+
 def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
-    (warning,) = new_workunits.warnings([workunit], app="a", versions=[1], speed=GUESS)
+    (warning,) = warnings_of([workunit], app="a", versions=[1], speed=GUESS)
     assert warning == (
         "delay_bound_seconds (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
         "while no host has been seen): many results may miss their deadline."
@@ -133,19 +139,19 @@ def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
 
 def test_a_deadline_of_three_run_times_is_not_warned_of() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=3))
-    assert new_workunits.warnings([workunit], app="a", versions=[1], speed=GUESS) == ()
+    assert warnings_of([workunit], app="a", versions=[1], speed=GUESS) == ()
 
 
 def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
     fast = new_workunits.Speed(4e9, hosts=7)
-    assert new_workunits.warnings([workunit], app="a", versions=[1], speed=fast) == ()
+    assert warnings_of([workunit], app="a", versions=[1], speed=fast) == ()
     assert str(fast) == "4.0 GFLOPS, the median of the newest 7 hosts"
 
 
 def test_missing_versions_and_outputs_are_warned_of_once() -> None:
     bare = replace(GOOD, outputs=(), app_version_num=7)
-    warnings = new_workunits.warnings([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
+    warnings = warnings_of([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
     assert warnings == (
         "App a has no version 7 yet: workunits that require it wait for it.",
         "No output files are named for 2 of 3 workunits: hosts upload nothing.",

@@ -15,13 +15,14 @@ from scheduler.work.submission.rules.new_workunits import Fault, shape
 _ACCEPTS_EVERY_RESULT = "trivial"
 
 
-def is_aimed(workunit: NewWorkunit) -> bool:
-    """Whether the workunit is only for one host, account or team."""
-    return (
-        workunit.target_host is not None
-        or workunit.target_account is not None
-        or workunit.target_team is not None
-    )
+def _targets(workunit: NewWorkunit) -> dict[str, int]:
+    """Return the ids of the host, account and team that the workunit is restricted to."""
+    targets = {
+        "host": workunit.target_host,
+        "account": workunit.target_account,
+        "team": workunit.target_team,
+    }
+    return {kind: id_ for kind, id_ in targets.items() if id_ is not None}
 
 
 def faults(
@@ -88,15 +89,7 @@ def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
 
 
 def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Iterator[Fault]:
-    targets = {
-        kind: id_
-        for kind, id_ in (
-            ("host", workunit.target_host),
-            ("account", workunit.target_account),
-            ("team", workunit.target_team),
-        )
-        if id_ is not None
-    }
+    targets = _targets(workunit)
     if len(targets) > 1:
         yield Fault(
             f"The workunit targets a {' and a '.join(targets)} at once.", "name one of them."
@@ -142,7 +135,7 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
             f"target_nresults is {workunit.target}, but a broadcast goes to every host.",
             "leave min_quorum and target_nresults out.",
         )
-    if is_aimed(workunit):
+    if _targets(workunit):
         yield Fault("A broadcast has a target as well.", "leave one of the two out.")
 
 

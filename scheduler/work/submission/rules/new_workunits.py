@@ -1,7 +1,7 @@
 """Checks whether described workunits can be submitted [pure].
 
 Theory of operation.  `faults` returns all faults of all workunits, so that a scientist corrects a
-file of ten thousand lines once and not ten thousand times.  `warnings` returns what is allowed but
+file of ten thousand lines once and not ten thousand times.  `Survey` warns of what is allowed but
 probably a mistake.
 """
 
@@ -274,15 +274,6 @@ class Survey:
     def _no_outputs(self) -> Iterator[str]:
         if count := self._without_outputs:
             yield f"No output files are named{_of(count, self._total)}: hosts upload nothing."
-
-
-def warnings(
-    workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
-) -> tuple[str, ...]:
-    """Return warnings about probable mistakes; `versions` are those that the app has."""
-    survey = Survey(speed)
-    survey.add(workunits)
-    return survey.warnings(app=app, versions=versions)
 
 
 def _name(workunit: NewWorkunit) -> Iterator[Fault]:

@@ -9,19 +9,22 @@ taken aborts the transaction; `raise_for_taken_names` then finds which names tho
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError
+from django.db.models import F
 from psycopg.errors import UniqueViolation
 
 from scheduler import wakeups
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
+from scheduler.models import Account, Batch
 from scheduler.sql import copy_rows, escaped, fetch, fetch_one
+from scheduler.work.submission import shares
 from scheduler.work.submission.facts import NewFile, NewWorkunit
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import SubmissionRefused
@@ -35,23 +38,19 @@ _MAX_CACHED_KINDS = 1000
 _NULL = r"\N"
 _HELD = ReleaseState.HELD.value
 _INACTIVE = ReleaseState.INACTIVE.value
-_RELEASED = ReleaseState.RELEASED.value
-
-#: Returns a priority for each workunit, given their floating-point operations.
-AssignPriorities = Callable[[Sequence[float]], Sequence[int]]
+_RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0"
 
 
 class DuplicateNames(SubmissionRefused):
     """Names are repeated or already taken; `names` lists them. Hint: choose others, or none.
 
-    `where` completes the message; `count` is the total if `names` does not have them all.
+    `where` completes the message.
     """
 
-    def __init__(self, names: Sequence[str], *, where: str, count: int = 0) -> None:
-        self.names, self.count = tuple(names), count or len(names)
-        shown = ", ".join(names[:_MAX_SHOWN_NAMES]) + ", ..." * (
-            self.count > len(names[:_MAX_SHOWN_NAMES])
-        )
+    def __init__(self, names: Sequence[str], *, where: str) -> None:
+        self.names, self.count = tuple(names), len(names)
+        more = ", ..." * (self.count > _MAX_SHOWN_NAMES)
+        shown = ", ".join(names[:_MAX_SHOWN_NAMES]) + more
         super().__init__(
             f"{self.count} workunit name{'s' * (self.count > 1)} {where}: {shown}. "
             "Hint: a name is never used twice; choose others, or leave them out to have them made."
@@ -60,6 +59,14 @@ class DuplicateNames(SubmissionRefused):
 
 class NameTaken(Exception):
     """A name is taken; PostgreSQL reports only the first. Hint: call `raise_for_taken_names`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedWorkunits:
+    """Collects the ids and names of created workunits, in order."""
+
+    ids: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
 
 class WorkunitRow(NamedTuple):
@@ -128,35 +135,48 @@ def write(
     rows: Iterable[WorkunitRow],
     context: SubmissionContext,
     *,
-    assign_priorities: AssignPriorities | None,
+    submitter: Account | None,
+    created: CreatedWorkunits | None = None,
     now: datetime,
-) -> Iterator[tuple[tuple[int, ...], tuple[str, ...]]]:
-    """Write rows in the caller's transaction; yields ids and names, chunk by chunk.
+) -> None:
+    """Write rows in the caller's transaction, chunk by chunk, and add them to their batch's count.
 
-    With fair share, `assign_priorities` sets the priority of workunits that have none.  Raises
-    `NameTaken`, after which the transaction must be rolled back.  Wakes the transitioner once.
+    With fair share, workunits without a priority get one by the submitter's share.  `created` is
+    filled; it is emptied first, since it may have the workunits of an attempt that was rolled back.
+    Raises `NameTaken`, after which the transaction must be rolled back.  Wakes the transitioner.
     """
+    if created is not None:
+        created.ids.clear()
+        created.names.clear()
+    clock = shares.ShareClock(submitter, now=now) if settings.PROJECT.fair_share else None
     wakeups.after_commit("transitioner")
-    suffixes = _RowSuffixes(context, now)
-    remaining = iter(rows)
+    workunit_end, ledger_end = _workunit_end(context, now), _ledger_end(now)
+    remaining, count = iter(rows), 0
     while chunk := list(islice(remaining, CHUNK_SIZE)):
         drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(chunk)}) or {}
         ids: tuple[int, ...] = tuple(drawn["ids"])
         try:
             copy_rows(
                 "work/submission/copy_workunits",
-                _workunits(chunk, ids, context, assign_priorities, suffixes.workunit),
+                _workunits(chunk, ids, context, clock, workunit_end),
             )
         except IntegrityError as error:
             if isinstance(error.__cause__, UniqueViolation):
                 raise NameTaken from error
             raise
         if settings.PROJECT.ledger:
-            suffix = suffixes.ledger_entry
-            copy_rows("work/submission/copy_births", "".join([f"{id_}{suffix}" for id_ in ids]))
+            copy_rows("work/submission/copy_births", "".join([f"{id_}{ledger_end}" for id_ in ids]))
         if inputs := _inputs(chunk, ids):
             copy_rows("work/submission/copy_inputs", inputs)
-        yield ids, tuple([row.name for row in chunk])
+        count += len(ids)
+        if created is not None:
+            created.ids.extend(ids)
+            created.names.extend([row.name for row in chunk])
+    if clock:
+        clock.save()
+    if context.batch_id is not None and count:
+        total = F("workunits_submitted") + count
+        Batch.objects.filter(pk=context.batch_id).update(workunits_submitted=total)
 
 
 def raise_for_taken_names(names: Iterable[str]) -> None:
@@ -171,37 +191,33 @@ def raise_for_taken_names(names: Iterable[str]) -> None:
         raise DuplicateNames(taken, where="already taken")
 
 
-class _RowSuffixes:
-    """The last columns of every row of a table, which are the same for the whole submission."""
+def _workunit_end(context: SubmissionContext, now: datetime) -> str:
+    """Return the last columns of `copy_workunits.sql`, which a submission's workunits share."""
+    moment = now.isoformat()
+    batch = _NULL if context.batch_id is None else context.batch_id
+    kept = "t" if context.outputs_kept else "f"
+    return f"\t{context.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
 
-    def __init__(self, context: SubmissionContext, now: datetime) -> None:
-        moment = now.isoformat()
-        batch = _NULL if context.batch_id is None else context.batch_id
-        kept = "t" if context.outputs_kept else "f"
-        self.workunit = f"\t{context.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
-        move = (
-            Axis.WORKUNIT.value,
-            NOTHING,
-            WorkunitState.OPEN.value,
-            Because.SUBMITTED.value,
-            Actor.SUBMITTER.value,
-        )
-        self.ledger_entry = "\t".join(["", moment, *map(str, move)]) + "\n"
+
+def _ledger_end(now: datetime) -> str:
+    """Return all columns of `copy_births.sql` after the workunit's id."""
+    codes = (Axis.WORKUNIT, NOTHING, WorkunitState.OPEN, Because.SUBMITTED, Actor.SUBMITTER)
+    return "\t".join(["", now.isoformat(), *(str(int(code)) for code in codes)]) + "\n"
 
 
 def _workunits(
     chunk: Sequence[WorkunitRow],
     ids: Sequence[int],
     context: SubmissionContext,
-    assign_priorities: AssignPriorities | None,
-    suffix: str,
+    clock: shares.ShareClock | None,
+    end: str,
 ) -> str:
     """Return the text for COPY, with columns in the order of `copy_workunits.sql`."""
-    priorities = _priorities(chunk, context, assign_priorities)
+    priorities = _priorities(chunk, context, clock)
     return "".join(
         [
             f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context)}"
-            f"\t{row.own_columns}\t{row.shared_columns}{suffix}"
+            f"\t{row.own_columns}\t{row.shared_columns}{end}"
             for id_, row, priority in zip(ids, chunk, priorities, strict=True)
         ]
     )
@@ -214,22 +230,15 @@ def _release_columns(row: WorkunitRow, context: SubmissionContext) -> str:
     return f"{_INACTIVE if pending else _HELD}\t{pending}"
 
 
-_RELEASED_COLUMNS = f"{_RELEASED}\t0"
-
-
 def _priorities(
-    chunk: Sequence[WorkunitRow],
-    context: SubmissionContext,
-    assign_priorities: AssignPriorities | None,
+    chunk: Sequence[WorkunitRow], context: SubmissionContext, clock: shares.ShareClock | None
 ) -> Sequence[int]:
     requested = [context.priority if row.priority is None else row.priority for row in chunk]
-    if assign_priorities is None:
+    if clock is None:
         return [priority or 0 for priority in requested]
-    pairs = list(zip(chunk, requested, strict=True))
-    shares = iter(
-        assign_priorities([row.operations for row, priority in pairs if priority is None])
-    )
-    return [next(shares) if priority is None else priority for priority in requested]
+    pairs = zip(chunk, requested, strict=True)
+    assigned = iter(clock.assign([row.operations for row, priority in pairs if priority is None]))
+    return [next(assigned) if priority is None else priority for priority in requested]
 
 
 def _inputs(chunk: Sequence[WorkunitRow], ids: Sequence[int]) -> str:
