@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scientist import models
-from scientist.errors import (
-    BatchFailed,
-    NotFoundError,
-    ScientistError,
-    ServerFault,
-    Unreachable,
-)
+from scientist.errors import BatchFailed, NotFoundError, ScientistError, ServerFault, Unreachable
 from scientist.fetching import FetchSummary, fetch
 from scientist.inputs import fields_of
 from scientist.placing import Layout
@@ -119,22 +113,18 @@ class Batch:
             yield snapshot
             if snapshot.unreachable_since is None and snapshot.progress.is_complete:
                 return
-            pause = (
-                interval
-                if snapshot.has_changed
-                else min(pause * 1.3, interval * _MAX_INTERVAL_FACTOR)
-            )
+            pause = min(pause * 1.3, interval * _MAX_INTERVAL_FACTOR)
+            if snapshot.has_changed:
+                pause = interval
             sleep(pause)
 
     def _snapshot(self, previous: models.Snapshot | None, answer: Any) -> models.Snapshot:  # noqa: ANN401  any JSON
         if previous is None:
-            return models.Snapshot(
-                progress=read_progress(answer), troubles=models.Troubles(), has_changed=True
-            )
+            progress = read_progress(answer)
+            return models.Snapshot(progress=progress, troubles=models.Troubles(), has_changed=True)
         progress = previous.progress if answer is None else read_progress(answer)
-        has_changed = (
-            progress.counts != previous.progress.counts or previous.unreachable_since is not None
-        )
+        has_moved = progress.counts != previous.progress.counts
+        has_changed = has_moved or previous.unreachable_since is not None
         return replace(previous, progress=progress, has_changed=has_changed, unreachable_since=None)
 
     def wait(self, timeout: float | None = None, interval: float = INTERVAL) -> models.Progress:
@@ -220,14 +210,12 @@ def _unreachable(
     since = snapshot.unreachable_since or now
     if (now - since).total_seconds() > patience:
         raise error
-    return replace(
-        snapshot, unreachable_since=since, has_changed=snapshot.unreachable_since is None
-    )
+    has_changed = snapshot.unreachable_since is None
+    return replace(snapshot, unreachable_since=since, has_changed=has_changed)
 
 
 def read_progress(answer: Any) -> models.Progress:  # noqa: ANN401  any JSON
     """Read a progress, whose counts may be in a nested `progress` object beside the rate."""
     counts = answer.get("progress") if isinstance(answer, dict) else None
-    return models.read(
-        models.Progress, {**answer, **counts} if isinstance(counts, dict) else answer
-    )
+    progress = {**answer, **counts} if isinstance(counts, dict) else answer
+    return models.read(models.Progress, progress)

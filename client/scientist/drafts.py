@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from scientist import models
@@ -49,12 +48,7 @@ class DraftBatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             if error is None:
                 self.send()
@@ -108,10 +102,9 @@ class DraftBatch:
     def _abandon(self, error: BaseException) -> None:
         if self._submission.summaries:
             self._abort(self._submission.summaries[0])
-        if isinstance(error, ScientistError):
-            self.futures.fail(error)
-        else:
-            self.futures.fail(ScientistError("The batch was not submitted."))
+        if not isinstance(error, ScientistError):
+            error = ScientistError("The batch was not submitted.")
+        self.futures.fail(error)
 
     def _abort(self, first: models.SubmissionSummary) -> None:
         self.abandoned = first

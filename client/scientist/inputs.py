@@ -24,8 +24,6 @@ _FIELD_ALIASES = {
     "memory": "rsc_memory_bound",
     "disk": "rsc_disk_bound",
 }
-#: Fields of a workunit whose values are durations.
-_DURATIONS = {"deadline": "delay_bound_seconds"}
 
 #: Floating-point operations per second of a typical computer, and the smallest `rsc_fpops_bound`
 #: of a workunit (a day on such a computer): clients stop a program that exceeds its bound.
@@ -153,8 +151,8 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if value is None:
             continue
-        if name in _DURATIONS:
-            fields[_DURATIONS[name]] = seconds(value)
+        if name == "deadline":
+            fields["delay_bound_seconds"] = seconds(value)
         elif name == "outputs":
             fields[name] = outputs_of(value)
         elif name == "takes":

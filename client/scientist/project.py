@@ -108,7 +108,7 @@ class Project:
 
     def create_app(self, name: str, **fields: Any) -> models.AppInfo:
         """Create an app; `fields` are the API's, such as kind and workunit_defaults."""
-        body = {"name": name, **{key: value for key, value in fields.items() if value is not None}}
+        body = {"name": name} | {key: value for key, value in fields.items() if value is not None}
         return models.read(models.AppInfo, self.transport.post("apps", body))
 
     def versions(self, app: str) -> Iterator[models.AppVersionInfo]:

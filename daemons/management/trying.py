@@ -51,7 +51,7 @@ class Outcome:
     traceback: str = ""
 
 
-def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
+def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
     """Group files into results: each folder, or each `outputs` files; raises `UsageError`."""
     for path in files:
         if not path.exists():
@@ -72,7 +72,7 @@ def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
         )
     else:
         results = {
-            _name(files[start : start + outputs]): list(files[start : start + outputs])
+            " ".join(map(str, files[start : start + outputs])): files[start : start + outputs]
             for start in range(0, len(files), outputs)
         }
     if len(results) < 2 or len({len(paths) for paths in results.values()}) > 1:  # noqa: PLR2004 - a pair
@@ -80,10 +80,6 @@ def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
         hint = "name at least two different results with the same number of outputs."
         raise UsageError(f"These cannot be compared ({counts}). Hint: {hint}")
     return results
-
-
-def _name(paths: Sequence[Path]) -> str:
-    return " ".join(map(str, paths))
 
 
 def listed_outputs(app: App, count: int) -> tuple[str, list[dict[str, Any]]]:
@@ -129,7 +125,9 @@ def run(trial: Trial) -> Outcome:
     began = monotonic()
     answer, failure, traceback = Answer(), "", ""
     try:
-        answer = ask(question, plugin, trial.time_limit, reads=_folders(trial))
+        # A confined worker can read only these folders.
+        folders = {str(path.resolve().parent) for paths in trial.results.values() for path in paths}
+        answer = ask(question, plugin, trial.time_limit, reads=tuple(sorted(folders)))
     except TransientScienceError as error:
         failure = f"transient, try again later: {error}"
     except worker.ScienceFailed as error:
@@ -139,13 +137,6 @@ def run(trial: Trial) -> Outcome:
         raise UsageError(answer.unusable)
     verdicts, canonical = ({}, None) if failure else _verdicts(trial, names, answer)
     return Outcome(tuple(names.values()), answer, canonical, verdicts, seconds, failure, traceback)
-
-
-def _folders(trial: Trial) -> tuple[str, ...]:
-    """Return the folders of the files, so that a confined worker can read them."""
-    return tuple(
-        sorted({str(path.resolve().parent) for paths in trial.results.values() for path in paths})
-    )
 
 
 def _reported_output(

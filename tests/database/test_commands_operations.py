@@ -16,7 +16,7 @@ from django.core.management import CommandError, ManagementUtility, call_command
 
 from scheduler import signing
 from scheduler.lifecycle import ReleaseState
-from scheduler.management.conversation import duration
+from scheduler.management.parsing import duration
 from scheduler.models import (
     Account,
     AppVersion,

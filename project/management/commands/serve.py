@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -29,12 +29,9 @@ from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
 from scheduler import signing
 from scheduler.health import installation
-from scheduler.management.conversation import shell_actor
+from scheduler.management.base import shell_actor
 from scheduler.models import Account
 from scheduler.people import accounts, audit
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 ADMIN = "admin@localhost"
 #: The file in the folder of keys, used when the banner does not go to a terminal.
@@ -79,19 +76,14 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
-        parser.add_argument("--port", type=int, default=8000, help="to listen on (8000)")
-        workers = os.cpu_count() or 1
-        parser.add_argument(
-            "--workers", type=int, default=max(2, workers), help="processes of the web server"
-        )
-        parser.add_argument("--pause", type=float, help="longest pause of each daemon, seconds")
-        parser.add_argument(
-            "--sample-work", action="store_true", help="publish the app mersenne, with workunits"
-        )
-        parser.add_argument(
-            "--quiet", action="store_true", help="print no banner, create no first account"
-        )
+        add = parser.add_argument
+        add("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
+        add("--port", type=int, default=8000, help="to listen on (8000)")
+        workers = max(2, os.cpu_count() or 1)
+        add("--workers", type=int, default=workers, help="processes of the web server")
+        add("--pause", type=float, help="longest pause of each daemon, seconds")
+        add("--sample-work", action="store_true", help="publish the app mersenne, with workunits")
+        add("--quiet", action="store_true", help="print no banner, create no first account")
 
     def handle(self, **options: Any) -> None:
         """Serve; every process started here has ended when this returns."""
@@ -104,10 +96,12 @@ class Command(BaseCommand):
         check_keys()
         environment = environment_for(url, is_trial=options["sample_work"], variables=os.environ)
         stop = threading.Event()
-        before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
+        before = {number: signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS}
         children = Children()
         try:
-            secure_files()
+            # Earlier versions left files and the database open to other users of the machine.
+            correct_modes()
+            convert_database()
             call_command("migrate", verbosity=0, interactive=False)
             installation.claim_folder()
             password = None if options["quiet"] else first_password()
@@ -135,8 +129,7 @@ class Command(BaseCommand):
             self.stdout.write("stopped")
 
     def _welcome(self, url: str, password: str | None, *, quiet: bool) -> None:
-        if warning := worker.warning():
-            _say(warning)
+        _warn_of_science()
         if quiet:
             _say(f"the server answers at {url}")
             return
@@ -358,12 +351,6 @@ def first_password() -> str | None:
     return password
 
 
-def secure_files() -> None:
-    """Restrict access that earlier versions left open to other users of the machine."""
-    correct_modes()
-    convert_database()
-
-
 def correct_modes() -> None:
     """Correct modes of files in VAR_DIR that earlier versions left readable to other users."""
     umask = settings.FILE_UMASK
@@ -384,13 +371,11 @@ def convert_database() -> None:
 
 def welcome(url: str, password: str | None) -> str:
     """Return the banner; `password` is the text about the first password, or None."""
-    first = f"{ADMIN}, {password}"
-    later = "with the account of the first start"
     python = os.path.relpath(sys.executable)
     return BANNER.format(
         name=settings.PROJECT.name,
         url=url,
-        admin=first if password else later,
+        admin=f"{ADMIN}, {password}" if password else "with the account of the first start",
         var=settings.VAR_DIR,
         python=python if len(python) < len(sys.executable) else sys.executable,
     )
@@ -404,10 +389,3 @@ def stop_database() -> None:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def _setter(stop: threading.Event) -> Any:
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    return on_signal
