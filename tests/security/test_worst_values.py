@@ -32,7 +32,7 @@ from tests.work import an_app
 
 NUMBER_FIELDS = list(requests.number_fields())
 NUMBER_PATHS = [one.path for one in NUMBER_FIELDS]
-TEXT_PATHS = list(requests.text_paths())
+TEXT_PATHS = [path for path, _, row in requests._REQUEST.leaves() if row.kind.range is None]
 #: Elements that are read only next to another one, by their paths.
 NAMED = {
     "result": "name",
