@@ -26,7 +26,7 @@ from scheduler.management.statistics import export
 from scheduler.models import Host, Result, Workunit
 from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
 from tests.faces.test_upload import call
-from tests.scripted_client import LINUX, a_client, put_upload
+from tests.scripted_client import LINUX, RpcClient, a_client, put_upload
 from tests.security import worst
 from tests.work import an_app
 
@@ -144,7 +144,7 @@ def send(client, values):
         "result/state": b"5",
     }
     body = worst.request(identity | values, names=names_for({*values, "result/state"}, held))
-    response = Client().post("/cgi/scheduler", data=body, content_type="text/xml")
+    response = RpcClient().post("/cgi/scheduler", data=body, content_type="text/xml")
     assert response.status_code == 200, values
     reply = replies.decode_reply(response.content)
     if reply.hostid:
