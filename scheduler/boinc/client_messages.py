@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.boinc import compose
 from scheduler.boinc.wire.messages import Message, SchedulerRequest
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.catalog import Catalog
 from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules import barred_hosts
-from scheduler.hosts.facts import HostDescription, HostFacts
+from scheduler.hosts.facts import HostFacts
 
 TEN_MINUTES = 600.0
 HOUR = 3600.0
 DAY = 86400.0
-
-
-def why_barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
-    """Return the notice to a computer that may not get work, else nothing.
-
-    Its reports are still accepted.
-    """
-    text = barred_hosts.why_barred(
-        described, banned_os=config.banned_os, banned_cpu=config.banned_cpu
-    )
-    return (Message(text=text, priority="notice"),) if text else ()
 
 
 def about_work(
@@ -81,14 +68,3 @@ def too_old(config: ProjectConfig) -> str:
     """Return the message to a client older than `min_client_version`."""
     major, minor = divmod(config.min_client_version // 100, 100)
     return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."
-
-
-def refusal(
-    config: ProjectConfig, text: str, *, delay: float, down: bool = False
-) -> dict[str, object]:
-    """Return the fields of a reply with only a reason, and the delay before a retry in seconds."""
-    return compose.project_part(config) | {
-        "messages": (Message(text=text, priority="notice"),),
-        "request_delay": delay,
-        "project_is_down": down,
-    }

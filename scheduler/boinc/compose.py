@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import md5
+from typing import Any
 
 from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
@@ -36,6 +37,18 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
         "next_rpc_delay": config.next_contact.total_seconds() or None,
         "project_name": config.name,
     }
+
+
+def refusal(
+    config: ProjectConfig, text: str, *, delay: float, down: bool = False
+) -> messages.SchedulerReply:
+    """Return a reply without work: its text is the reason, `delay` the seconds before a retry."""
+    fields: dict[str, Any] = project_part(config) | {"request_delay": delay}
+    return messages.SchedulerReply(
+        **fields,
+        messages=(messages.Message(text=text, priority="notice"),),
+        project_is_down=down,
+    )
 
 
 def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:

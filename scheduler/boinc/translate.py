@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from hashlib import md5
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler import signing
 from scheduler.boinc.wire import messages, project_prefs
@@ -320,6 +320,24 @@ def listed_names(request: messages.SchedulerRequest) -> list[str]:
     return [result.name for result in request.other_results if not is_file_move(result.name)]
 
 
+class _Everything(frozenset[str]):
+    """A set that contains every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def reported_names(request: messages.SchedulerRequest) -> frozenset[str]:
+    """Return the names of the results in a client's report, which must not count as lost.
+
+    Reports beyond `max_results_accepted` are only counted, their names are not read.  Then every
+    name counts as reported, and no result as lost.
+    """
+    if request.further_results:
+        return _Everything()
+    return frozenset(result.name for result in request.results)
+
+
 def trickles(request: messages.SchedulerRequest) -> tuple[ReceivedTrickle, ...]:
     """Return the trickle-up messages of running results."""
     return tuple(
@@ -344,6 +362,23 @@ def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
     return None
 
 
+def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple[str, float] | None:
+    """Return the client's computing preferences and their time if they are to be stored, else None.
+
+    They are stored if they are newer than the account's and may be the account's, and the client's
+    key is a strong one.
+    """
+    prefs, mod_time = request.global_preferences, request.global_preferences_mod_time
+    if (
+        caller.is_strong
+        and prefs
+        and mod_time > caller.global_prefs_mod_time
+        and may_be_from_account(request, caller)
+    ):
+        return prefs, mod_time
+    return None
+
+
 def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> bool:
     """Return whether computing preferences in a request may be those of the caller's account.
 
@@ -355,22 +390,26 @@ def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> b
     return not sent or sent.lower() == own
 
 
-def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str | None]:
-    """Return the code-signing key and its signature, if the client needs them, else None for each.
+class CodeSignKey(NamedTuple):
+    """The code-signing key to send to a client, and a signature of it by the client's older key."""
+
+    text: str | None = None
+    signature: str | None = None
+
+
+def code_sign_key(request: messages.SchedulerRequest) -> CodeSignKey | None:
+    """Return what to send of the code-signing key; None if this project never used the client's.
 
     A client without a key gets the key alone; one with an older key gets the current key, signed
-    with the older one (PROTOCOL 4.4, trap 14).  Raises `KeyError` if the client has a key that this
-    project never used.
+    with the older one (PROTOCOL 4.4, trap 14); one with the current key gets neither.
     """
     current = signing.code_sign_key_text()
     if not request.code_sign_key:
-        return current, None
+        return CodeSignKey(current)
     if request.code_sign_key == current or request.code_sign_key.split() == current.split():
-        return None, None
+        return CodeSignKey()
     signature = signing.rotation_signature(request.code_sign_key)
-    if signature is None:
-        raise KeyError(request.code_sign_key[:16])
-    return current, signature
+    return None if signature is None else CodeSignKey(current, signature)
 
 
 def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[RecordUpdate]:

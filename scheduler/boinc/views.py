@@ -1,4 +1,4 @@
-"""Django views of the volunteers' face: the scheduler RPC and BOINC's web RPCs."""
+"""Django views of the volunteers' face: BOINC's web RPCs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from scheduler.boinc import scheduler_rpc
-from scheduler.boinc.absence import outage_log
+from scheduler.boinc.database_outages import outage_log
 from scheduler.boinc.wire import web
 from scheduler.config import AccountCreation
 from scheduler.dispatch import candidates
@@ -26,14 +25,6 @@ XML = "text/xml"
 #: Manager would repeat the request twice a second; with -206 or -136 it would blame the user's
 #: input.
 ERR_PROJECT_DOWN = -183
-
-
-@csrf_exempt
-@require_http_methods(["POST", "GET"])
-def scheduler(request: HttpRequest) -> HttpResponse:
-    """Answer one scheduler RPC; refusals are HTTP 200 as well (PROTOCOL 2.6)."""
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    return _xml(scheduler_rpc.reply(length, request.read, _address(request)))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -81,7 +72,9 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
         except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
             return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
         except (OperationalError, InterfaceError) as error:
-            return _down(error)
+            outage_log.begin(error)
+            text = "The project's database is away; try again."
+            return _xml(web.encode_error(ERR_PROJECT_DOWN, text))
 
     return view
 
@@ -120,11 +113,6 @@ def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
     The reply and its cost do not depend on the account.
     """
     accounts.look_up_login_token(user_id=params.get("user_id", ""), address=address, now=now)
-
-
-def _down(error: Exception) -> HttpResponse:
-    outage_log.begin(error)
-    return _xml(web.encode_error(ERR_PROJECT_DOWN, "The project's database is away; try again."))
 
 
 def _xml(body: bytes) -> HttpResponse:

@@ -24,7 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from scheduler import storage
-from scheduler.boinc.absence import outage_log
+from scheduler.boinc.database_outages import outage_log
 from scheduler.boinc.wire.xml import BadXml
 from scheduler.boinc_submission import remote_submission as operations
 from scheduler.boinc_submission import reply_messages, sent_files, templates

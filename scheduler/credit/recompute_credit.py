@@ -54,8 +54,7 @@ class Scope:
         """Return the scope of one app; raises `UnknownApp`."""
         if app := App.objects.filter(name=name).only("pk").first():
             return cls(app.pk)
-        msg = f"There is no app {name!r}. Hint: the admin lists them."
-        raise UnknownApp(msg)
+        raise UnknownApp(f"There is no app {name!r}. Hint: the admin lists them.")
 
 
 @dataclass(frozen=True, slots=True)

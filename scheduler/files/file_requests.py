@@ -88,12 +88,12 @@ def _settle(rows: Sequence[_RequestRow], fates: dict[int, Fate], *, now: datetim
 def _moves(rows: Sequence[_RequestRow]) -> FileMoves:
     return FileMoves(
         puts=tuple(
-            FileToPut(request_id=r.id, name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
+            FileToPut(name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
             for r in rows
             if r.kind == Kind.PUT
         ),
         gets=tuple(
-            FileToGet(request_id=r.id, name=r.file_name, result_name=f"host_file_{r.id}.get")
+            FileToGet(name=r.file_name, result_name=f"host_file_{r.id}.get")
             for r in rows
             if r.kind == Kind.GET
         ),

@@ -52,11 +52,10 @@ def allow(host_id: int, *, now: datetime) -> bool:
 def limit(host_id: int, max_in_progress: int | None, *, now: datetime) -> None:
     """Limit how many results a host may hold, whatever its CPUs; None removes the limit."""
     if max_in_progress is not None and max_in_progress < 1:
-        msg = (
+        raise BadLimit(
             f"{max_in_progress} is not a valid limit. "
             "Hint: give 1 or more; `host deny` stops all work."
         )
-        raise BadLimit(msg)
     if not Host.objects.filter(pk=host_id).update(max_in_progress=max_in_progress):
         raise _unknown(host_id)
     _record(host_id, {"max_in_progress": max_in_progress}, now)

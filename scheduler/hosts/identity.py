@@ -17,24 +17,24 @@ from scheduler.models import Account
 MAX_DECISIONS = 5
 
 
-class UnknownKey(Exception):
+class CallerRefused(Exception):
+    """A caller is not served. Hint: the subclass is the reason."""
+
+
+class UnknownKey(CallerRefused):
     """No account has this key. Hint: remove the project from the client and add it again."""
 
 
-class HostDenied(Exception):
+class HostDenied(CallerRefused):
     """This host is denied.  Hint: the project's staff can allow it again in the admin."""
 
 
-class HostBusy(Exception):
+class HostBusy(CallerRefused):
     """Another request of this host is being answered.  Hint: retry in a minute."""
 
 
-class TooManyHosts(Exception):
+class TooManyHosts(CallerRefused):
     """The account has reached its daily limit of new hosts.  Hint: HOSTS_PER_ACCOUNT."""
-
-
-Refusal = UnknownKey | HostDenied | HostBusy | TooManyHosts
-REFUSALS = (UnknownKey, HostDenied, HostBusy, TooManyHosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The account and the host of one RPC, as they were before it.
+    """The account and the host of one RPC, as they were before it: columns of `recognise.sql`.
 
     `assigned` is set if the client must be sent its host id, and its sequence of RPCs restarts;
     `detached` if the client came back without results: those assigned to the host are lost.
@@ -75,7 +75,7 @@ class Caller:
     host_total_credit: float
     host_expavg_credit: float
     max_in_progress: int | None
-    last_decisions: tuple[dict[str, Any], ...]
+    last_decisions: Sequence[dict[str, Any]]
     any_sensor: bool
     any_broadcast: bool
     any_for_host: bool
@@ -112,7 +112,7 @@ def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
         "hosts/update_hosts",
         {column: [row[column] for row in rows] for column in rows[0]}
         | {
-            "taught_host_ids": [host_id for host_id, _update in record_updates],
+            "record_host_ids": [host_id for host_id, _update in record_updates],
             "app_version_ids": [update.app_version_id for _host_id, update in record_updates],
             "pairs": [f"{host_id}:{update.app_version_id}" for host_id, update in record_updates],
             "sent": [update.sent for _host_id, update in record_updates],
@@ -144,15 +144,16 @@ def _columns(host_update: HostUpdate) -> dict[str, Any]:
 
 
 def adopt(
-    *, account_id: int, cross_project_id: str | None, global_prefs: tuple[str, float] | None
+    account_id: int, *, cross_project_id: str | None, global_prefs: tuple[str, float] | None
 ) -> None:
-    """Store a newer identity and newer (preferences, modification time) from a client."""
+    """Store a newer identity and newer (preferences, modification time) from a client, if any."""
     changes: dict[str, Any] = {}
     if cross_project_id:
         changes["cross_project_id"] = cross_project_id
     if global_prefs:
         changes["global_prefs"], changes["global_prefs_mod_time"] = global_prefs
-    Account.objects.filter(pk=account_id).update(**changes)
+    if changes:
+        Account.objects.filter(pk=account_id).update(**changes)
 
 
 _FACTS = tuple(each.name for each in fields(HostDescription))

@@ -58,19 +58,15 @@ def _retarget(kept_id: int, merged_id: int) -> None:
 
 def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> None:
     if kept_id == merged_id:
-        msg = f"Host {kept_id} cannot be merged into itself. Hint: name two hosts."
-        raise CannotMerge(msg)
+        raise CannotMerge(f"Host {kept_id} cannot be merged into itself. Hint: name two hosts.")
     if missing := {kept_id, merged_id} - set(hosts):
-        msg = f"There is no host {min(missing)}. Hint: look hosts up in the admin."
-        raise CannotMerge(msg)
+        raise CannotMerge(f"There is no host {min(missing)}. Hint: look hosts up in the admin.")
     kept, merged = hosts[kept_id], hosts[merged_id]
     if kept.account_id != merged.account_id:
-        msg = (
+        raise CannotMerge(
             f"Host {kept_id} belongs to account {kept.account_id}, host {merged_id} to account "
             f"{merged.account_id}. Hint: merge hosts of one account."
         )
-        raise CannotMerge(msg)
     for host in (kept, merged):
         if host.merged_into_id is not None:
-            msg = f"Host {host.pk} is merged into host {host.merged_into_id} already."
-            raise CannotMerge(msg)
+            raise CannotMerge(f"Host {host.pk} is merged into host {host.merged_into_id} already.")

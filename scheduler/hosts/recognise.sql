@@ -1,5 +1,6 @@
 -- Recognizes many callers at once: the account by the hash of its key, and the host by the id that
--- the client sends.  A caller without a row has an unknown key.
+-- the client sends.  A caller without a row has an unknown key.  The columns that the server keeps
+-- of a caller have the names of the fields of `Caller`.
 SELECT
     caller.position,
     a.id AS account_id,
@@ -8,7 +9,7 @@ SELECT
     a.is_active,
     a.cross_project_id,
     a.created_at AS account_created_at,
-    a.total_credit AS account_total_credit,
+    a.total_credit::double precision AS account_total_credit,
     a.expavg_credit AS account_expavg_credit,
     a.project_prefs,
     a.global_prefs,
@@ -16,15 +17,15 @@ SELECT
     a.venue AS account_venue,
     a.team_id,
     t.name AS team_name,
-    k.kind AS key_kind,
+    k.kind = 1 AS is_strong,
     k.revoked_at,
     h.id AS host_id,
     h.account_id AS host_account_id,
     h.rpc_seqno,
     h.denied,
-    h.venue AS host_venue,
+    h.venue,
     h.created_at AS host_created_at,
-    h.total_credit AS host_total_credit,
+    h.total_credit::double precision AS host_total_credit,
     h.expavg_credit AS host_expavg_credit,
     h.max_in_progress,
     h.last_decisions,
@@ -42,7 +43,7 @@ SELECT
     END AS locked
 FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
     WITH ORDINALITY AS caller (key_hash, host_id, position)
--- A submission key (3) cannot attach a client.
+-- A strong key is of kind 1; a submission key (3) cannot attach a client.
 INNER JOIN account_key AS k ON caller.key_hash = k.key_hash AND k.kind <> 3
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
@@ -68,7 +69,13 @@ CROSS JOIN (
         -- The value changes as soon as a row that dispatch caches in its process is written or
         -- deleted: each version of a row has its own transaction and position.
         (
-            SELECT sum(hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0))
+            SELECT
+                coalesce(
+                    sum(
+                        hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0)
+                    )::text,
+                    ''
+                )
             FROM (
                 SELECT 1 AS kind, app.ctid AS place, app.xmin AS writer FROM app
                 UNION ALL
@@ -80,7 +87,7 @@ CROSS JOIN (
                 UNION ALL
                 SELECT 5, c.ctid, c.xmin FROM plan_class AS c
             ) AS kept
-        )::text AS catalog_sign
+        ) AS catalog_sign
 ) AS flags
 CROSS JOIN LATERAL (
     SELECT

@@ -43,7 +43,7 @@ WITH described AS (
     )
 ),
 
-mine AS (
+locked AS (
     SELECT h.id
     FROM host AS h
     WHERE h.id = ANY(%(host_ids)s::bigint[])
@@ -51,7 +51,7 @@ mine AS (
     FOR NO KEY UPDATE
 ),
 
-touched AS (
+updated AS (
     UPDATE host
     SET
         rpc_at = %(now)s::timestamptz,
@@ -83,52 +83,52 @@ touched AS (
         p_features = described.p_features,
         capabilities = described.capabilities,
         last_decisions = described.last_decisions
-    FROM mine
-    INNER JOIN described ON mine.id = described.host_id
-    WHERE host.id = mine.id
+    FROM locked
+    INNER JOIN described ON locked.id = described.host_id
+    WHERE host.id = locked.id
     RETURNING host.id
 ),
 
-learned AS (
-    INSERT INTO host_app_version AS known (
+updated_records AS (
+    INSERT INTO host_app_version AS record (
         host_id, app_version_id, results_today, quota_day, max_results_per_day
     )
     SELECT
-        touched.id,
-        lesson.app_version_id,
-        lesson.sent,
+        updated.id,
+        change.app_version_id,
+        change.sent,
         %(today)s::date,
-        lesson.quota_after
-    FROM touched
+        change.quota_after
+    FROM updated
     INNER JOIN unnest(
-        %(taught_host_ids)s::bigint[],
+        %(record_host_ids)s::bigint[],
         %(app_version_ids)s::bigint[],
         %(sent)s::integer[],
         %(quotas_after)s::integer[]
-    ) AS lesson (host_id, app_version_id, sent, quota_after)
-        ON touched.id = lesson.host_id
-    ORDER BY touched.id, lesson.app_version_id
+    ) AS change (host_id, app_version_id, sent, quota_after)
+        ON updated.id = change.host_id
+    ORDER BY updated.id, change.app_version_id
     ON CONFLICT (host_id, app_version_id) DO UPDATE
     SET
         results_today = excluded.results_today
-        + CASE WHEN known.quota_day = excluded.quota_day THEN known.results_today ELSE 0 END,
+        + CASE WHEN record.quota_day = excluded.quota_day THEN record.results_today ELSE 0 END,
         quota_day = excluded.quota_day,
         -- A verdict that arrived meanwhile is newer than what this RPC read.
         max_results_per_day = CASE
-            WHEN known.max_results_per_day = (
+            WHEN record.max_results_per_day = (
                 (%(quotas_before)s::integer[])[
                     array_position(
-                        %(pairs)s::text[], known.host_id || ':' || known.app_version_id
+                        %(pairs)s::text[], record.host_id || ':' || record.app_version_id
                     )
                 ]
             ) THEN excluded.max_results_per_day
-            ELSE known.max_results_per_day
+            ELSE record.max_results_per_day
         END,
         consecutive_valid = CASE
             WHEN (%(had_errors)s::boolean[])[
-                array_position(%(pairs)s::text[], known.host_id || ':' || known.app_version_id)
+                array_position(%(pairs)s::text[], record.host_id || ':' || record.app_version_id)
             ] THEN 0
-            ELSE known.consecutive_valid
+            ELSE record.consecutive_valid
         END
 )
 

@@ -32,7 +32,6 @@ class PendingTrickle:
 class FileToPut:
     """A file that the host is to download and keep."""
 
-    request_id: int
     name: str
     nbytes: int
     md5: str
@@ -42,7 +41,6 @@ class FileToPut:
 class FileToGet:
     """A file that the host is to upload, as the output of a result named `result_name`."""
 
-    request_id: int
     name: str
     result_name: str
 

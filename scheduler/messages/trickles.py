@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from scheduler import wakeups
@@ -135,9 +136,9 @@ def _fits(trickle: ReceivedTrickle) -> bool:
 
 def _clean(trickle: ReceivedTrickle) -> ReceivedTrickle:
     """Return the trickle without what PostgreSQL cannot store: NUL and lone surrogates."""
-    return ReceivedTrickle(
+    return replace(
+        trickle,
         result_name=_plain(trickle.result_name),
-        said_at=trickle.said_at,
         variety=_plain(trickle.variety)[:_MAX_VARIETY_LENGTH],
         text=_plain(trickle.text),
     )

@@ -63,8 +63,7 @@ def _app(name: str | None) -> App | None:
         return None
     if existing := App.objects.filter(name=name).first():
         return existing
-    msg = f"There is no app {name[:80]!r}. Hint: check its spelling, or create it."
-    raise UnknownQueueApp(msg)
+    raise UnknownQueueApp(f"There is no app {name[:80]!r}. Hint: check its spelling, or create it.")
 
 
 def _taken(name: str) -> str:

@@ -101,17 +101,7 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                 for station in live.stations
             },
             "apps": [
-                {
-                    "name": app.name,
-                    "versions": [
-                        {
-                            "platform": line.platform,
-                            "version": line.version,
-                            "plan_class": line.plan_class,
-                        }
-                        for line in app.versions
-                    ],
-                }
+                {"name": app.name, "versions": [asdict(line) for line in app.versions]}
                 for app in live.apps
             ],
             "waits": [asdict(wait) for wait in live.waits],

@@ -19,6 +19,7 @@ from scheduler.boinc.wire import replies
 from scheduler.health import maintenance
 from scheduler.sql import plans
 from tests.conftest import NOON
+from tests.scripted_client import RpcClient
 
 
 def run(*words) -> str:
@@ -157,7 +158,8 @@ def test_a_daemon_driven_by_messages_gives_a_sign_of_life_too():
 
 
 @pytest.mark.parametrize("shut", [True, False])
-def test_a_client_is_told_by_a_valid_reply_without_the_database(shut, client):
+def test_a_client_is_told_by_a_valid_reply_without_the_database(shut):
+    client = RpcClient()
     maintenance.begin(message="New disks.", scheduler=shut, now=NOON)
     # The test has no database marker: an RPC that queried the database would fail.
     if not shut:

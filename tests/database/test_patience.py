@@ -9,8 +9,8 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection
 
 from project.children import wait_until
-from scheduler.boinc import patience
-from scheduler.boinc.patience import DatabaseWatchdog
+from scheduler.boinc import database_outages
+from scheduler.boinc.database_outages import DatabaseWatchdog
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,8 +40,8 @@ def ask(one, query, said):
 @pytest.fixture
 def impatient(monkeypatch):
     """Every wait is over its limit at once, and only the test calls `check`."""
-    monkeypatch.setattr(patience, "TIMEOUT_SECONDS", -1.0)
-    monkeypatch.setattr(patience, "CHECK_SECONDS", 600.0)
+    monkeypatch.setattr(database_outages, "TIMEOUT_SECONDS", -1.0)
+    monkeypatch.setattr(database_outages, "CHECK_SECONDS", 600.0)
 
 
 def until_it_waits(one):

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -19,7 +18,7 @@ from scheduler.dispatch import candidates, search
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.sql import plans
-from tests.scripted_client import ScriptedClient, a_client, put_upload, weak_key_of
+from tests.scripted_client import RpcClient, ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db
@@ -457,14 +456,14 @@ def test_results_that_the_client_should_drop_are_named() -> None:
     "body", [b"", b"<html>", b"<scheduler_request>\n<hostid>1</hostid>", b"\xff\xfe\x00", b"<a/>"]
 )
 def test_what_is_no_request_is_refused_politely(body: bytes) -> None:
-    response = Client().post("/cgi/scheduler", data=body, content_type="text/xml")
+    response = RpcClient().post("/cgi/scheduler", data=body, content_type="text/xml")
     assert response.status_code == 200
     assert replies.decode_reply(response.content).messages
 
 
 def test_an_entity_bomb_is_refused() -> None:
     bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><scheduler_request>&a;</scheduler_request>'
-    response = Client().post("/cgi/scheduler", data=bomb, content_type="text/xml")
+    response = RpcClient().post("/cgi/scheduler", data=bomb, content_type="text/xml")
     assert "cannot be read" in replies.decode_reply(response.content).messages[0].text
 
 
@@ -472,7 +471,7 @@ def test_a_request_over_the_limit_is_answered_with_a_message_and_a_delay(setting
     settings.PROJECT = replace(settings.PROJECT, max_request_bytes=1000)
     body = requests.encode_request(a_client().request(time_stats_log="x" * 2000))
     reply = replies.decode_reply(
-        Client().post("/cgi/scheduler", data=body, content_type="text/xml").content
+        RpcClient().post("/cgi/scheduler", data=body, content_type="text/xml").content
     )
     assert "longer than" in reply.messages[0].text
     assert reply.request_delay == 3600

@@ -19,7 +19,7 @@ from scheduler.boinc.wire import messages, requests
 from scheduler.dispatch.rules import lost_results
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Account, AppVersion, File, Host, Result, TrickleUp
-from tests.scripted_client import a_client
+from tests.scripted_client import RpcClient, a_client
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db
@@ -28,19 +28,19 @@ pytestmark = pytest.mark.django_db
 def test_trap_02_the_content_type_lies_and_the_body_is_read_raw() -> None:
     body = requests.encode_request(a_client().request())
     for content_type in ("application/x-www-form-urlencoded", "text/xml"):
-        response = Client().post("/cgi/scheduler", data=body, content_type=content_type)
+        response = RpcClient().post("/cgi/scheduler", data=body, content_type=content_type)
         assert b"<hostid>" in response.content
 
 
 def test_trap_02_a_client_needs_no_csrf_token() -> None:
     body = requests.encode_request(a_client().request())
-    strict = Client(enforce_csrf_checks=True)
+    strict = RpcClient(enforce_csrf_checks=True)
     response = strict.post("/cgi/scheduler", data=body, content_type="text/xml")
     assert response.status_code == 200
 
 
 def test_trap_03_a_post_is_never_redirected() -> None:
-    response = Client().post("/cgi/scheduler", data=b"", content_type="text/xml")
+    response = RpcClient().post("/cgi/scheduler", data=b"", content_type="text/xml")
     assert response.status_code == 200
     response = Client().get("/lookup_account.php", {"email_addr": "nobody@example.org"})
     assert response.status_code == 200
@@ -234,7 +234,7 @@ def test_trap_25_a_name_with_markup_is_escaped_and_raw_preferences_stay_raw() ->
     client = a_client()
     Account.objects.update(name="<b>Ada & Co", project_prefs="<resource_share>50</resource_share>")
     body = requests.encode_request(client.request())
-    content = Client().post("/cgi/scheduler", data=body, content_type="text/xml").content
+    content = RpcClient().post("/cgi/scheduler", data=body, content_type="text/xml").content
     assert b"<user_name>&lt;b&gt;Ada &amp; Co</user_name>" in content
     assert b"<resource_share>50</resource_share>" in content
 

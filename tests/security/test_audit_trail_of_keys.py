@@ -15,6 +15,7 @@ from scheduler.models import AccountKey, AuditEntry, Invitation
 from scheduler.people import accounts, audit, invitations
 from tests.conftest import NOON
 from tests.faces.submitters import KEY, World, asked, get, md5
+from tests.scripted_client import RpcClient
 
 pytestmark = pytest.mark.django_db
 
@@ -118,7 +119,7 @@ def test_scheduler_rpcs_are_not_recorded(world: World) -> None:
         f"<scheduler_request><authenticator>{key}</authenticator><hostid>0</hostid>"
         "<core_client_major_version>8</core_client_major_version></scheduler_request>"
     )
-    reply = Client().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
+    reply = RpcClient().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
     assert "<hostid>" in reply
     assert not AuditEntry.objects.exists()
 

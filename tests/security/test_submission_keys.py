@@ -17,6 +17,7 @@ from scheduler.people.account_lookup import key_hash
 from tests.conftest import NOON
 from tests.faces.submitters import World, asked, get, md5, post
 from tests.rows import an_account
+from tests.scripted_client import RpcClient
 
 EMAIL, PASSWORD = "eve@example.org", "a first password"
 DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
@@ -133,7 +134,7 @@ def test_submission_key_attaches_no_client() -> None:
         f"<scheduler_request><authenticator>{key}</authenticator><hostid>0</hostid>"
         "<core_client_major_version>8</core_client_major_version></scheduler_request>"
     )
-    reply = Client().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
+    reply = RpcClient().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
     assert "Invalid or missing account key" in reply
     by_key = md5(key + EMAIL)
     assert "<error_num>-206" in web("lookup_account", email_addr=EMAIL, passwd_hash=by_key)

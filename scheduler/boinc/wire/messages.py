@@ -1,9 +1,10 @@
 """The messages that volunteers' clients and the scheduler exchange.
 
-Field names are BOINC's element names, so that a message can be compared with a capture. Times
-ending in `_time`, `report_deadline` and `now` are unix seconds; other times and delays are
-seconds; sizes are bytes; rates are per second. In a request an absent element has the default
-of its field. In a reply `None` (or an empty tuple, or False) means: the element is not sent.
+Field names are BOINC's element names, so that a message can be compared with a capture.  Elements
+that the server neither reads nor sends have no field.  Times ending in `_time`, `report_deadline`
+and `now` are unix seconds; other times and delays are seconds; sizes are bytes; rates are per
+second.  In a request an absent element has the default of its field.  In a reply `None` (or an
+empty tuple, or False) means: the element is not sent.
 """
 
 from __future__ import annotations
@@ -43,19 +44,10 @@ class TimeStats:
     on_frac: float = 1.0
     connected_frac: float = -1.0
     """-1: unknown."""
-    cpu_and_network_available_frac: float = 1.0
     active_frac: float = 1.0
     gpu_active_frac: float = 1.0
-    client_start_time: float = 0.0
-    total_start_time: float = 0.0
-    total_duration: float = 0.0
-    total_active_duration: float = 0.0
-    total_gpu_active_duration: float = 0.0
     now: float = 0.0
     """The host's own clock."""
-    previous_uptime: float = 0.0
-    session_active_duration: float = 0.0
-    session_gpu_active_duration: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +56,7 @@ class NetStats:
 
     bwup: float = 0.0
     avg_up: float = 0.0
-    avg_time_up: float = 0.0
     bwdown: float = 0.0
-    avg_down: float = 0.0
     avg_time_down: float = 0.0
 
 
@@ -86,7 +76,6 @@ class HostInfo:
     p_fpops: float = 0.0
     p_iops: float = 0.0
     p_membw: float = 0.0
-    p_calculated: float = 0.0
     p_vm_extensions_disabled: bool = False
     m_nbytes: float = 0.0
     m_cache: float = 0.0
@@ -98,12 +87,7 @@ class HostInfo:
     n_usable_coprocs: int = 0
     wsl_available: bool = False
     docker_version: str = ""
-    docker_type: int = 0
-    docker_compose_version: str = ""
-    docker_compose_type: int = 0
     virtualbox_version: str = ""
-    product_name: str = ""
-    mac_address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +103,8 @@ class DiskUsage:
 class OpenclDevice:
     """The `<coproc_opencl>` of a coprocessor, or an `<opencl_cpu_prop>`."""
 
-    name: str = ""
-    vendor: str = ""
     vendor_id: int = 0
     global_mem_size: float = 0.0
-    local_mem_size: float = 0.0
-    max_clock_frequency: int = 0
-    max_compute_units: int = 0
-    nv_compute_capability_major: int = 0
-    nv_compute_capability_minor: int = 0
-    opencl_platform_version: str = ""
     opencl_device_version: str = ""
     opencl_driver_version: str = ""
 
@@ -150,8 +126,6 @@ class Coproc:
     req_instances: float = 0.0
     estimated_delay: float = 0.0
     have_cuda: bool = False
-    have_cal: bool = False
-    have_opencl: bool = False
     driver_version: int = 0
     """NVIDIA `drvVersion`, as 100 * major + minor."""
     cuda_version: int = 0
@@ -160,10 +134,6 @@ class Coproc:
     compute_capability_minor: int = 0
     total_memory: float = 0.0
     """NVIDIA `totalGlobalMem`, bytes."""
-    cal_version: str = ""
-    """ATI `CALVersion`."""
-    target: int = 0
-    """ATI chip."""
     local_ram: int = 0
     """ATI `localRAM`, megabytes."""
     opencl: OpenclDevice | None = None
@@ -175,9 +145,7 @@ class ReportedFile:
 
     name: str
     nbytes: int = 0
-    max_nbytes: int = 0
     md5_cksum: str = ""
-    upload_url: str = ""
     error_msg: str = ""
     """`permanent upload error` may come with `state 5` (PROTOCOL 2.3)."""
 
@@ -195,10 +163,6 @@ class ReportedResult:
     platform: str = ""
     version_num: int = 0
     plan_class: str = ""
-    fpops_per_cpu_sec: float = 0.0
-    fpops_cumulative: float = 0.0
-    intops_per_cpu_sec: float = 0.0
-    intops_cumulative: float = 0.0
     final_peak_working_set_size: float = 0.0
     final_peak_swap_size: float = 0.0
     final_peak_disk_usage: float = 0.0
@@ -250,11 +214,6 @@ class ClientAppVersion:
     avg_ncpus: float = 1.0
     flops: float = 0.0
     coprocs: tuple[CoprocUsage, ...] = ()
-    gpu_ram: float = 0.0
-    api_version: str = ""
-    cmdline: str = ""
-    file_prefix: str = ""
-    is_wrapper: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,13 +231,8 @@ class InProgressResult:
     """A queued or running result, sent after a reply with `send_full_workload`."""
 
     name: str
-    report_deadline: float = 0.0
     time_remaining: float = 0.0
     """Seconds; read from `cpu_time_remaining` too."""
-    avg_ncpus: float = 1.0
-    ncudas: float = 0.0
-    natis: float = 0.0
-    nintel_gpus: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +256,6 @@ class SchedulerRequest:
     resource_share_fraction: float = 1.0
     rrs_fraction: float = 1.0
     prrs_fraction: float = 1.0
-    duration_correction_factor: float = 1.0
     allow_multiple_clients: bool = False
     sandbox: bool = False
     dont_send_work: bool = False
@@ -311,7 +264,6 @@ class SchedulerRequest:
     cpu_req_secs: float = 0.0
     cpu_req_instances: float = 0.0
     estimated_delay: float = 0.0
-    client_cap_plan_class: bool = False
     platform_name: str = ""
     """Primary platform, or `anonymous`."""
     alt_platforms: tuple[str, ...] = ()
@@ -399,7 +351,6 @@ class ReplyApp:
     user_friendly_name: str | None = None
     non_cpu_intensive: bool = False
     fraction_done_exact: bool = False
-    sporadic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,9 +366,6 @@ class DownloadFile:
     """Hex block, on files of app versions."""
     executable: bool = False
     sticky: bool = False
-    sticky_lifetime: int | None = None
-    gzipped_urls: tuple[str, ...] = ()
-    gzipped_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,7 +456,6 @@ class SchedulerReply:
     project_is_down: bool = False
     ended: bool = False
     project_name: str | None = None
-    symstore: str | None = None
     userid: int | None = None
     user_name: str | None = None
     user_total_credit: float | None = None
@@ -547,11 +494,7 @@ class SchedulerReply:
     delete_file_infos: tuple[str, ...] = ()
     no_rsc_apps: tuple[str, ...] = ()
     """`CPU`, `NVIDIA`, ...: devices that the project has no app for; never all of them."""
-    non_cpu_intensive: bool = False
-    strict_memory_bound: bool = False
-    verify_files_on_app_start: bool = False
     send_full_workload: bool = False
     send_time_stats_log: int | None = None
     send_job_log: int | None = None
-    trickle_up_urls: tuple[str, ...] = ()
     gui_urls: tuple[GuiUrl, ...] = ()

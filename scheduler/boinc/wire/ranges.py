@@ -38,7 +38,6 @@ class Range:
 FRACTION: Final = Range(0, 1, "fraction")
 FRACTION_OR_UNKNOWN: Final = Range(-1, 1, "fraction; -1 is unknown")
 PERCENT: Final = Range(0, 100, "percent")
-RATIO: Final = Range(0, 10_000, "factor")
 SECONDS: Final = Range(0, 1e10, "seconds")
 #: The end is in the year 2242: the sum of it and any delay of the server is a date that can be
 #: stored.
@@ -53,11 +52,9 @@ BANDWIDTH: Final = Range(0, 1e12, "bytes per second")
 SPEED: Final = Range(1e6, 1e14, "per second", zero_is_unknown=True)
 #: The speed of a whole device or app version.
 DEVICE_SPEED: Final = Range(0, 1e17, "operations per second")
-OPERATIONS: Final = Range(0, 1e24, "operations")
 CPUS: Final = Range(0, 65_536, "CPUs")
 DEVICES: Final = Range(0, 1024, "devices")
 INSTANCES: Final = Range(0, 65_536, "devices")
-CLOCK: Final = Range(0, 1_000_000, "MHz")
 COUNT: Final = Range(0, 2**31 - 1, "number")
 INDEX: Final = Range(-1, 2**31 - 1, "index; -1 is none")
 ID: Final = Range(0, 2**63 - 1, "id")

@@ -63,13 +63,6 @@ def number_fields() -> Iterator[NumberField]:
     yield NumberField("global_preferences/mod_time", messages.SchedulerRequest, name, allowed)
 
 
-def text_paths() -> Iterator[str]:
-    """Yield the path of every element of a request that holds a text or a flag."""
-    for path, _message_class, row in _REQUEST.leaves():
-        if row.kind.range is None:
-            yield path
-
-
 def encode_request(message: messages.SchedulerRequest) -> bytes:
     """Return a body that decodes to `message`, as far as a client could have sent it.
 
@@ -89,13 +82,11 @@ _REQUEST: Final = shapes.Shape(
         Row("core_client_major_version", whole(ranges.MAJOR_VERSION)),
         *rows(whole(ranges.MINOR_VERSION), "core_client_minor_version core_client_release"),
         *rows(real(ranges.FRACTION), "resource_share_fraction rrs_fraction prrs_fraction"),
-        Row("duration_correction_factor", real(ranges.RATIO)),
         *rows(BIT, "allow_multiple_clients sandbox dont_send_work"),
         Row("dont_use_docker", FLAG),
         *rows(real(ranges.SECONDS), "work_req_seconds cpu_req_secs"),
         Row("cpu_req_instances", real(ranges.INSTANCES)),
         Row("estimated_delay", real(ranges.SECONDS)),
-        Row("client_cap_plan_class", BIT),
         Row("platform_name", parts.STORED),
         Row("alt_platform", shapes.wrapped("name", NAME), field="alt_platforms", many=True),
         Row("code_sign_key", shapes.raw(4095)),

@@ -80,9 +80,9 @@ class NumberField:
     range: Range
 
 
-def rows(kind: Kind, names: str) -> list[Row]:
+def rows(kind: Kind, names: str, *, always: bool = False) -> list[Row]:
     """Return a row for each of the space-separated `names`, which are fields and elements."""
-    return [Row(each, kind) for each in names.split()]
+    return [Row(each, kind, always=always) for each in names.split()]
 
 
 class Shape(Generic[M]):
@@ -207,8 +207,7 @@ def name(limit: int = 255) -> Kind:
 
         def write(value: str) -> str:
             if not value or xml.cut(value, limit) != value:
-                message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
-                raise xml.CannotEncode(message)
+                raise xml.CannotEncode(f"<{element}> must have 1 to {limit} bytes, not {value!r}.")
             return f"{begin}{xml.escape(value)}{end}"
 
         return write
@@ -295,8 +294,7 @@ def _check_balanced(element: str, value: str) -> None:
         for _ in xml.read_tree(body, root, raw=frozenset()):
             pass
     except xml.BadXml as error:
-        message = f"The text of <{element}> is unbalanced: {error}"
-        raise xml.CannotEncode(message) from error
+        raise xml.CannotEncode(f"The text of <{element}> is unbalanced: {error}") from error
 
 
 def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
@@ -308,11 +306,10 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
 
     def write(element: str, value: str, indent: str) -> str:
         if f"</{element}>" in value or xml.cut(value, limit) != value:
-            message = (
+            raise xml.CannotEncode(
                 f"The text of <{element}> contains its end tag or is over {limit} bytes."
                 " Hint: pass the content without the tags around it."
             )
-            raise xml.CannotEncode(message)
         if balanced:
             _check_balanced(element, value)
         # The literal end tag must be on a line of its own: some clients read line by line.

@@ -115,31 +115,25 @@ def decode_request(
         elements = dict(_ELEMENT.findall(head))
         name = _decoded(elements.get(b"get_file_size", b"").strip())
         if not name:
-            message = "Missing name"
-            raise BadUpload(message)
+            raise BadUpload("Missing name")
         return SizeQuery(name, _client_version(head)), len(head)
     if len(head) > MAX_HEADER_BYTES:
-        message = f"Request header is longer than {MAX_HEADER_BYTES} bytes"
-        raise BadUpload(message)
+        raise BadUpload(f"Request header is longer than {MAX_HEADER_BYTES} bytes")
     if not ended:
         return None
-    message = "Missing <data>" if b"<file_upload>" in head else "Missing command"
-    raise CutShort(message)
+    raise CutShort("Missing <data>" if b"<file_upload>" in head else "Missing command")
 
 
 def _decode_upload(head: bytes) -> UploadRequest:
     if len(head) > MAX_HEADER_BYTES:
-        message = f"Request header is longer than {MAX_HEADER_BYTES} bytes"
-        raise BadUpload(message)
+        raise BadUpload(f"Request header is longer than {MAX_HEADER_BYTES} bytes")
     # One pass for all elements, because this is half of the time that the package takes.
     elements = {tag: text.strip() for tag, text in _ELEMENT.findall(head)}
     if not elements.get(b"name"):
-        message = "Missing name"
-        raise BadUpload(message)
+        raise BadUpload("Missing name")
     nbytes = _number(elements, b"nbytes")
     if nbytes is None:
-        message = "Missing nbytes"
-        raise BadUpload(message)
+        raise BadUpload("Missing nbytes")
     return UploadRequest(
         name=_decoded(elements[b"name"]),
         max_nbytes=_number(elements, b"max_nbytes"),
@@ -165,8 +159,7 @@ def _number(elements: dict[bytes, bytes], tag: bytes) -> int | None:
         value = int(text) if text.isdigit() and len(text) < _LONG_NUMBER else int(float(text))
         return int(ranges.INT64.clamp(value))
     except (ValueError, OverflowError):
-        message = f"Bad number in {tag.decode()}"
-        raise BadUpload(message) from None
+        raise BadUpload(f"Bad number in {tag.decode()}") from None
 
 
 def _client_version(head: bytes) -> tuple[int, int, int]:

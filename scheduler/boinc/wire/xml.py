@@ -85,19 +85,16 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     tag.
     """
     if len(body) > MAX_BYTES:
-        message = f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes."
-        raise BadXml(message)
+        raise BadXml(f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes.")
     # A search takes longer than a copy, but the copy of a long body needs much memory.
     if len(body) <= _LONG or _UNCLEAN.search(body):
         body = body.translate(_CLEAN)
     text = body.decode("utf-8", "replace")
     start = text.find(f"<{root}>")
     if start < 0:
-        message = f"There is no <{root}> in the request."
-        raise BadXml(message)
+        raise BadXml(f"There is no <{root}> in the request.")
     if "<!DOCTYPE" in text[:start].upper() or "<!ENTITY" in text[:start].upper():
-        message = "A document type declaration is not accepted."
-        raise BadXml(message)
+        raise BadXml("A document type declaration is not accepted.")
     return _Reader(text, raw).children_of(root, start + len(root) + 2)
 
 
@@ -130,8 +127,7 @@ class _Reader:
                 continue
             token = _TOKEN.search(self.text, position)
             if token is None:
-                message = f"The request ends before </{self.stack[-1][0]}>."
-                raise BadXml(message)
+                raise BadXml(f"The request ends before </{self.stack[-1][0]}>.")
             left -= 1
             if token.lastindex == _LEAF:
                 self.children.append((token[1], token[2], ""))
@@ -143,15 +139,13 @@ class _Reader:
                 position = token.end()
             else:
                 position = self._open(token, position)
-        message = f"There are more than {MAX_ELEMENTS} elements."
-        raise BadXml(message)
+        raise BadXml(f"There are more than {MAX_ELEMENTS} elements.")
 
     def _close(self, name: str, text: str) -> None:
         """End the innermost element; `text` is its last piece of text."""
         opened, attributes, siblings, pieces = self.stack.pop()
         if opened != name:
-            message = f"<{opened}> is not closed: </{name}> came first."
-            raise BadXml(message)
+            raise BadXml(f"<{opened}> is not closed: </{name}> came first.")
         if self.stack:
             pieces.append(text)
             siblings.append((name, self.children or "".join(pieces), attributes))
@@ -173,20 +167,17 @@ class _Reader:
             self.stack.append((name, attributes, self.children, []))
             self.children = []
             if len(self.stack) > MAX_DEPTH:
-                message = f"The elements are nested deeper than {MAX_DEPTH}."
-                raise BadXml(message)
+                raise BadXml(f"The elements are nested deeper than {MAX_DEPTH}.")
         return end
 
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
         """Skip a comment or instruction, or read a CDATA section; returns its text and its end."""
         if opener == "!":
-            message = "A document type declaration is not accepted."
-            raise BadXml(message)
+            raise BadXml("A document type declaration is not accepted.")
         closer = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}[opener]
         end = self.text.find(closer, position)
         if end < 0:
-            message = f"<{opener} is not closed by {closer}."
-            raise BadXml(message)
+            raise BadXml(f"<{opener} is not closed by {closer}.")
         piece = self.text[position:end] if opener == "![CDATA[" else ""
         return piece.replace("&", "&amp;"), end + len(closer)
 
@@ -200,8 +191,7 @@ class _Reader:
             self.stderr_markers = False  # otherwise a hostile body makes this search quadratic
         end = self.text.find(f"</{name}>", position)
         if end < 0:
-            message = f"The request ends before </{name}>."
-            raise BadXml(message)
+            raise BadXml(f"The request ends before </{name}>.")
         return self.text[position:end], end + len(name) + 3
 
 
@@ -337,8 +327,7 @@ def real_text(value: float) -> str:
     ('10000000000000000000000', '0.1', '3600', '0.0000001')
     """
     if value != value or abs(value) > MAX_REAL:  # noqa: PLR0124 - the test for not-a-number
-        message = f"{value} is no number that a client can read."
-        raise CannotEncode(message)
+        raise CannotEncode(f"{value} is no number that a client can read.")
     text = repr(float(value))
     if text.endswith(".0"):
         return text[:-2]

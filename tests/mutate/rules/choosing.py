@@ -151,8 +151,8 @@ RULES = (
         "An error ends the row of valid results",
         Sql(
             "hosts/update_hosts",
-            "THEN 0 ELSE known.consecutive_valid",
-            "THEN known.consecutive_valid ELSE known.consecutive_valid",
+            "THEN 0 ELSE record.consecutive_valid",
+            "THEN record.consecutive_valid ELSE record.consecutive_valid",
         ),
         (CHOOSING,),
     ),

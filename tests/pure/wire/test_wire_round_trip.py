@@ -23,8 +23,8 @@ INTS = st.integers(-(2**31), 2**31 - 1)
 LONGS = st.integers(-(2**63), 2**63 - 1)
 REALS = st.floats(allow_nan=False, allow_infinity=False)
 PREFERENCES = RAW.map(lambda raw: f"<mod_time>17.5</mod_time>\n{raw}".strip())
-WIDE = {"nbytes", "max_nbytes", "gzipped_nbytes", "vendor_id", "time", "hostid", "userid"}
-WIDE |= {"teamid", "user_create_time", "host_create_time", "sticky_lifetime"}
+WIDE = {"nbytes", "max_nbytes", "vendor_id", "time", "hostid", "userid"}
+WIDE |= {"teamid", "user_create_time", "host_create_time"}
 WIDE |= {"send_time_stats_log", "send_job_log"}
 RAW_FIELDS = {"code_sign_key", "code_sign_key_signature", "time_stats_log", "job_log"}
 RAW_FIELDS |= {"project_preferences", "global_preferences", "file_signature", "xml_signature"}

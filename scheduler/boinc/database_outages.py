@@ -1,4 +1,4 @@
-"""The database watchdog: ends the wait for a database that does not answer at all.
+"""Database outages: a watchdog that ends waits, and a log of start and end.
 
 A stopped server refuses connections at once.  A frozen server, or one behind a broken network link,
 sends nothing, and a query to it would block for ever.  If a thread has waited for more than
@@ -9,6 +9,7 @@ threads, and further requests are refused at once until a new connection succeed
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -19,6 +20,8 @@ from typing import Final
 
 import psycopg
 from django.db import OperationalError, connection
+
+log = logging.getLogger(__name__)
 
 #: How long a thread waits before the database is probed, how often the watchdog checks, and how
 #: long the probe's connection may take.
@@ -106,3 +109,32 @@ class DatabaseWatchdog:
 
 #: A process has one database, and so one watchdog.
 database_watchdog: Final = DatabaseWatchdog()
+
+
+class OutageLog:
+    """Logs when the database becomes unreachable and when it recovers; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    def begin(self, error: Exception) -> None:
+        """Note that the database did not answer; logged only for the first failure of an outage."""
+        with self._lock:
+            if self._since is not None:
+                return
+            self._since = monotonic()
+        log.error("database_unreachable", extra={"error": " ".join(str(error).split())})
+
+    def end(self) -> None:
+        """Note that the database answered; logged with the outage's length if there was one."""
+        if self._since is None:  # nearly always: no lock is taken
+            return
+        with self._lock:
+            since, self._since = self._since, None
+        if since is not None:
+            log.info("database_recovered", extra={"seconds": round(monotonic() - since, 1)})
+
+
+#: Every thread of a process reports to the same log.
+outage_log: Final = OutageLog()
