@@ -14,10 +14,10 @@ WITH born AS (
         replica.attempt,
         w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
         CASE
-            WHEN w.target_host_id IS NOT NULL THEN 1
-            WHEN w.target_account_id IS NOT NULL THEN 2
-            WHEN w.target_team_id IS NOT NULL THEN 3
-            ELSE 0
+            WHEN w.target_host_id IS NOT NULL THEN {{Target.HOST}}
+            WHEN w.target_account_id IS NOT NULL THEN {{Target.ACCOUNT}}
+            WHEN w.target_team_id IS NOT NULL THEN {{Target.TEAM}}
+            ELSE {{Target.EVERYBODY}}
         END,
         coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0),
         CASE
@@ -26,9 +26,9 @@ WITH born AS (
         END,
         %(unsent)s::smallint / 10,
         %(unsent)s::smallint %% 10,
-        0,
-        0,
-        0,
+        {{ClientState.NEW}},
+        {{ValidateState.INIT}},
+        {{FileDeleteState.INIT}},
         0,
         %(now)s::timestamptz,
         0,

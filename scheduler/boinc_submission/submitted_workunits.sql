@@ -12,9 +12,11 @@ SELECT
 FROM workunit AS w
 CROSS JOIN LATERAL (
     SELECT
-        bool_or(one.server_state = 4) AS in_progress,
+        bool_or(one.server_state = {{ServerState.IN_PROGRESS}}) AS in_progress,
         bool_or(one.sent_at IS NOT NULL) AS sent,
-        array_agg(one.exit_status ORDER BY one.id) FILTER (WHERE one.outcome = 3) AS exit_statuses,
+        array_agg(one.exit_status ORDER BY one.id) FILTER (
+            WHERE one.outcome = {{Outcome.CLIENT_ERROR}}
+        ) AS exit_statuses,
         max(one.cpu_time) FILTER (WHERE one.id = w.canonical_result_id) AS cpu_time
     FROM result AS one
     WHERE one.workunit_id = w.id

@@ -76,7 +76,7 @@ FROM (
                 r.app_id = lane.app_id
                 AND r.target_kind = lane.target_kind
                 AND r.target_id = lane.target_id
-                AND r.server_state = 2
+                AND r.server_state = {{ServerState.UNSENT}}
                 AND (r.priority # -1, r.workunit_id) > (lane.after_priority # -1, lane.after_id)
             ORDER BY r.priority # -1 ASC, r.workunit_id ASC
             LIMIT lane.page
@@ -96,8 +96,8 @@ FROM (
         INNER JOIN app AS a ON r.app_id = a.id
         WHERE
             r.workunit_id = ANY(%(near_workunit_ids)s::bigint[])
-            AND r.server_state = 2
-            AND r.target_kind = 0
+            AND r.server_state = {{ServerState.UNSENT}}
+            AND r.target_kind = {{Target.EVERYBODY}}
     ) AS cut
 ) AS page
 LEFT JOIN LATERAL (
@@ -108,7 +108,7 @@ LEFT JOIN LATERAL (
         AND workunit.error_mask = 0
         AND workunit.canonical_result_id IS NULL
         AND workunit.cancel_requested_at IS NULL
-        AND workunit.release_state = 3
+        AND workunit.release_state = {{ReleaseState.RELEASED}}
         AND workunit.pending_dependency_count = 0
         AND (workunit.start_after IS NULL OR workunit.start_after <= %(now)s::timestamptz)
         AND (workunit.start_before IS NULL OR workunit.start_before > %(now)s::timestamptz)
@@ -118,7 +118,9 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT
         array_agg(o.host_id) FILTER (
-            WHERE o.server_state = 4 OR (page.one_result_per = 'host' AND NOT o.may_come_again)
+            WHERE
+                o.server_state = {{ServerState.IN_PROGRESS}}
+                OR (page.one_result_per = 'host' AND NOT o.may_come_again)
         ) AS by_hosts,
         array_agg(o.account_id) FILTER (
             WHERE page.one_result_per = 'account' AND NOT o.may_come_again
@@ -129,8 +131,8 @@ LEFT JOIN LATERAL (
             twin.account_id,
             twin.server_state,
             (
-                twin.server_state = 5
-                AND twin.outcome <> 1
+                twin.server_state = {{ServerState.OVER}}
+                AND twin.outcome <> {{Outcome.SUCCESS}}
                 AND coalesce(twin.received_at, twin.report_deadline) + page.retry_after
                 <= %(now)s::timestamptz
             ) AS may_come_again

@@ -84,8 +84,8 @@ LEFT JOIN LATERAL (
                 AND result.workunit_id = waiting.id
                 AND result.sent_at IS NOT NULL
                 AND (
-                    result.server_state = 4
-                    OR result.outcome = 1
+                    result.server_state = {{ServerState.IN_PROGRESS}}
+                    OR result.outcome = {{Outcome.SUCCESS}}
                     OR coalesce(result.received_at, result.report_deadline)
                     + waiting.retry_same_account_after > %(now)s::timestamptz
                 )
@@ -101,8 +101,8 @@ LEFT JOIN LATERAL (
                 AND result.workunit_id = waiting.id
                 AND result.sent_at IS NOT NULL
                 AND (
-                    result.server_state = 4
-                    OR result.outcome = 1
+                    result.server_state = {{ServerState.IN_PROGRESS}}
+                    OR result.outcome = {{Outcome.SUCCESS}}
                     OR coalesce(result.received_at, result.report_deadline)
                     + waiting.retry_same_account_after > %(now)s::timestamptz
                 )

@@ -4,7 +4,7 @@ WITH held AS (
     FROM workunit
     WHERE
         id = any(%(workunit_ids)s::bigint[])
-        AND assimilate_state <> 2
+        AND assimilate_state <> {{AssimilateState.DONE}}
         AND error_mask = 0
         AND revalidate_requested_at IS NULL
     ORDER BY id

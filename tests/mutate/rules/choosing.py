@@ -311,7 +311,7 @@ RULES = (
         "A broadcast reaches each host once",
         Sql(
             "dispatch/lock_broadcasts",
-            "r.host_id = %(host_id)s::bigint OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)",
+            "r.host_id = %(host_id)s::bigint OR (r.target_kind = {{Target.HOST}} AND r.target_id = %(host_id)s::bigint)",
             "FALSE",
         ),
         (CHOOSING,),

@@ -68,7 +68,7 @@ RULES = (
         Sql(
             "settle_deleted_inputs",
             "file_delete_state = tried.target",
-            "file_delete_state = 2",
+            "file_delete_state = {{FileDeleteState.DONE}}",
             "daemons.sql",
         ),
         ("tests/database/test_file_deleter.py",),

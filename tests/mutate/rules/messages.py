@@ -44,7 +44,12 @@ RULES = (
     ),
     Switch(
         "Progress is noted of results in progress only",
-        Sql("note_progress", "r.server_state = 4", "TRUE", package="daemons.sql"),
+        Sql(
+            "note_progress",
+            "r.server_state = {{ServerState.IN_PROGRESS}}",
+            "TRUE",
+            package="daemons.sql",
+        ),
         (HANDLER,),
     ),
     Switch(

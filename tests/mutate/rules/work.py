@@ -100,7 +100,11 @@ RULES = (
     ),
     Switch(
         "An accelerated batch is sent before others",
-        Sql("work/accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
+        Sql(
+            "work/accelerate_results",
+            "AND result.server_state IN ({{ServerState.INACTIVE}}, {{ServerState.UNSENT}})",
+            "AND FALSE",
+        ),
         (BATCHES,),
     ),
     Switch(
