@@ -108,7 +108,7 @@ RULES = (
     ),
     Switch(
         "Only idle averages fade",
-        Sql("fade_hosts", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
+        Sql("decay_averages", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
         (HOUSEKEEPER,),
     ),
     Switch(
