@@ -8,9 +8,9 @@ from scheduler.boinc import compose
 from scheduler.boinc.wire.messages import Message, SchedulerRequest
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.catalog import Catalog
-from scheduler.dispatch.facts import Work
+from scheduler.dispatch.facts import HostFacts, Work
 from scheduler.dispatch.rules import barred_hosts
-from scheduler.hosts.facts import HostDescription, HostFacts
+from scheduler.hosts.facts import HostDescription
 
 TEN_MINUTES = 600.0
 HOUR = 3600.0

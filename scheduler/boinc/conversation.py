@@ -18,14 +18,14 @@ from scheduler.boinc import client_messages, compose, translate
 from scheduler.boinc.file_moves import file_moves_part
 from scheduler.boinc.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 from scheduler.config import ProjectConfig
-from scheduler.dispatch import candidates, dispatch, own_versions
+from scheduler.dispatch import assign, candidates, own_versions
 from scheduler.dispatch import catalog as catalogs
-from scheduler.dispatch.facts import Work
+from scheduler.dispatch.facts import HostFacts, Work
 from scheduler.dispatch.rules.lost_results import Holdings
 from scheduler.files import file_requests
 from scheduler.health import maintenance
 from scheduler.hosts import identity, recognition
-from scheduler.hosts.facts import HostDescription, HostFacts
+from scheduler.hosts.facts import HostDescription
 from scheduler.messages import trickles
 from scheduler.messages.facts import FileMoves, PendingTrickle
 from scheduler.results import report
@@ -235,7 +235,7 @@ def _settle(exchanges: Sequence[_Exchange], context: _BatchContext) -> None:
         apps=context.catalog.apps,
         now=now,
     )
-    holdings = dispatch.review_holdings(
+    holdings = assign.review_holdings(
         report.as_settled(held_results, settlements, listed=all_listed),
         [
             (exchange.caller.host_id, names, _reported(exchange.request))
@@ -279,7 +279,7 @@ def _assign_work(exchanges: Sequence[_Exchange], context: _BatchContext) -> None
             held_counts=exchange.holdings.held_counts,
             promised_bytes=exchange.holdings.promised_bytes,
         )
-    works = dispatch.assign_work(
+    works = assign.assign_work(
         [_host_request(exchange) for exchange in exchanges],
         catalog=context.catalog,
         records=context.records,
@@ -290,9 +290,9 @@ def _assign_work(exchanges: Sequence[_Exchange], context: _BatchContext) -> None
         exchange.work = work
 
 
-def _host_request(exchange: _Exchange) -> dispatch.HostRequest:
+def _host_request(exchange: _Exchange) -> assign.HostRequest:
     request, caller = exchange.request, exchange.caller
-    return dispatch.HostRequest(
+    return assign.HostRequest(
         host=exchange.host,
         holdings=exchange.holdings,
         work_requests=()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduler import sql
-from scheduler.dispatch.facts import Work
-from scheduler.hosts.facts import HostFacts
+from scheduler.dispatch.facts import HostFacts, Work
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
 
 #: A host receives at most this many broadcast workunits in one RPC.

@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from scheduler import sql
-from scheduler.dispatch.facts import InputFile
-from scheduler.hosts.facts import AppFacts, Candidate, HeldResult, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
 from scheduler.models import AppVersion
 
 #: A position in a candidate stream: (priority, workunit id); less urgent and younger results

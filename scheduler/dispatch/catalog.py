@@ -15,11 +15,17 @@ from typing import Any
 from django.conf import settings
 
 from scheduler import sql
-from scheduler.dispatch.facts import Version, VersionFile
+from scheduler.dispatch.facts import (
+    AppFacts,
+    OwnVersion,
+    Record,
+    Version,
+    VersionFacts,
+    VersionFile,
+)
 from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
-from scheduler.hosts.facts import AppFacts, OwnVersion, Record, VersionFacts
 from scheduler.hosts.machines import Machine, Usage
 
 #: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from scheduler.dispatch.candidates import StreamKey
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts
 
 
 class Chosen:

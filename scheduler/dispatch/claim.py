@@ -8,11 +8,10 @@ from itertools import chain, zip_longest
 from operator import attrgetter
 
 from scheduler import sql, wakeups
-from scheduler.dispatch.facts import AssignedResult
+from scheduler.dispatch.facts import AppFacts, AssignedResult, LockedWorkunit, SiblingResult
 from scheduler.dispatch.rules import allotment
 from scheduler.dispatch.rules.allotment import Allotted, Claim
 from scheduler.dispatch.search import Search, low_water_marks
-from scheduler.hosts.facts import AppFacts, LockedWorkunit, SiblingResult
 
 #: At most this many workunits are locked in addition to the chosen ones, in case others hold those.
 MAX_SPARE_WORKUNITS = 48

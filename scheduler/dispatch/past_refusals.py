@@ -7,9 +7,8 @@ from datetime import datetime, timedelta
 
 from scheduler import sql
 from scheduler.dispatch.catalog import Catalog
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules.fit import Refusal
-from scheduler.hosts.facts import Candidate, HostFacts
+from scheduler.dispatch.facts import Candidate, HostFacts, Work
+from scheduler.dispatch.rules.fit import RefusalReason
 
 #: At most this many refusals of one RPC are stored, each with its workunit.
 MAX_REFUSALS_PER_RPC = 16
@@ -18,7 +17,7 @@ REWRITE_INTERVAL = timedelta(hours=1)
 
 
 #: Reasons that concern an app's versions: they count at once if no version could ever fit.
-_OF_VERSIONS = frozenset({Refusal.NO_VERSION.value, Refusal.PLAN_CLASS.value})
+_OF_VERSIONS = frozenset({RefusalReason.NO_VERSION.value, RefusalReason.PLAN_CLASS.value})
 
 
 def remember(

@@ -15,7 +15,7 @@ SELECT
     (w.id IS NOT NULL) AS sendable,
     taken.by_hosts,
     taken.by_accounts,
-    -- The columns of `hosts.facts.Candidate` follow.
+    -- The columns of `dispatch.facts.Candidate` follow.
     page.result_id,
     page.workunit_id,
     page.priority,

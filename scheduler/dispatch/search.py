@@ -17,18 +17,18 @@ from scheduler.config import ProjectConfig
 from scheduler.dispatch import candidates as candidate_reads
 from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor, Page, StreamKey
 from scheduler.dispatch.chosen import Chosen
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules import selection, trust
-from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
     HostFacts,
     VersionFacts,
+    Work,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection, trust
+from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
 
 #: One RPC judges at most this many pages, each four times as long as the last; then the client is
@@ -335,7 +335,7 @@ def _judge_some(
     ordered, unwanted = selection.order(candidates, host=host, rules=rules, draw=draw)
     choice = selection.choose(ordered, host=host, work_requests=search.work_requests, rules=rules)
     for candidate, sentence in unwanted:
-        choice.refuse(candidate, selection.Refusal.TASTE, sentence)
+        choice.refuse(candidate, selection.RefusalReason.TASTE, sentence)
     search.feasible, search.saturated = choice.feasible, choice.saturated
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from scheduler import storage
 from scheduler.files import download_files
-from scheduler.files.rules import request_verdicts as policy
+from scheduler.files.rules import request_verdicts
 from scheduler.files.rules.request_verdicts import Fate, Kind
 from scheduler.messages.facts import FileMoves, FileToGet, FileToPut
 from scheduler.models import FileRequest, Host
@@ -60,9 +60,9 @@ class _RequestRow:
     md5: str | None
 
     @property
-    def request(self) -> policy.OpenRequest:
-        """The facts that `policy.judge` needs."""
-        return policy.OpenRequest(
+    def request(self) -> request_verdicts.OpenRequest:
+        """The facts that `request_verdicts.judge` needs."""
+        return request_verdicts.OpenRequest(
             kind=self.kind,
             file_name=self.file_name,
             created_at=self.created_at,
@@ -95,7 +95,9 @@ def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime
     gets = [row.file_name for row in rows if row.kind == Kind.GET]
     arrived = storage.finished_uploads(gets) if gets else {}
     fates = {
-        row.id: policy.judge(row.request, present=sticky_present, arrived=arrived, now=now)
+        row.id: request_verdicts.judge(
+            row.request, present=sticky_present, arrived=arrived, now=now
+        )
         for row in rows
     }
     _settle(rows, fates, now=now)

@@ -17,24 +17,24 @@ from scheduler.models import Account
 MAX_DECISIONS = 5
 
 
-class UnknownKey(Exception):
+class Rejection(Exception):
+    """The reason why a request of a client is not answered."""
+
+
+class UnknownKey(Rejection):
     """No account has this key. Hint: remove the project from the client and add it again."""
 
 
-class HostDenied(Exception):
+class HostDenied(Rejection):
     """This host is denied.  Hint: the project's staff can allow it again in the admin."""
 
 
-class HostBusy(Exception):
+class HostBusy(Rejection):
     """Another request of this host is being answered.  Hint: retry in a minute."""
 
 
-class TooManyHosts(Exception):
+class TooManyHosts(Rejection):
     """The account has reached its daily limit of new hosts.  Hint: HOSTS_PER_ACCOUNT."""
-
-
-Refusal = UnknownKey | HostDenied | HostBusy | TooManyHosts
-REFUSALS = (UnknownKey, HostDenied, HostBusy, TooManyHosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,11 @@ from django.db import connection
 from scheduler import sql
 from scheduler.hosts.facts import HostDescription
 from scheduler.hosts.identity import (
-    REFUSALS,
     Caller,
     Credentials,
     HostBusy,
     HostDenied,
-    Refusal,
+    Rejection,
     TooManyHosts,
     UnknownKey,
     columns_of,
@@ -44,7 +43,7 @@ class NewHostLimit(NamedTuple):
 
 def recognize(
     requests: Sequence[CallerRequest], *, hosts_per_account: int, now: datetime
-) -> list[Caller | Refusal]:
+) -> list[Caller | Rejection]:
     """Find the account of each key and the host of each client; create the hosts that are new.
 
     Runs inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal
@@ -66,7 +65,7 @@ def recognize(
         {rows_by_position[position]["account_id"] for position in unrecognized}
     ):
         _lock_account_hosts(account_id)
-    callers: list[Caller | Refusal] = []
+    callers: list[Caller | Rejection] = []
     present: set[int] = set()
     for position, request in enumerate(requests, start=1):
         row = rows_by_position.get(position)
@@ -74,8 +73,8 @@ def recognize(
             caller = _admit(
                 row, request, present, is_unrecognized=position in unrecognized, limit=limit
             )
-        except REFUSALS as refusal:
-            callers.append(refusal)
+        except Rejection as rejection:
+            callers.append(rejection)
         else:
             present.add(caller.host_id)
             callers.append(caller)
@@ -106,7 +105,7 @@ def _admit(
     is_unrecognized: bool,
     limit: NewHostLimit,
 ) -> Caller:
-    """Return the caller of a row; raises one of `REFUSALS`."""
+    """Return the caller of a row; raises `Rejection`."""
     if row is None or not _is_admissible(row):
         raise UnknownKey
     assigned = is_unrecognized or row["was_merged"]

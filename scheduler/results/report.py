@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from scheduler import sql, storage, wakeups
 from scheduler.dispatch.catalog import Records
+from scheduler.dispatch.facts import AppFacts, HeldResult
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import AppFacts, HeldResult, RecordUpdate, Report
+from scheduler.hosts.facts import RecordUpdate, Report
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.results.facts import output_name
-from scheduler.results.rules import reports as policy
+from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcome, sane_times
 
 
 class StaleReport(RuntimeError):
@@ -150,7 +151,7 @@ def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]
 def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
     """Return the reports with results of other accounts made unknown, so that these are not locked.
 
-    A report of such a result never counts (`policy.is_taken`).
+    A report of such a result never counts (`results.rules.reports.is_taken`).
     """
     owned = {i for i, owner in reported.account_ids.items() if owner == account_id}
     if len(owned) == len(reported.account_ids):
@@ -256,20 +257,20 @@ def _judge(
         if (
             result is None
             or result.id in settled
-            or not policy.is_taken(
+            or not is_taken(
                 state=result.state, owner=result.account_id, reporter=reporter.account_id
             )
         ):
             continue
-        times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
+        times = sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
         app = apps[result.app_id]
-        outcome = policy.outcome(
+        ended_as = outcome(
             report,
             rule=app.success_rule,
             launched=app.is_launched,
             complete=result.id not in reporter.reported.incomplete,
         )
-        accepted[result.id] = _Accepted(report, outcome, *times)
+        accepted[result.id] = _Accepted(report, ended_as, *times)
     return accepted
 
 
@@ -294,7 +295,7 @@ def _record_updates(
         quota = daily_quota if app_quota is None else app_quota
         if accepted.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
-        elif policy.is_the_hosts_fault(accepted.report):
+        elif is_the_hosts_fault(accepted.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
             had_errors.add(version_id)
     return {

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from scheduler.dispatch.rules import selection
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     HostFacts,
@@ -20,6 +19,7 @@ from scheduler.hosts.facts import (
     SiblingResult,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection
 from scheduler.lifecycle import Outcome, ServerState, Target
 
 

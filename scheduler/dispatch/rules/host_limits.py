@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.config import ProjectConfig
-from scheduler.hosts.facts import AppFacts, HostFacts, VersionFacts
+from scheduler.dispatch.facts import AppFacts, HostFacts, VersionFacts
 
 #: The headroom of an app without a limit: more than one RPC can fill.
 UNLIMITED = 1_000_000

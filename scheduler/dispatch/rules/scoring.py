@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts, Taste
 from scheduler.dispatch.rules import size_classes
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Taste
 
 _BETA: Final = 1.0
 _NOT_SELECTED: Final = -1.0

@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.dispatch.rules import estimates, scoring
-from scheduler.dispatch.rules.fair_share import interleave
-from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, Refusal, Rules
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
@@ -22,12 +19,15 @@ from scheduler.hosts.facts import (
     VersionFacts,
     WorkRequest,
 )
+from scheduler.dispatch.rules import estimates, scoring
+from scheduler.dispatch.rules.fair_share import interleave
+from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
 
 __all__ = [
     "LASTING",
     "SENSOR",
     "Choice",
-    "Refusal",
+    "RefusalReason",
     "Rules",
     "choose",
     "needed",
@@ -55,12 +55,12 @@ class Choice:
     """
 
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    example: dict[Refusal, str] = field(default_factory=dict)
-    lasting: list[tuple[Candidate, Refusal, str]] = field(default_factory=list)
+    refused: Counter[RefusalReason] = field(default_factory=Counter)
+    example: dict[RefusalReason, str] = field(default_factory=dict)
+    lasting: list[tuple[Candidate, RefusalReason, str]] = field(default_factory=list)
     saturated: set[str] = field(default_factory=set)
 
-    def refuse(self, candidate: Candidate, reason: Refusal, sentence: str) -> None:
+    def refuse(self, candidate: Candidate, reason: RefusalReason, sentence: str) -> None:
         """Count a refusal; the first sentence of each reason is kept as an example."""
         self.refused[reason] += 1
         self.example.setdefault(reason, sentence)
@@ -199,7 +199,7 @@ def _serve(
                     break
             seconds, instances = seconds - verdict.seconds * used, instances - used
         elif verdict is not None:
-            is_saturated |= bool(assignments) and verdict[0] == Refusal.DEADLINE
+            is_saturated |= bool(assignments) and verdict[0] == RefusalReason.DEADLINE
             judge.why[candidate.result_id] = verdict
     return assignments, is_saturated
 

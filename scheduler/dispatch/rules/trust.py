@@ -29,7 +29,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from scheduler.hosts.facts import Record
+from scheduler.dispatch.facts import Record
 
 #: More turnarounds than this must be known before their average is used (BOINC's MIN_HOST_SAMPLES).
 _MIN_TURNAROUNDS: Final = 10

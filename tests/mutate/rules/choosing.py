@@ -60,7 +60,7 @@ RULES = (
     ),
     Switch(
         "Only native apps take programs of volunteers' own",
-        Code("scheduler.hosts.facts:AppFacts.takes_own_versions", True),
+        Code("scheduler.dispatch.facts:AppFacts.takes_own_versions", True),
         (ANONYMOUS,),
     ),
     Switch(

@@ -10,23 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import ProjectConfig
-from scheduler.dispatch.rules import estimates, host_limits, lost_results, selection, trust
-from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.dispatch.rules.selection import Choice, Refusal
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
     HeldResult,
-    HostDescription,
     HostFacts,
-    Preferences,
     Record,
-    Report,
     Taste,
     VersionFacts,
     WorkRequest,
 )
+from scheduler.dispatch.rules import estimates, host_limits, lost_results, selection, trust
+from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.dispatch.rules.selection import Choice, RefusalReason
+from scheduler.hosts.facts import HostDescription, Preferences, Report
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.lifecycle import Outcome, ResultState
 from scheduler.results.rules import reports
@@ -97,20 +95,20 @@ def chosen(choice: Choice, device: str = "") -> list[Assignment]:
     [
         ({}, None),
         ({"rsc_memory_bound": 1e9}, None),
-        ({"rsc_memory_bound": 1e9 + 1}, Refusal.MEMORY),
+        ({"rsc_memory_bound": 1e9 + 1}, RefusalReason.MEMORY),
         ({"rsc_disk_bound": 1e10}, None),
-        ({"rsc_disk_bound": 1e10 + 1}, Refusal.DISK),
+        ({"rsc_disk_bound": 1e10 + 1}, RefusalReason.DISK),
         ({"rsc_bandwidth_bound": 1e6}, None),
-        ({"rsc_bandwidth_bound": 1e6 + 1}, Refusal.BANDWIDTH),
-        ({"app_version_num": 99}, Refusal.NO_VERSION),
+        ({"rsc_bandwidth_bound": 1e6 + 1}, RefusalReason.BANDWIDTH),
+        ({"app_version_num": 99}, RefusalReason.NO_VERSION),
         ({"app_version_num": 100}, None),
-        ({"app_version_id": 7}, Refusal.COMMITTED),
+        ({"app_version_id": 7}, RefusalReason.COMMITTED),
         ({"app_version_id": 1}, None),
         ({"delay_bound": timedelta(seconds=1)}, None),
     ],
 )
 def test_a_candidate_fits_or_is_refused_for_one_reason(
-    facts: dict[str, Any], refusal: Refusal | None
+    facts: dict[str, Any], refusal: RefusalReason | None
 ) -> None:
     choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6))
     assert list(choice.refused) == ([refusal] if refusal else [])
@@ -125,7 +123,7 @@ def test_bandwidth_that_nobody_measured_refuses_nothing() -> None:
 def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
     choice = look(a_candidate(), versions={})
     assert choice.example == {
-        Refusal.NO_VERSION: "Prime search is not available for your type of computer."
+        RefusalReason.NO_VERSION: "Prime search is not available for your type of computer."
     }
     assert len(choice.lasting) == 1
 
@@ -136,14 +134,14 @@ def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
         ({}, 256, {}, None),
         ({"hr_type": 2}, 0, {2: 256}, None),
         ({"hr_type": 2}, 256, {2: 256}, None),
-        ({"hr_type": 2}, 256, {2: 384}, Refusal.COMMITTED),
+        ({"hr_type": 2}, 256, {2: 384}, RefusalReason.COMMITTED),
         ({"hr_type": 1}, 257, {1: 257, 2: 256}, None),
-        ({"hr_type": 1}, 257, {1: 258, 2: 256}, Refusal.COMMITTED),
-        ({"hr_type": 2}, 0, {2: 0}, Refusal.UNKNOWN_CLASS),
+        ({"hr_type": 1}, 257, {1: 258, 2: 256}, RefusalReason.COMMITTED),
+        ({"hr_type": 2}, 0, {2: 0}, RefusalReason.UNKNOWN_CLASS),
     ],
 )
 def test_a_workunit_stays_in_the_class_of_its_first_host(
-    app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: Refusal | None
+    app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: RefusalReason | None
 ) -> None:
     choice = look(a_candidate(hr_class=of_workunit), host=a_host(hr_classes=of_host), app=app)
     assert list(choice.refused) == ([refusal] if refusal else [])
@@ -176,7 +174,7 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(30)]
     choice = look(*candidates, wish=WorkRequest(seconds=1e9, queued_seconds=3600))
     assert choice.feasible_count == 23
-    assert choice.refused == {Refusal.DEADLINE: 7}
+    assert choice.refused == {RefusalReason.DEADLINE: 7}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +204,7 @@ def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
         versions={1: [a_version(**version)]},
     )
     assert choice.feasible_count == fits
-    assert choice.refused == {Refusal.DEADLINE: 99 - fits}
+    assert choice.refused == {RefusalReason.DEADLINE: 99 - fits}
     assert choice.saturated == {""}
 
 
@@ -247,7 +245,7 @@ def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
     assert choice.feasible_count == 2
-    assert choice.refused == {Refusal.DISK_TAKEN: 1}
+    assert choice.refused == {RefusalReason.DISK_TAKEN: 1}
     assert choice.lasting == []
 
 
@@ -322,7 +320,7 @@ def test_a_beta_version_is_for_those_who_want_it() -> None:
 
 def test_a_plan_class_says_why_it_does_not_fit() -> None:
     choice = look(a_candidate(), versions={1: [a_version(plan_class="vm", unfit="Get a VM.")]})
-    assert choice.example == {Refusal.PLAN_CLASS: "Get a VM."}
+    assert choice.example == {RefusalReason.PLAN_CLASS: "Get a VM."}
     assert len(choice.lasting) == 1
 
 
@@ -342,7 +340,7 @@ def test_gpus_are_served_before_cpus() -> None:
 
 def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:
     choice = look(a_candidate(), wish=WorkRequest(device="nvidia", instances=1))
-    assert choice.refused == {Refusal.DEVICE: 1}
+    assert choice.refused == {RefusalReason.DEVICE: 1}
     assert choice.lasting == []
 
 
@@ -409,7 +407,7 @@ def test_a_day_has_its_quota(record: dict[str, Any], quota: int, given: int) -> 
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(8)]
     choice = look(*candidates, versions=a_record(**record), daily_quota=quota)
     assert choice.feasible_count == given
-    assert choice.refused == ({Refusal.QUOTA: 8 - given} if given < 8 else {})
+    assert choice.refused == ({RefusalReason.QUOTA: 8 - given} if given < 8 else {})
     assert choice.lasting == []
 
 
@@ -432,7 +430,7 @@ def test_retries_go_to_reliable_hosts_first_and_with_less_time(
     app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.5}
     choice = look(a_candidate(reserved=reserved), app=app, versions=a_record(**record))
     assert [a.delay for a in chosen(choice)] == ([timedelta(hours=hours)] if hours else [])
-    assert list(choice.refused) == ([] if hours else [Refusal.RESERVED])
+    assert list(choice.refused) == ([] if hours else [RefusalReason.RESERVED])
     assert choice.lasting == []
 
 
@@ -574,7 +572,7 @@ def test_what_is_chosen_takes_room() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(3)]
     choice = look(*candidates, headroom=Headroom(10, by_device={(1, False): 2}))
     assert choice.feasible_count == 2
-    assert choice.refused == {Refusal.IN_PROGRESS_LIMIT: 1}
+    assert choice.refused == {RefusalReason.IN_PROGRESS_LIMIT: 1}
 
 
 # Estimates

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.dispatch.facts import Record
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import Record
 
 TODAY = date(2026, 6, 1)
 YESTERDAY = date(2026, 5, 31)

@@ -14,10 +14,17 @@ from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import broadcasts, candidates, claim, past_refusals, search
 from scheduler.dispatch.catalog import Catalog, Offer, Records
-from scheduler.dispatch.facts import AssignedResult, Work
+from scheduler.dispatch.facts import (
+    AssignedResult,
+    HeldResult,
+    HostFacts,
+    OwnVersion,
+    VersionFacts,
+    Work,
+    WorkRequest,
+)
 from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_results, selection
 from scheduler.dispatch.search import Search
-from scheduler.hosts.facts import HeldResult, HostFacts, OwnVersion, VersionFacts, WorkRequest
 
 #: Waits before each further scan while others hold all candidates: 200 ms in all. "No work" is
 #: reported only when it is true, because the client then waits 10 minutes or more.
@@ -202,8 +209,8 @@ def _search(
     facts = {version_id: version.facts for version_id, version in work.versions.items()}
     headroom = host_limits.headroom_for(host, config, apps=work.apps.values(), versions=facts)
     if headroom.total == 0:
-        work.refused[selection.Refusal.IN_PROGRESS_LIMIT] += 1
-        work.sentences[selection.Refusal.IN_PROGRESS_LIMIT] = (
+        work.refused[selection.RefusalReason.IN_PROGRESS_LIMIT] += 1
+        work.sentences[selection.RefusalReason.IN_PROGRESS_LIMIT] = (
             "This computer has reached a limit on tasks in progress"
         )
         return None
