@@ -243,11 +243,10 @@ def would_create(
 def _check_number(facts: Facts) -> None:
     if 0 < facts.version_num <= _MAX_VERSION:
         return
-    msg = (
+    raise BadPackage(
         f"version_num is {facts.version_num}. "
         f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
     )
-    raise BadPackage(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,11 +378,10 @@ def given_signatures(
             unused.pop(name, None)
     if unused:
         names = ", ".join(sorted(unused)[:_MAX_LISTED])
-        msg = (
+        raise BadSignature(
             f"{names} is not by the project's key over one of the files. "
             "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
         )
-        raise BadSignature(msg)
     return signatures_by_file
 
 
@@ -440,18 +438,16 @@ def find_app(name: str, *, create: bool = False, now: datetime) -> App:
         return existing
     near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "create it while publishing."
-    msg = f"There is no app {name!r}. Hint: {hint}"
-    raise UnknownApp(msg)
+    raise UnknownApp(f"There is no app {name!r}. Hint: {hint}")
 
 
 def check_app_name(name: str) -> None:
     """Raise `UnknownApp` if an app cannot have this name."""
     if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
-        msg = (
+        raise UnknownApp(
             f"{name[:80]!r} is not a name for an app. "
             f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
         )
-        raise UnknownApp(msg)
 
 
 def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
@@ -467,8 +463,7 @@ def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
         if name not in KNOWN_PLATFORMS and not create:
             near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
-            msg = f"BOINC's clients have no platform {name!r}. Hint: {hint}"
-            raise UnknownPlatform(msg)
+            raise UnknownPlatform(f"BOINC's clients have no platform {name!r}. Hint: {hint}")
         platforms_by_name[name] = Platform.objects.get_or_create(name=name)[0]
     return [platforms_by_name[name] for name in names]
 

@@ -49,11 +49,10 @@ def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
     has changed, is missing, or could be taken for a key; nothing has changed then.
     """
     if not settings.PROJECT.online_signing:
-        msg = (
+        raise signing.KeyMissing(
             "This server does not create private keys (ONLINE_SIGNING is off). Hint: create one on "
             "another machine and give --public-key (docs/signing.md)."
         )
-        raise signing.KeyMissing(msg)
     new = signing.NewCodeSignKey()
     with transaction.atomic(), ExitStack() as stack:
         rows = [row for row in _locked_rows() if _sign_by(new, row)]
@@ -155,11 +154,10 @@ def _signed_elsewhere(
     if missing:
         raise SignatureMissing(sorted(set(missing)))
     if strange := sorted(signatures.keys() - used):
-        msg = (
+        raise BadSignature(
             f"{strange[0]} is not by the new key over a published file. Hint: sign the files that "
             "--prepare DIR writes, by the private half of the key that you install."
         )
-        raise BadSignature(msg)
     return signed
 
 

@@ -212,8 +212,7 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         expected = "its image" if app.kind == AppKind.CONTAINER else "only its number"
         msg = f"App {app} is of kind {app.kind}, whose versions have no files."
-        msg = f"{msg} Hint: give {expected}."
-        raise BadPackage(msg)
+        raise BadPackage(f"{msg} Hint: give {expected}.")
     if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
         expected = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
         msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {expected}."
@@ -249,11 +248,10 @@ def usual_platforms(app: App) -> list[str]:
     """Return the default platforms of an app's kind; raises `BadPackage` for native apps."""
     if app.kind != AppKind.NATIVE:
         return list(UNIX_PLATFORMS)
-    msg = (
+    raise BadPackage(
         f"App {app} is native, and no platform is given. "
         f"Hint: name a platform, such as {UNIX_PLATFORMS[0]}."
     )
-    raise BadPackage(msg)
 
 
 @contextmanager
@@ -303,17 +301,15 @@ def _as_script(app: App, source: storage.Source) -> storage.Source:
     if not source.several:
         [(name, path)] = files.items()
         if name != RUN and not storage.begins_with(path, b"#!"):
-            msg = (
+            raise BadPackage(
                 f"{name[:80]!r} is neither a script nor an archive. Hint: app {app} takes a {RUN}, "
                 f"or a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz with {RUN} at its top."
             )
-            raise BadPackage(msg)
         files = {RUN: path}
     check_script(files.keys())
     if storage.first_line_ends_with(files[RUN], b"\r"):
-        msg = (
+        raise BadPackage(
             f"{RUN} has Windows line ends, and Unix cannot start it. "
             "Hint: save it with Unix line ends, or run dos2unix on it."
         )
-        raise BadPackage(msg)
     return storage.Source(dict(files), source.executables | {RUN})

@@ -153,11 +153,10 @@ def publish(
             for earlier, new in zip(renewal.earlier, made, strict=True):
                 _replace(earlier, new.version)
         if strange := sorted(signatures.keys() - used):
-            msg = (
+            raise app_versions.BadSignature(
                 f"{strange[0]} is not by the project's key over one of the files. "
                 "Hint: sign exactly the files that --prepare DIR writes now."
             )
-            raise app_versions.BadSignature(msg)
     return done
 
 
@@ -273,12 +272,11 @@ def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
         raise BadPackage(msg) from error
     stack.callback(storage.discard, item)
     if item.digest.sha256 != row.file.sha256:
-        msg = (
+        raise BadPackage(
             f"The published file {row.file.name} has changed: its SHA-256 is "
             f"{item.digest.sha256}, not {row.file.sha256}. Hint: restore it from a backup, or "
             "deprecate its version, and find out who changed it."
         )
-        raise BadPackage(msg)
     return item
 
 

@@ -60,8 +60,7 @@ def load(name: str, package: str = "scheduler") -> LiteralString:
     """
     source = files(package) / f"{name}.sql"
     if not source.is_file():
-        msg = f"There is no statement {name!r} in {package}."
-        raise UnknownStatement(msg)
+        raise UnknownStatement(f"There is no statement {name!r} in {package}.")
     try:
         return with_numbers(source.read_text(encoding="utf-8"))
     except KeyError as error:

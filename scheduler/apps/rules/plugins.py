@@ -112,12 +112,11 @@ class Plugin:
             is_same = name in fixed and fixed[name] == value
             if name not in self.app_options and not is_same:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
-                msg = (
+                raise BadPluginOptions(
                     f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
                     f"Hint: apps can set: {allowed}; an operator can add names to `app_options` in "
                     "the PLUGINS file."
                 )
-                raise BadPluginOptions(msg)
         return {**fixed, **own}
 
 
@@ -191,14 +190,12 @@ def _plugin(kind: str, name: str, value: object) -> Plugin:
     )
     reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
     if wrong := sorted(reserved.intersection(plugin.app_options)):
-        msg = (
+        raise BadPlugins(
             f"{where} leaves {wrong[0]!r} to apps, which could then choose the code that runs. "
             "Hint: set it in `options`."
         )
-        raise BadPlugins(msg)
     if plugin.transactional and (kind, plugin.runner) != (ASSIMILATOR, "python"):
-        msg = f"{where} cannot be transactional. Hint: only a python: assimilator can."
-        raise BadPlugins(msg)
+        raise BadPlugins(f"{where} cannot be transactional. Hint: only a python: assimilator can.")
     return plugin
 
 
