@@ -135,15 +135,6 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
     )
 
 
-def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:
-    """Return up to `most` workunits of these apps with unsent results using these files."""
-    rows = sql.fetch(
-        "dispatch/read_workunits_near",
-        {"names": list(names), "app_ids": list(app_ids), "most": most},
-    )
-    return [row["workunit_id"] for row in rows]
-
-
 def known_results(
     *, reported_ids: Collection[int], names: Collection[str], host_ids: Collection[int]
 ) -> list[HeldResult]:

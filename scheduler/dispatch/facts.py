@@ -19,7 +19,6 @@ class Record:
     """
 
     consecutive_valid: int = 0
-    n_valid: int = 0
     max_results_per_day: int = 0
     results_today: int = 0
     quota_day: date | None = None

@@ -10,10 +10,10 @@ WITH born AS (
         w.name || '_' || next.attempt,
         next.attempt,
         w.priority,
-        %(unsent)s::smallint / 10,
-        %(unsent)s::smallint %% 10,
+        {{ServerState.UNSENT}},
+        {{Outcome.INIT}},
         %(now)s::timestamptz,
-        %(target_kind)s::smallint,
+        {{Target.HOST}},
         %(host_id)s::bigint
     FROM workunit AS w
     CROSS JOIN LATERAL (
@@ -30,10 +30,10 @@ SELECT
     %(now)s::timestamptz,
     workunit_id,
     id,
-    %(axis)s::smallint,
-    %(nothing)s::smallint,
-    %(unsent)s::smallint,
-    %(because)s::smallint,
-    %(by)s::smallint
+    {{Axis.RESULT}},
+    {{NOTHING}},
+    {{ResultState.UNSENT}},
+    {{Because.BROADCAST}},
+    {{Actor.SCHEDULER}}
 FROM born
 WHERE %(ledger)s::boolean

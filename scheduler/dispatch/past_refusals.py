@@ -14,8 +14,6 @@ from scheduler.dispatch.rules.fit import RefusalReason
 MAX_REFUSALS_PER_RPC = 16
 #: The same refusal of the same host is written at most once per hour.
 REWRITE_INTERVAL = timedelta(hours=1)
-
-
 #: Reasons that concern an app's versions: they count at once if no version could ever fit.
 _OF_VERSIONS = frozenset({RefusalReason.NO_VERSION.value, RefusalReason.PLAN_CLASS.value})
 
@@ -28,9 +26,13 @@ def remember(
     `works` has, for each host, its facts, its platforms and the work that it received.
     """
     rows = [
-        (host, *row, _counts_at_once(row, host, platforms, catalog))
+        (
+            *(host, candidate, reason, sentence),
+            reason in _OF_VERSIONS
+            and catalog.never_fits(candidate.app_id, host.machine, platforms),
+        )
         for host, platforms, work in works
-        for row in _lasting(work)
+        for candidate, reason, sentence in _last_refusals(work)
     ]
     if not rows:
         return
@@ -50,14 +52,7 @@ def remember(
     )
 
 
-def _counts_at_once(
-    row: tuple[Candidate, str, str], host: HostFacts, platforms: Sequence[str], catalog: Catalog
-) -> bool:
-    candidate, reason, _sentence = row
-    return reason in _OF_VERSIONS and catalog.never_fits(candidate.app_id, host.machine, platforms)
-
-
-def _lasting(work: Work) -> list[tuple[Candidate, str, str]]:
+def _last_refusals(work: Work) -> list[tuple[Candidate, str, str]]:
     """Return the last refusal of each workunit, at most `MAX_REFUSALS_PER_RPC`."""
-    kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
-    return list(kept.values())[:MAX_REFUSALS_PER_RPC]
+    by_workunit = {refusal[0].workunit_id: refusal for refusal in work.lasting}
+    return list(by_workunit.values())[:MAX_REFUSALS_PER_RPC]

@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice
 from time import perf_counter
 
+from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import candidates as candidate_reads
 from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor, Page, StreamKey
@@ -58,7 +59,7 @@ class Search:
 
     work: Work
     host: HostFacts
-    work_requests: tuple[WorkRequest, ...]
+    work_requests: Sequence[WorkRequest]
     headroom: Headroom
     versions: Mapping[int, Sequence[VersionFacts]]
     streams: tuple[CandidateStream, ...]
@@ -152,12 +153,13 @@ def streams_for(
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
-    """Return workunits that use files of this host, of apps with locality scheduling."""
-    local = [app.id for app in apps.values() if app.locality]
-    if not local or not host.near_files:
+    """Return workunits with unsent results that use files of this host, of apps with locality."""
+    app_ids = [app.id for app in apps.values() if app.locality]
+    if not app_ids or not host.near_files:
         return frozenset()
+    params = {"names": list(host.near_files), "app_ids": app_ids, "most": MAX_NEAR_WORKUNITS}
     return frozenset(
-        candidate_reads.workunits_near(host.near_files, local, most=MAX_NEAR_WORKUNITS)
+        row["workunit_id"] for row in sql.fetch("dispatch/read_workunits_near", params)
     )
 
 
@@ -315,15 +317,11 @@ def _judge(
     )
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
     page_size = max(config.candidates_per_page, 4 * search.expected_count)
-    _judge_some(
-        search, chosen.left_for(search.host, search.candidates, apps, page_size), rules, draw
-    )
-    if not search.has_enough and any(
-        len(candidates) > page_size for candidates in search.candidates.values()
-    ):
-        _judge_some(
-            search, chosen.left_for(search.host, search.candidates, apps, None), rules, draw
-        )
+    for max_per_stream in (page_size, None):
+        left = chosen.left_for(search.host, search.candidates, apps, max_per_stream)
+        _judge_some(search, left, rules, draw)
+        if search.has_enough or max(map(len, search.candidates.values()), default=0) <= page_size:
+            break
     chosen.note(search.host, [assignment.candidate for assignment in search.chosen])
 
 

@@ -2,7 +2,7 @@
 
 A statement names a state as ``{{ServerState.OVER}}``; loading it replaces this by the number in
 `scheduler.lifecycle`.  It becomes a literal, not a parameter, because a cached plan uses a partial
-index only if the statement has the literal of its condition.  A name without a dot, ``{{table}}``,
+index only if the statement has the literal of its condition.  A name in lower case, ``{{table}}``,
 is an identifier that the caller gives with each call.
 """
 
@@ -32,9 +32,9 @@ _NUMBERS = {int, float, bool, type(None)}
 _COPY_SPECIAL = re.compile(r"[\\\t\n\r]")
 _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _COMMENT = re.compile(r"--[^\n]*")
-_IDENTIFIER = re.compile(r"\{\{(\w+)\}\}")
-_CONSTANT = re.compile(r"\{\{(\w+\.\w+)\}\}")
-_CONSTANTS = {
+_IDENTIFIER = re.compile(r"\{\{([a-z_]+)\}\}")
+_CONSTANT = re.compile(r"\{\{([A-Z][\w.]*)\}\}")
+_CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
     f"{name}.{member.name}": str(int(member))
     for name, kind in vars(lifecycle).items()
     if isinstance(kind, EnumType) and name == kind.__name__

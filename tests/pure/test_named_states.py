@@ -34,7 +34,7 @@ def bare_states(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", statements())
 def test_every_statement_loads_with_all_its_states(path: str) -> None:
-    assert not re.search(r"\{\{[^}]*\.", loaded(path))
+    assert not re.search(r"\{\{(?![a-z_]+\}\})", loaded(path))
 
 
 @pytest.mark.parametrize("path", statements())
@@ -62,7 +62,7 @@ def test_a_state_becomes_its_number() -> None:
     assert sql.with_numbers("a = {{ServerState.OVER}} -- {{ErrorMask.EXPIRED}}") == "a = 5 -- 64"
 
 
-@pytest.mark.parametrize("name", ["ServerState.GONE", "State.OVER", "R.UNSENT", "Move.source"])
+@pytest.mark.parametrize("name", ["ServerState.GONE", "State.OVER", "R.UNSENT", "OVER"])
 def test_an_unknown_state_is_named_when_the_statement_is_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,12 +20,11 @@ def _without(facts: Any, **changes: Any) -> Any:
 def _published_ones(original: Any) -> Any:
     """Describe own versions to the client as if they had been published."""
 
-    def offer(catalog: Any, own: Any, **of: Any) -> Any:
-        offered = original(catalog, own, **of)
-        versions = {i: replace(version, is_own=False) for i, version in offered.versions.items()}
-        return replace(offered, versions=versions)
+    def own_versions(catalog: Any, own: Any, **of: Any) -> Any:
+        versions = original(catalog, own, **of)
+        return {i: replace(version, is_own=False) for i, version in versions.items()}
 
-    return offer
+    return own_versions
 
 
 RULES = (
@@ -55,7 +54,7 @@ RULES = (
     ),
     Switch(
         "A host with programs of its own is sent none",
-        Code("scheduler.dispatch.catalog:Catalog.own_offer", made=_published_ones),
+        Code("scheduler.dispatch.catalog:Catalog.own_versions", made=_published_ones),
         (ANONYMOUS,),
     ),
     Switch(
