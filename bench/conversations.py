@@ -27,7 +27,7 @@ from scheduler.dispatch.facts import (
     Work,
     WorkRequest,
 )
-from scheduler.dispatch.rules import host_limits, selection, trust
+from scheduler.dispatch.rules import fit, host_limits, selection, trust
 from scheduler.dispatch.rules.lost_results import Holdings
 from scheduler.hosts.identity import Caller
 
@@ -90,7 +90,7 @@ class Conversation:
         headroom = host_limits.headroom_for(
             self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
         )
-        rules = selection.Rules(
+        rules = fit.Rules(
             apps=apps,
             versions=versions,
             headroom=headroom.copy(),

@@ -25,6 +25,7 @@ from scheduler.dispatch.facts import (
     WorkRequest,
 )
 from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_results, selection
+from scheduler.dispatch.rules.fit import SENSOR, RefusalReason
 from scheduler.dispatch.search import Search
 
 #: Waits before each further scan while others hold all candidates: 200 ms in all. "No work" is
@@ -211,8 +212,8 @@ def _search(
     facts = {version_id: version.facts for version_id, version in work.versions.items()}
     headroom = host_limits.headroom_for(host, config, apps=work.apps.values(), versions=facts)
     if headroom.total == 0:
-        work.refused[selection.RefusalReason.IN_PROGRESS_LIMIT] += 1
-        work.sentences[selection.RefusalReason.IN_PROGRESS_LIMIT] = (
+        work.refused[RefusalReason.IN_PROGRESS_LIMIT] += 1
+        work.sentences[RefusalReason.IN_PROGRESS_LIMIT] = (
             "This computer has reached a limit on tasks in progress"
         )
         return None
@@ -231,7 +232,7 @@ def _search(
         return None
     work_requests = [request for request in host_request.work_requests if request.anything]
     if host_request.any_sensor:
-        work_requests.append(WorkRequest(device=selection.SENSOR))
+        work_requests.append(WorkRequest(device=SENSOR))
     return Search(
         work=work,
         host=host,

@@ -28,6 +28,7 @@ from scheduler.dispatch.facts import (
     WorkRequest,
 )
 from scheduler.dispatch.rules import selection, trust
+from scheduler.dispatch.rules.fit import RefusalReason, Rules
 from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
@@ -306,7 +307,7 @@ def _judge(
 ) -> None:
     """Judge candidates that no other host chose: one page of them first, then all."""
     apps = search.work.apps
-    rules = selection.Rules(
+    rules = Rules(
         apps=apps,
         versions=search.versions,
         headroom=search.headroom,
@@ -325,15 +326,13 @@ def _judge(
     chosen.note(search.host, [assignment.candidate for assignment in search.chosen])
 
 
-def _judge_some(
-    search: Search, candidates: Iterable[Candidate], rules: selection.Rules, draw: float
-) -> None:
+def _judge_some(search: Search, candidates: Iterable[Candidate], rules: Rules, draw: float) -> None:
     work, host = search.work, search.host
     rules = replace(rules, headroom=search.headroom.copy())
     ordered, unwanted = selection.order(candidates, host=host, rules=rules, draw=draw)
     choice = selection.choose(ordered, host=host, work_requests=search.work_requests, rules=rules)
     for candidate, sentence in unwanted:
-        choice.refuse(candidate, selection.RefusalReason.TASTE, sentence)
+        choice.refuse(candidate, RefusalReason.TASTE, sentence)
     search.feasible, search.saturated = choice.feasible, choice.saturated
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}

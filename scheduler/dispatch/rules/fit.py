@@ -134,7 +134,7 @@ class Judge:
         )
         if refusal is not None:
             return refusal
-        self._take(candidate, app, version)
+        self.take(candidate, version)
         replicate = self._needs_replication(candidate, app, version)
         return Assignment(candidate, version, speed, seconds, delay, replicate)
 
@@ -153,6 +153,7 @@ class Judge:
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
         seconds = candidate.rsc_fpops_est / speed / active
         reliable = candidate.reserved and self._is_reliable(app, version)
+        reserved = f"Tasks of {app.title} are reserved for quick, reliable computers now"
         return _Kind(
             app=app,
             version=version,
@@ -160,7 +161,9 @@ class Judge:
             seconds=seconds,
             delay=_delay(candidate, app, seconds) if reliable else candidate.delay_bound,
             class_misfit=_class_misfit(candidate, app, self.host),
-            reserved=_reserved(app) if candidate.reserved and not reliable else None,
+            reserved=(RefusalReason.RESERVED, reserved)
+            if candidate.reserved and not reliable
+            else None,
         )
 
     def _version_for(
@@ -251,9 +254,7 @@ class Judge:
         self, version: VersionFacts, seconds: float, delay: timedelta, queued: float
     ) -> Refused | None:
         # BOINC skips the check for an empty queue: a slow host may try one result (PROTOCOL 10.3).
-        if queued <= 0:
-            return None
-        if queued + seconds <= delay.total_seconds():
+        if queued <= 0 or queued + seconds <= delay.total_seconds():
             return None
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
         return RefusalReason.DEADLINE, (
@@ -297,26 +298,16 @@ class Judge:
     def _daily_quota(self, app: AppFacts) -> int:
         return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
 
-    def _take(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> None:
-        self.disk_left -= candidate.rsc_disk_bound
+    def take(self, candidate: Candidate, version: VersionFacts, *, count: int = 1) -> None:
+        """Count an assignment against disk, headroom and quota; a `count` of -1 undoes it."""
+        self.disk_left -= count * candidate.rsc_disk_bound
         if self.output_bytes_left is not None and candidate.output_bytes:
-            self.output_bytes_left -= candidate.output_bytes
+            self.output_bytes_left -= count * candidate.output_bytes
             self._promises_any = True
-        self.headroom.take(app.id, on_gpu=bool(version.device))
+        self.headroom.take(candidate.app_id, on_gpu=bool(version.device), count=count)
         left = self._quotas.get(version.id)
         if left is not None:
-            self._quotas[version.id] = left - 1
-
-    def give_back(self, spare: Assignment) -> None:
-        """Undo the use of disk, headroom and quota by a spare assignment."""
-        candidate, version = spare.candidate, spare.version
-        self.disk_left += candidate.rsc_disk_bound
-        if self.output_bytes_left is not None:
-            self.output_bytes_left += candidate.output_bytes
-        self.headroom.give_back(candidate.app_id, on_gpu=bool(version.device))
-        left = self._quotas.get(version.id)
-        if left is not None:
-            self._quotas[version.id] = left + 1
+            self._quotas[version.id] = left - count
 
     def _is_reliable(self, app: AppFacts, version: VersionFacts) -> bool:
         return app.reliable_max_turnaround is None or trust.is_reliable(
@@ -363,13 +354,6 @@ def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refus
 
 def _not_for_devices(app: AppFacts) -> Refused:
     return RefusalReason.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
-
-
-def _reserved(app: AppFacts) -> Refused:
-    return (
-        RefusalReason.RESERVED,
-        f"Tasks of {app.title} are reserved for quick, reliable computers now",
-    )
 
 
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:

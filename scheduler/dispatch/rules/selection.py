@@ -23,18 +23,6 @@ from scheduler.dispatch.rules import estimates, scoring
 from scheduler.dispatch.rules.fair_share import interleave
 from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
 
-__all__ = [
-    "LASTING",
-    "SENSOR",
-    "Choice",
-    "RefusalReason",
-    "Rules",
-    "choose",
-    "needed",
-    "order",
-    "queue_growth",
-]
-
 #: This many spare results are looked for beyond those needed: other hosts may claim some first.
 SPARE = 12
 #: Once a request is met, at most `MAX_SPARE` more results are judged, plus `RIVALS` times the
@@ -66,11 +54,6 @@ class Choice:
         self.example.setdefault(reason, sentence)
         if reason in LASTING:
             self.lasting.append((candidate, reason, sentence))
-
-    @property
-    def feasible_count(self) -> int:
-        """The number of assignments on all devices."""
-        return sum(len(each) for each in self.feasible.values())
 
 
 def order(
@@ -155,7 +138,7 @@ def choose(
             for spare in assignments[
                 needed(assignments, request, max_results=rules.headroom.total) :
             ]:
-                judge.give_back(spare)
+                judge.take(spare.candidate, spare.version, count=-1)
                 taken.discard(spare.candidate.workunit_id)
     if not judge.why:
         return choice

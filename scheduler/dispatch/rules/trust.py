@@ -102,11 +102,6 @@ def quota_left(record: Record, *, daily_quota: int, devices: int, today: date) -
     return max(0, limit - reset_if_new_day(record, today).results_today)
 
 
-def quota_sentence(limit: int) -> str:
-    """Return the message of BOINC's server for an exhausted daily quota."""
-    return f"This computer has finished a daily quota of {limit} tasks"
-
-
 def reset_if_new_day(record: Record, today: date) -> Record:
     """Return the record with today's count: 0 if it counted another day."""
     if record.quota_day == today:

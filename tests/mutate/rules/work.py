@@ -29,7 +29,7 @@ RULES = (
         "The first move of a row is its birth",
         Sql(
             "first_moves_are_known",
-            "first_move.source <> 0",
+            "first_move.source <> {{NOTHING}}",
             "FALSE",
             "scheduler.health.invariant_sql",
         ),
