@@ -10,12 +10,12 @@ anything is written.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from functools import cached_property
 
 from django.conf import settings
 from django.db import transaction
@@ -40,24 +40,7 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
 
-__all__ = [
-    "BadPackage",
-    "BadSignature",
-    "Facts",
-    "Published",
-    "SignatureMissing",
-    "Signed",
-    "UnknownApp",
-    "UnknownPlatform",
-    "VersionExists",
-    "check_app_name",
-    "find_app",
-    "kept",
-    "publish",
-    "publish_package",
-    "sign",
-    "staged",
-]
+__all__ = ["BadPackage"]  # the others are defined here
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
@@ -191,20 +174,9 @@ def publish_package(
     `SignatureMissing`.
     """
     _check_number(facts)
-    contents = signed.contents
     platform_rows = _platforms(platforms, create=create_platform)
-
-    @functools.cache
-    def keep() -> Sequence[KnownFile]:
-        files_by_sha, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
-        return [files_by_sha[item.digest.sha256] for item in contents]
-
-    @functools.cache
-    def signatures() -> Sequence[str]:
-        return _complete(package, signed, now)
-
-    files = _Files(package, contents, signed.api_version, signatures, keep)
-    return [_publish(app, platform, facts, files, now) for platform in platform_rows]
+    files = _Files(package, signed, facts.version_num, now)
+    return [_publish(app, platform, facts, files) for platform in platform_rows]
 
 
 def would_create(
@@ -249,29 +221,60 @@ def _check_number(facts: Facts) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Files:
-    """A package and the staged content of each file.
-
-    `keep` creates the rows of the files, and `signatures` completes the signatures, on first use.
-    """
+    """A package to publish; what its versions share is written on first use."""
 
     package: Package
-    contents: Sequence[storage.Staged]
-    api_version: str
-    signatures: Callable[[], Sequence[str]]
-    keep: Callable[[], Sequence[KnownFile]]
+    signed: Signed
+    version_num: int
+    now: datetime
+
+    @cached_property
+    def rows(self) -> Sequence[KnownFile]:
+        """The rows of the files."""
+        wanted = _wanted(self.package, self.signed.contents, self.version_num)
+        files_by_sha, _ = file_rows.keep(wanted, now=self.now)
+        return [files_by_sha[item.digest.sha256] for item in self.signed.contents]
+
+    @cached_property
+    def signatures(self) -> Sequence[str]:
+        """All signatures; those made here are audited.  Raises `SignatureMissing`."""
+        rows = zip(
+            self.package.files,
+            self.signed.contents,
+            self.signed.signatures,
+            self.signed.made_here,
+            strict=True,
+        )
+        complete, missing = [], []
+        for file, item, signature, is_made_here in rows:
+            if signature is None:
+                missing.append(file.name)
+                continue
+            complete.append(signature)
+            if is_made_here:
+                audit.record(
+                    Event.FILE_SIGNED,
+                    now=self.now,
+                    subject=file.name,
+                    details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
+                )
+        if missing:
+            raise SignatureMissing(missing)
+        return complete
 
 
-def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: datetime) -> Published:
+def _publish(app: App, platform: Platform, facts: Facts, files: _Files) -> Published:
     fields = {
         "cmdline": facts.cmdline,
         "image": facts.image,
         "source_url": facts.source_url,
-        "created_at": now,
+        "created_at": files.now,
     }
+    contents = files.signed.contents
     described = _described(files.package)
-    described.setdefault("api_version", files.api_version)
+    described.setdefault("api_version", files.signed.api_version)
     version, created = AppVersion.objects.get_or_create(
         app=app,
         platform=platform,
@@ -281,20 +284,15 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
     )
     if created:
         names = _attach(version, files)
+        digests = {name: item.digest.sha256 for name, item in zip(names, contents, strict=True)}
         audit.record(
-            audit.Event.VERSION_PUBLISHED,
-            now=now,
+            Event.VERSION_PUBLISHED,
+            now=files.now,
             subject=str(version),
-            details={
-                "app_version_id": version.pk,
-                "files": {
-                    name: item.digest.sha256
-                    for name, item in zip(names, files.contents, strict=True)
-                },
-            },
+            details={"app_version_id": version.pk, "files": digests},
         )
     else:
-        names = _same_or_refused(version, facts, files.package, files.contents)
+        names = _same_or_refused(version, facts, files.package, contents)
     return Published(version, names, created)
 
 
@@ -342,6 +340,17 @@ def _stage(content: bytes | str) -> storage.Staged:
     return storage.stage_file(content)
 
 
+def launcher(app: App, image: str) -> PackedFile:
+    """Return the main program of a version that is not a BOINC program."""
+    return PackedFile(
+        name=f"{app.name}_launcher",
+        open_name="",
+        content=storage.launcher(kind=app.kind, image=image),
+        main_program=True,
+        executable=True,
+    )
+
+
 def given_signatures(
     files: Sequence[PackedFile],
     contents: Sequence[storage.Staged],
@@ -357,11 +366,7 @@ def given_signatures(
     signatures_by_file: list[str | None] = []
     unused = dict(signatures)
     for file, item in zip(files, contents, strict=True):
-        with item.open() as content:
-            try:
-                signing.refuse_key_shaped(content.read(START_NBYTES), f"The content of {file.name}")
-            except signing.KeyShaped as error:
-                raise BadPackage(str(error)) from error
+        refuse_key_shaped(item, f"The content of {file.name}")
         if file.signature is None and not signatures:
             signatures_by_file.append(None)
             continue
@@ -385,6 +390,15 @@ def given_signatures(
     return signatures_by_file
 
 
+def refuse_key_shaped(item: storage.Staged, title: str) -> None:
+    """Raise `BadPackage` for a content that clients could take for a key."""
+    with item.open() as content:
+        try:
+            signing.refuse_key_shaped(content.read(START_NBYTES), title)
+        except signing.KeyShaped as error:
+            raise BadPackage(str(error)) from error
+
+
 def sign(
     package: Package,
     contents: Sequence[storage.Staged],
@@ -402,27 +416,6 @@ def sign(
             with item.open() as content:
                 supplied[position] = signing.sign(content)
     return Signed(contents, supplied, made_here, _api_version(package, contents))
-
-
-def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
-    """Return all signatures, and audit those made here; raises `SignatureMissing`."""
-    complete, missing = [], []
-    rows = zip(package.files, signed.contents, signed.signatures, signed.made_here, strict=True)
-    for file, item, signature, is_made_here in rows:
-        if signature is None:
-            missing.append(file.name)
-            continue
-        complete.append(signature)
-        if is_made_here:
-            audit.record(
-                audit.Event.FILE_SIGNED,
-                now=now,
-                subject=file.name,
-                details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
-            )
-    if missing:
-        raise SignatureMissing(missing)
-    return complete
 
 
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
@@ -494,7 +487,7 @@ def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
 
 
 def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
-    rows = files.keep()
+    rows = files.rows
     AppVersionFile.objects.bulk_create(
         AppVersionFile(
             app_version=version,
@@ -507,7 +500,7 @@ def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
             signature=signature,
         )
         for position, (file, row, signature) in enumerate(
-            zip(files.package.files, rows, files.signatures(), strict=True)
+            zip(files.package.files, rows, files.signatures, strict=True)
         )
     )
     return tuple(row.name for row in rows)

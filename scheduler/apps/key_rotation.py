@@ -23,7 +23,6 @@ from django.db import transaction
 from scheduler import signing, storage
 from scheduler.apps import app_versions, republishing
 from scheduler.apps.app_versions import BadPackage, BadSignature, SignatureMissing
-from scheduler.key_text import START_NBYTES
 from scheduler.models import AppVersionFile
 from scheduler.people import audit
 
@@ -162,11 +161,8 @@ def _signed_elsewhere(
 
 
 def _refuse_key_shaped(row: AppVersionFile) -> None:
-    with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
-        try:
-            signing.refuse_key_shaped(content.read(START_NBYTES), row.file.name)
-        except signing.KeyShaped as error:
-            raise BadPackage(str(error)) from error
+    with ExitStack() as stack:
+        app_versions.refuse_key_shaped(republishing.stage_published(row, stack), row.file.name)
 
 
 def _record(*, revoke: bool, signed: int, now: datetime) -> None:

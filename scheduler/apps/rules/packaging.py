@@ -135,16 +135,29 @@ def _unpacked(
     main = _main_program(names, main_program)
     return Package(
         tuple(
-            PackedFile(
-                name=name,
-                open_name="" if name == main else name,
-                content=files[name],
-                main_program=name == main,
-                executable=name == main or name in executables,
-                signature=_signature(files, name),
-            )
+            _packed(name, {"main_program": name == main}, files, executables)
             for name in sorted(names, key=lambda name: (name != main, name))
         )
+    )
+
+
+def _packed(
+    name: str,
+    flags: Mapping[str, bool],
+    files: Mapping[str, bytes | str],
+    executables: Collection[str],
+    *,
+    open_name: str = "",
+) -> PackedFile:
+    main = flags.get("main_program", False)
+    return PackedFile(
+        name=name,
+        open_name=open_name or ("" if main else name),
+        content=files[name],
+        main_program=main,
+        executable=main or flags.get("executable", name in executables),
+        copy_file=flags.get("copy_file", False),
+        signature=_signature(files, name),
     )
 
 
@@ -157,22 +170,8 @@ def _with_unlisted(
 ) -> Package:
     listed = {file.name for file in package.files}
     others = files.keys() - listed - _signature_names(files) - {VERSION_XML}
-    return replace(
-        package,
-        files=(
-            *package.files,
-            *(
-                PackedFile(
-                    name=name,
-                    open_name=name,
-                    content=files[name],
-                    executable=name in executables,
-                    signature=_signature(files, name),
-                )
-                for name in sorted(others)
-            ),
-        ),
-    )
+    unlisted = [_packed(name, {}, files, executables) for name in sorted(others)]
+    return replace(package, files=(*package.files, *unlisted))
 
 
 def find_api_version(content: bytes) -> str:
@@ -390,17 +389,7 @@ def _described(
     open_name = (element.findtext("logical_name") or "").strip()
     if open_name:
         check_relative(open_name)
-    flags = _file_flags(element, name)
-    main = flags.get("main_program", False)
-    return PackedFile(
-        name=name,
-        open_name=open_name or ("" if main else name),
-        content=files[name],
-        main_program=main,
-        executable=main or flags.get("executable", name in executables),
-        copy_file=flags.get("copy_file", False),
-        signature=_signature(files, name),
-    )
+    return _packed(name, _file_flags(element, name), files, executables, open_name=open_name)
 
 
 def _file_flags(element: etree._Element, name: str) -> dict[str, bool]:
