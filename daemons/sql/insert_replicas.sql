@@ -1,5 +1,5 @@
 -- Insert new unsent results of locked workunits, with their targets and the priority of retries.
-WITH born AS (
+WITH inserted AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, target_kind, target_id, reliable_until,
         server_state, outcome, client_state, validate_state, file_delete_state, flops_estimate,
@@ -59,15 +59,15 @@ written AS (
     INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
     SELECT
         %(now)s::timestamptz,
-        born.workunit_id,
-        born.id,
+        inserted.workunit_id,
+        inserted.id,
         %(axis)s::smallint,
         %(nothing)s::smallint,
         %(unsent)s::smallint,
         %(because)s::smallint,
         %(by)s::smallint
-    FROM born
+    FROM inserted
     WHERE %(ledger)s::boolean
 )
 
-SELECT count(*) FROM born
+SELECT count(*) FROM inserted

@@ -90,7 +90,7 @@ def candidates(
     rows = sql.fetch_rows(
         "dispatch/read_candidates",
         {
-            "lanes": list(range(len(streams))),
+            "streams": list(range(len(streams))),
             "app_ids": [stream.app.id for stream in streams],
             "target_kinds": [stream.target_kind for stream in streams],
             "target_ids": [stream.target_id for stream in streams],
@@ -105,7 +105,7 @@ def candidates(
             "now": now,
         },
     )
-    rows.sort(key=itemgetter(slice(2)))  # lane, position
+    rows.sort(key=itemgetter(slice(2)))  # stream, position
     by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
     pages = [_page(by_stream.get(number, ()), stream.page) for number, stream in enumerate(streams)]
     return pages, _page(by_stream.get(-1, ()), 0)

@@ -1,5 +1,5 @@
 -- Inserts one unsent result of each locked broadcast workunit, for one host alone.
-WITH born AS (
+WITH inserted AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, server_state, outcome, created_at,
         target_kind, target_id
@@ -35,5 +35,5 @@ SELECT
     {{ResultState.UNSENT}},
     {{Because.BROADCAST}},
     {{Actor.SCHEDULER}}
-FROM born
+FROM inserted
 WHERE %(ledger)s::boolean

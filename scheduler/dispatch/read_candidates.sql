@@ -1,5 +1,5 @@
 -- Reads the next page of unsent results of each candidate stream, best first, without locks.  A
--- stream (`lane`) is an app's work for all hosts, or that for one host, account or team; in
+-- stream is an app's work for all hosts, or that for one host, account or team; in
 -- addition, work whose input files a host has is read.  Of equal priority the oldest workunit comes
 -- first, whichever of its results it is: a replica or a retry does not wait behind all work that
 -- was submitted later.  A page is cut along the index before anything is looked up, so that its
@@ -8,9 +8,9 @@
 -- page begins.  Each row contains which of the requesting hosts and accounts may not have it.  Only rows
 -- that may be sent are returned, and always the first and last row of a page, so that the reader
 -- can tell where the stream begins and where the next page does.  The claim checks all of it again
--- under locks.  The literal 2 (UNSENT) matches the partial index read_candidates.
+-- under locks.  The literal of UNSENT matches the partial index read_candidates.
 SELECT
-    page.lane,
+    page.stream,
     page.position,
     (w.id IS NOT NULL) AS sendable,
     taken.by_hosts,
@@ -39,18 +39,18 @@ FROM (
     SELECT
         cut.*,
         row_number() OVER (
-            PARTITION BY cut.lane
+            PARTITION BY cut.stream
             ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
         ) AS position,
-        count(*) OVER (PARTITION BY cut.lane) AS page_rows
+        count(*) OVER (PARTITION BY cut.stream) AS page_rows
     FROM (
         SELECT
-            lane.lane,
+            stream.stream,
             along.*,
-            lane.one_result_per,
-            lane.retry_after
+            stream.one_result_per,
+            stream.retry_after
         FROM unnest(
-            %(lanes)s::integer[],
+            %(streams)s::integer[],
             %(app_ids)s::bigint[],
             %(target_kinds)s::smallint[],
             %(target_ids)s::bigint[],
@@ -59,8 +59,8 @@ FROM (
             %(after_priority)s::integer[],
             %(after_id)s::bigint[],
             %(pages)s::integer[]
-        ) AS lane (
-            lane, app_id, target_kind, target_id, one_result_per, retry_after, after_priority,
+        ) AS stream (
+            stream, app_id, target_kind, target_id, one_result_per, retry_after, after_priority,
             after_id, page
         )
         CROSS JOIN LATERAL (
@@ -73,13 +73,13 @@ FROM (
                 r.reliable_until
             FROM result AS r
             WHERE
-                r.app_id = lane.app_id
-                AND r.target_kind = lane.target_kind
-                AND r.target_id = lane.target_id
+                r.app_id = stream.app_id
+                AND r.target_kind = stream.target_kind
+                AND r.target_id = stream.target_id
                 AND r.server_state = {{ServerState.UNSENT}}
-                AND (r.priority # -1, r.workunit_id) > (lane.after_priority # -1, lane.after_id)
+                AND (r.priority # -1, r.workunit_id) > (stream.after_priority # -1, stream.after_id)
             ORDER BY r.priority # -1 ASC, r.workunit_id ASC
-            LIMIT lane.page
+            LIMIT stream.page
         ) AS along
         UNION ALL
         SELECT
@@ -127,21 +127,21 @@ LEFT JOIN LATERAL (
         ) AS by_accounts
     FROM (
         SELECT
-            twin.host_id,
-            twin.account_id,
-            twin.server_state,
+            sibling.host_id,
+            sibling.account_id,
+            sibling.server_state,
             (
-                twin.server_state = {{ServerState.OVER}}
-                AND twin.outcome <> {{Outcome.SUCCESS}}
-                AND coalesce(twin.received_at, twin.report_deadline) + page.retry_after
+                sibling.server_state = {{ServerState.OVER}}
+                AND sibling.outcome <> {{Outcome.SUCCESS}}
+                AND coalesce(sibling.received_at, sibling.report_deadline) + page.retry_after
                 <= %(now)s::timestamptz
             ) AS may_come_again
-        FROM result AS twin
+        FROM result AS sibling
         WHERE
-            twin.workunit_id = page.workunit_id
+            sibling.workunit_id = page.workunit_id
             AND (
-                twin.host_id = ANY(%(host_ids)s::bigint[])
-                OR twin.account_id = ANY(%(account_ids)s::bigint[])
+                sibling.host_id = ANY(%(host_ids)s::bigint[])
+                OR sibling.account_id = ANY(%(account_ids)s::bigint[])
             )
     ) AS o
 ) AS taken ON w.id IS NOT NULL

@@ -34,10 +34,10 @@ WHERE
             FROM result AS listed
             WHERE listed.name = ANY(%(names)s::text[])
             UNION
-            SELECT held.id
-            FROM result AS held
+            SELECT assigned.id
+            FROM result AS assigned
             WHERE
-                held.host_id = ANY(%(host_ids)s::bigint[])
-                AND held.server_state = {{ServerState.IN_PROGRESS}}
+                assigned.host_id = ANY(%(host_ids)s::bigint[])
+                AND assigned.server_state = {{ServerState.IN_PROGRESS}}
         )
     )

@@ -91,11 +91,11 @@ LEFT JOIN LATERAL (
                 )
             UNION ALL
             SELECT
-                theirs.id AS host_id,
+                account_host.id AS host_id,
                 TRUE AS had_turn,
                 NULL AS reason
             FROM result
-            INNER JOIN host AS theirs ON result.account_id = theirs.account_id
+            INNER JOIN host AS account_host ON result.account_id = account_host.account_id
             WHERE
                 waiting.one_result_per = 'account'
                 AND result.workunit_id = waiting.id

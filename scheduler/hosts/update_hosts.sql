@@ -43,7 +43,7 @@ WITH described AS (
     )
 ),
 
-mine AS (
+locked_hosts AS (
     SELECT h.id
     FROM host AS h
     WHERE h.id = ANY(%(host_ids)s::bigint[])
@@ -83,14 +83,14 @@ touched AS (
         p_features = described.p_features,
         capabilities = described.capabilities,
         last_decisions = described.last_decisions
-    FROM mine
-    INNER JOIN described ON mine.id = described.host_id
-    WHERE host.id = mine.id
+    FROM locked_hosts
+    INNER JOIN described ON locked_hosts.id = described.host_id
+    WHERE host.id = locked_hosts.id
     RETURNING host.id
 ),
 
 learned AS (
-    INSERT INTO host_app_version AS known (
+    INSERT INTO host_app_version AS record (
         host_id, app_version_id, results_today, quota_day, max_results_per_day
     )
     SELECT
@@ -111,24 +111,24 @@ learned AS (
     ON CONFLICT (host_id, app_version_id) DO UPDATE
     SET
         results_today = excluded.results_today
-        + CASE WHEN known.quota_day = excluded.quota_day THEN known.results_today ELSE 0 END,
+        + CASE WHEN record.quota_day = excluded.quota_day THEN record.results_today ELSE 0 END,
         quota_day = excluded.quota_day,
         -- A verdict that arrived meanwhile is newer than what this RPC read.
         max_results_per_day = CASE
-            WHEN known.max_results_per_day = (
+            WHEN record.max_results_per_day = (
                 (%(quotas_before)s::integer[])[
                     array_position(
-                        %(pairs)s::text[], known.host_id || ':' || known.app_version_id
+                        %(pairs)s::text[], record.host_id || ':' || record.app_version_id
                     )
                 ]
             ) THEN excluded.max_results_per_day
-            ELSE known.max_results_per_day
+            ELSE record.max_results_per_day
         END,
         consecutive_valid = CASE
             WHEN (%(had_errors)s::boolean[])[
-                array_position(%(pairs)s::text[], known.host_id || ':' || known.app_version_id)
+                array_position(%(pairs)s::text[], record.host_id || ':' || record.app_version_id)
             ] THEN 0
-            ELSE known.consecutive_valid
+            ELSE record.consecutive_valid
         END
 )
 

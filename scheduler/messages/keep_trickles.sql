@@ -10,7 +10,7 @@ WITH said AS (
     ) AS u (result_name, variety, said_at, text)
 ),
 
-known AS (
+own_result AS (
     SELECT
         r.id,
         r.app_id,
@@ -24,15 +24,15 @@ known AS (
 kept AS (
     INSERT INTO trickle_up (result_id, host_id, app_id, variety, text, said_at, received_at)
     SELECT
-        known.id,
+        own_result.id,
         %(host_id)s::bigint,
-        known.app_id,
+        own_result.app_id,
         said.variety,
         said.text,
         said.said_at,
         %(now)s::timestamptz
     FROM said
-    INNER JOIN known ON said.result_name = known.name
+    INNER JOIN own_result ON said.result_name = own_result.name
     ON CONFLICT (result_id, variety, said_at) DO NOTHING
     RETURNING id
 )
@@ -42,5 +42,5 @@ SELECT
     (
         SELECT count(*)
         FROM said
-        WHERE said.result_name <> ALL(ARRAY(SELECT name FROM known))
+        WHERE said.result_name <> ALL(ARRAY(SELECT name FROM own_result))
     ) AS unknown

@@ -1,5 +1,5 @@
 -- Requests the revalidation of workunits, and wakes the transitioner.
-WITH held AS (
+WITH locked_workunits AS (
     SELECT id
     FROM workunit
     WHERE
@@ -16,7 +16,7 @@ requested AS (
     SET
         revalidate_requested_at = %(now)s::timestamptz,
         transition_at = %(now)s::timestamptz
-    WHERE w.id = any(array(SELECT id FROM held))
+    WHERE w.id = any(array(SELECT id FROM locked_workunits))
     RETURNING w.id
 ),
 

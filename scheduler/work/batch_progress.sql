@@ -37,8 +37,8 @@ CROSS JOIN LATERAL (
 ) AS counted
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.most = 2) AS validating,
-        count(*) FILTER (WHERE told.most = 1) AS in_progress
+        count(*) FILTER (WHERE by_workunit.most = 2) AS validating,
+        count(*) FILTER (WHERE by_workunit.most = 1) AS in_progress
     FROM (
         SELECT
             max(
@@ -57,12 +57,12 @@ CROSS JOIN LATERAL (
         FROM result
         WHERE result.workunit_id = any(counted.free_ids)
         GROUP BY result.workunit_id
-    ) AS told
+    ) AS by_workunit
 ) AS of_free
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.most = 2) AS validating,
-        count(*) FILTER (WHERE told.most = 1) AS in_progress
+        count(*) FILTER (WHERE by_workunit.most = 2) AS validating,
+        count(*) FILTER (WHERE by_workunit.most = 1) AS in_progress
     FROM (
         SELECT
             max(
@@ -81,5 +81,5 @@ CROSS JOIN LATERAL (
         FROM result
         WHERE result.workunit_id = any(counted.held_ids)
         GROUP BY result.workunit_id
-    ) AS told
+    ) AS by_workunit
 ) AS of_held

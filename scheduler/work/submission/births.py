@@ -153,7 +153,9 @@ def write(
             raise
         if settings.PROJECT.ledger:
             suffix = suffixes.ledger_entry
-            copy_rows("work/submission/copy_births", "".join([f"{id_}{suffix}" for id_ in ids]))
+            copy_rows(
+                "work/submission/copy_first_moves", "".join([f"{id_}{suffix}" for id_ in ids])
+            )
         if inputs := _inputs(chunk, ids):
             copy_rows("work/submission/copy_inputs", inputs)
         yield ids, tuple([row.name for row in chunk])

@@ -150,8 +150,8 @@ RULES = (
         "An error ends the row of valid results",
         Sql(
             "hosts/update_hosts",
-            "THEN 0 ELSE known.consecutive_valid",
-            "THEN known.consecutive_valid ELSE known.consecutive_valid",
+            "THEN 0 ELSE record.consecutive_valid",
+            "THEN record.consecutive_valid ELSE record.consecutive_valid",
         ),
         (CHOOSING,),
     ),
@@ -296,7 +296,7 @@ RULES = (
     Switch(
         "Targeted work is for its target alone",
         Both(
-            Sql("dispatch/read_candidates", "AND r.target_id = lane.target_id", ""),
+            Sql("dispatch/read_candidates", "AND r.target_id = stream.target_id", ""),
             Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
         ),
         (CHOOSING,),

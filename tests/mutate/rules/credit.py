@@ -140,7 +140,7 @@ RULES = (
         "The census leaves out what is not measured enough",
         Sql(
             "read_host_speeds",
-            "AND known.et_n >= %(samples)s::double precision",
+            "AND record.et_n >= %(samples)s::double precision",
             "",
             package="daemons.sql",
         ),

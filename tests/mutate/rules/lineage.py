@@ -313,7 +313,7 @@ RULES = (
     Switch(
         "Inputs are kept as long as another workunit names them",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
         ),
         (f"{DELETER}::test_inputs_go_with_the_last_workunit_that_refers_to_them",),

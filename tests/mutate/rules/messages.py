@@ -105,7 +105,7 @@ RULES = (
     Switch(
         "A file that is being put stays",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
             "",
         ),
