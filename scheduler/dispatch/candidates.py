@@ -58,21 +58,11 @@ class Page:
 
     def for_host(self, host: HostFacts) -> Mapping[int, Candidate]:
         """Return the candidates that the rule of one result per workunit allows this host."""
-        barred = {
-            result_id for result_id, barred_ids in self.by_hosts.items() if host.id in barred_ids
-        }
-        barred |= {
-            result_id
-            for result_id, barred_ids in self.by_accounts.items()
-            if host.account_id in barred_ids
-        }
+        barred = {id_ for id_, host_ids in self.by_hosts.items() if host.id in host_ids}
+        barred |= {id_ for id_, ids in self.by_accounts.items() if host.account_id in ids}
         if not barred:
             return self.candidates
-        return {
-            result_id: candidate
-            for result_id, candidate in self.candidates.items()
-            if result_id not in barred
-        }
+        return {id_: candidate for id_, candidate in self.candidates.items() if id_ not in barred}
 
 
 def candidates(

@@ -17,12 +17,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-VALIDATOR, ASSIMILATOR, GENERATOR, TRICKLE_HANDLER = (
-    "validator",
-    "assimilator",
-    "generator",
-    "trickle_handler",
-)
+VALIDATOR: Final = "validator"
+ASSIMILATOR: Final = "assimilator"
+GENERATOR: Final = "generator"
+TRICKLE_HANDLER: Final = "trickle_handler"
 #: The kinds of target that a plug-in can have.
 _TARGETS: Final[dict[str, tuple[str, ...]]] = {
     VALIDATOR: ("script", "python"),
@@ -48,15 +46,7 @@ _NEVER_OF_APPS: Final[dict[tuple[str, str], frozenset[str]]] = {
     (ASSIMILATOR, "script"): frozenset({"arguments", "environment"}),
     (ASSIMILATOR, "table"): frozenset({"table", "model"}),
 }
-_KEYS: Final = (
-    "target",
-    "options",
-    "app_options",
-    "transactional",
-    "network",
-    "reads",
-    "writes",
-)
+_KEYS: Final = ("target", "options", "app_options", "transactional", "network", "reads", "writes")
 #: The length of the columns of an app that hold these names.
 _MAX_NAME: Final = 200
 _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)

@@ -283,17 +283,15 @@ class Judge:
         )
 
     def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
-        try:
-            return self._quotas[version.id]
-        except KeyError:
+        if version.id not in self._quotas:
             gpus = sum(g.count for g in self.host.machine.gpus if g.kind == version.device)
-            left = self._quotas[version.id] = trust.quota_left(
+            self._quotas[version.id] = trust.quota_left(
                 version.record,
                 daily_quota=self._daily_quota(app),
                 devices=gpus if version.device else self.host.ncpus,
                 today=self.rules.today,
             )
-            return left
+        return self._quotas[version.id]
 
     def _daily_quota(self, app: AppFacts) -> int:
         return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
