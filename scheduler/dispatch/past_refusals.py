@@ -26,17 +26,13 @@ def remember(
     `works` has, for each host, its facts, its platforms and the work that it received.
     """
     rows = [
-        (
-            *(host, candidate, reason, sentence),
-            reason in _OF_VERSIONS
-            and catalog.never_fits(candidate.app_id, host.machine, platforms),
-        )
+        (host, platforms, *refusal)
         for host, platforms, work in works
-        for candidate, reason, sentence in _last_refusals(work)
+        for refusal in _last_refusals(work)
     ]
     if not rows:
         return
-    hosts, candidates, reasons, sentences, at_once = zip(*rows, strict=True)
+    hosts, _, candidates, reasons, sentences = zip(*rows, strict=True)
     sql.execute(
         "dispatch/remember_refusals",
         {
@@ -45,7 +41,11 @@ def remember(
             "app_ids": [candidate.app_id for candidate in candidates],
             "reasons": list(reasons),
             "sentences": list(sentences),
-            "at_once": list(at_once),
+            "at_once": [
+                reason in _OF_VERSIONS
+                and catalog.never_fits(candidate.app_id, host.machine, platforms)
+                for host, platforms, candidate, reason, _ in rows
+            ],
             "again_before": now - REWRITE_INTERVAL,
             "now": now,
         },
