@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
-from enum import EnumType
+from enum import Enum
 from functools import cache
 from importlib.resources import files
 from json import loads
@@ -35,9 +35,9 @@ _COMMENT = re.compile(r"--[^\n]*")
 _IDENTIFIER = re.compile(r"\{\{([a-z_]+)\}\}")
 _CONSTANT = re.compile(r"\{\{([A-Z][\w.]*)\}\}")
 _CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
-    f"{name}.{member.name}": str(int(member))
+    f"{name}.{member.name}": str(member.value)
     for name, kind in vars(lifecycle).items()
-    if isinstance(kind, EnumType) and name == kind.__name__
+    if isinstance(kind, type) and issubclass(kind, Enum) and name == kind.__name__
     for member in kind
 }
 #: The type OID of jsonb in PostgreSQL.

@@ -83,7 +83,7 @@ def selection_score(app: AppFacts, taste: Taste) -> float:
 
 
 def locality_score(candidate: Candidate, app: AppFacts) -> float:
-    """Prefer hosts that have the input files, if the app asks for locality."""
+    """Prefer hosts that have the input files, for an app with locality scheduling."""
     return _IS_NEAR if app.locality and candidate.is_near else 0.0
 
 
