@@ -34,11 +34,13 @@ _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\
 _COMMENT = re.compile(r"--[^\n]*")
 _IDENTIFIER = re.compile(r"\{\{([a-z_]+)\}\}")
 _CONSTANT = re.compile(r"\{\{([A-Z][\w.]*)\}\}")
-_CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
-    f"{name}.{member.name}": str(member.value)
+_ENUMERATIONS: list[type[Enum]] = [
+    kind
     for name, kind in vars(lifecycle).items()
     if isinstance(kind, type) and issubclass(kind, Enum) and name == kind.__name__
-    for member in kind
+]
+_CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
+    f"{kind.__name__}.{member.name}": str(member.value) for kind in _ENUMERATIONS for member in kind
 }
 #: The type OID of jsonb in PostgreSQL.
 _JSONB = 3802
@@ -154,7 +156,7 @@ def array(values: Iterable[float | datetime | Decimal | None]) -> str:
 
 
 def _fetch(
-    name: str, params: Params, package: str, **identifiers: str
+    name: str, params: Params, package: str, **identifiers: Any
 ) -> tuple[tuple[str, ...], list[Row]]:
     """Return the column names, and the rows with jsonb decoded."""
     columns, rows, _touched = _run(name, params, package, **identifiers)
