@@ -1,4 +1,4 @@
-"""What a client reports about its host and its results [pure]."""
+"""A client's report of its host, its preferences and its results [pure]."""
 
 from __future__ import annotations
 

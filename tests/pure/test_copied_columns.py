@@ -1,4 +1,4 @@
-"""Statements that copy workunits name their columns: a new column is copied or left out on purpose."""
+"""Statements that copy workunits copy every column, or leave it out on purpose."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from scheduler import sql
 from scheduler.models import Workunit
 
-#: What the server finds out or decides about a workunit; it starts afresh in a copy.
+#: The progress of a workunit, written by the server; a copy begins without it.
 OF_ITS_LIFE = {
     "app_version_id",
     "assimilate_after",
@@ -32,7 +32,7 @@ OF_ITS_LIFE = {
     "unsendable_at",
     "validate_after",
 }
-#: What every new workunit gets from its submission.
+#: Set by the submission of each new workunit.
 OF_ITS_SUBMISSION = {
     "id",
     "name",

@@ -1,4 +1,4 @@
-"""Statements name states; loading them puts the numbers of `scheduler.lifecycle` in place."""
+"""Statements name states; loading a statement puts their numbers in place."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_an_unknown_state_is_named_when_the_statement_is_loaded(
 ) -> None:
     package = f"misnamed_{name.replace('.', '_').lower()}"
     (tmp_path / package).mkdir()
-    (tmp_path / package / "wrong.sql").write_text(f"SELECT {{{{{name}}}}}")
+    (tmp_path / package / f"{package}.sql").write_text(f"SELECT {{{{{name}}}}}")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(sql.UnknownConstant, match=rf"'wrong' .*{package}.* '{name}'"):
-        sql.load("wrong", package)
+    with pytest.raises(sql.UnknownConstant, match=rf"'{package}' .* '{name}'"):
+        sql.load(package, package)
 
 
 def test_a_statement_gets_the_identifiers_of_its_call() -> None:
