@@ -139,7 +139,7 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
         marked_count = sql.execute(
-            "files/doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
+            "files/mark_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
     return rows, marked_count
 

@@ -95,7 +95,9 @@ def _put_off(chore: Chore, now: datetime) -> None:
 # In batches: each statement is a short transaction of its own
 
 
-def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timedelta) -> int:
+def _in_batches(
+    statement: str, now: datetime, limit: int, *, older_than: timedelta, **identifiers: str
+) -> int:
     """Repeat a statement in ascending ids until it changes less than a batch; return the total."""
     after, total = 0, 0
     while True:
@@ -107,7 +109,7 @@ def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timede
             "nothing": NEGLIGIBLE,
             "half_life": HALF_LIFE_SECONDS,
         }
-        [row] = sql.fetch(statement, params, PACKAGE)
+        [row] = sql.fetch(statement, params, PACKAGE, **identifiers)
         changed = int(row["changed"])
         total += changed
         if changed < limit:
@@ -118,9 +120,9 @@ def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timede
 # Recent averages
 
 
-def _decay(statement: str, now: datetime, limit: int) -> int:
+def _decay(table: str, average: str, now: datetime, limit: int) -> int:
     """Decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
-    return _in_batches(statement, now, limit, older_than=DAY)
+    return _in_batches("decay_averages", now, limit, older_than=DAY, table=table, average=average)
 
 
 # Adaptive credit
@@ -202,18 +204,25 @@ def delete_antiques(now: datetime, _limit: int) -> int:
     return deleted.uploads.files + deleted.downloads.files
 
 
-def _drop(statement: str, kept_for: timedelta, now: datetime, limit: int) -> int:
-    return _in_batches(statement, now, limit, older_than=kept_for)
+def _drop_orphaned(statement: str, now: datetime, limit: int) -> int:
+    return _in_batches(statement, now, limit, older_than=DAY)
+
+
+def _drop_old(table: str, time: str, kept_for: timedelta, now: datetime, limit: int) -> int:
+    """Drop the rows of a table whose column `time` is longer ago than `kept_for`."""
+    return _in_batches("drop_old_rows", now, limit, older_than=kept_for, table=table, time=time)
 
 
 def drop_audit_entries(now: datetime, limit: int) -> int:
     """Drop entries of the audit log that are older than `AUDIT_KEPT_DAYS`."""
-    return _drop("drop_old_audit_entries", timedelta(days=settings.AUDIT_KEPT_DAYS), now, limit)
+    kept_for = timedelta(days=settings.AUDIT_KEPT_DAYS)
+    return _drop_old("audit_entry", "at", kept_for, now, limit)
 
 
 def drop_login_networks(now: datetime, limit: int) -> int:
     """Drop networks from which an account has not logged in for `login_network_kept`."""
-    return _drop("drop_old_login_networks", settings.PROJECT.login_network_kept, now, limit)
+    kept_for = settings.PROJECT.login_network_kept
+    return _drop_old("login_network", "last_login_at", kept_for, now, limit)
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
@@ -223,10 +232,15 @@ def export_statistics(now: datetime, _limit: int) -> int:
 
 
 CHORES: tuple[Chore, ...] = (
-    Chore("fade hosts", DAY, "averages faded", partial(_decay, "fade_hosts")),
-    Chore("fade accounts", DAY, "averages faded", partial(_decay, "fade_accounts")),
-    Chore("fade accounts by app", DAY, "averages faded", partial(_decay, "fade_account_apps")),
-    Chore("fade teams", DAY, "averages faded", partial(_decay, "fade_teams")),
+    Chore("fade hosts", DAY, "averages faded", partial(_decay, "host", "expavg_credit")),
+    Chore("fade accounts", DAY, "averages faded", partial(_decay, "account", "expavg_credit")),
+    Chore(
+        "fade accounts by app",
+        DAY,
+        "averages faded",
+        partial(_decay, "account_app_credit", "expavg"),
+    ),
+    Chore("fade teams", DAY, "averages faded", partial(_decay, "team", "expavg_credit")),
     Chore("expire batches", MINUTE, "batches expired", expire_batches),
     Chore("complete batches", SOON, "batches completed", complete_batches),
     Chore("batches that follow", SOON, "workunits released", release_followers),
@@ -235,32 +249,32 @@ CHORES: tuple[Chore, ...] = (
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore(
-        "old refusals", DAY, "refusals dropped", partial(_drop, "drop_old_refusals", REFUSALS_KEPT)
+        "old refusals", DAY, "refusals dropped", partial(_drop_old, "refusal", "at", REFUSALS_KEPT)
     ),
     Chore(
         "old idempotency keys",
         HOUR,
         "idempotency keys dropped",
-        partial(_drop, "drop_old_idempotency_keys", IDEMPOTENCY_KEYS_KEPT),
+        partial(_drop_old, "idempotency_key", "created_at", IDEMPOTENCY_KEYS_KEPT),
     ),
     Chore("old audit entries", DAY, "audit entries dropped", drop_audit_entries),
     Chore(
         "usage of purged results",
         DAY,
         "usage samples dropped",
-        partial(_drop, "drop_orphaned_samples", DAY),
+        partial(_drop_orphaned, "drop_orphaned_samples"),
     ),
     Chore(
         "trickles of purged results",
         DAY,
         "trickles dropped",
-        partial(_drop, "drop_orphaned_trickles_up", DAY),
+        partial(_drop_orphaned, "drop_orphaned_trickles_up"),
     ),
     Chore(
         "trickles for purged results",
         DAY,
         "trickles dropped",
-        partial(_drop, "drop_orphaned_trickles_down", DAY),
+        partial(_drop_orphaned, "drop_orphaned_trickles_down"),
     ),
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
     Chore(
@@ -274,14 +288,14 @@ CHORES: tuple[Chore, ...] = (
         "empty throttle buckets",
         HOUR,
         "throttle buckets dropped",
-        partial(_drop, "drop_empty_throttle_buckets", MINUTE),
+        partial(_drop_old, "throttle_bucket", "empty_at", MINUTE),
     ),
     Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
         "old heartbeats",
         DAY,
         "heartbeats dropped",
-        partial(_drop, "drop_old_heartbeats", HEARTBEATS_KEPT),
+        partial(_drop_old, "heartbeat", "seen_at", HEARTBEATS_KEPT),
     ),
     # Last, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),

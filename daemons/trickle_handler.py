@@ -32,7 +32,7 @@ from daemons.science.trickles import (
 )
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.messages.rules import trickle_texts as policy
+from scheduler.messages.rules import trickle_texts
 from scheduler.messages.rules.trickle_texts import Readings, Sample
 from scheduler.messages.trickles import fault_of
 
@@ -111,7 +111,7 @@ def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
             else:
                 _call(str(target), row, batch)
         elif row["variety"] in BUILT_IN:
-            batch.samples[row["id"]] = _sample(row, policy.readings(row["text"]))
+            batch.samples[row["id"]] = _sample(row, trickle_texts.readings(row["text"]))
         else:
             _log_unknown(row)
             batch.unknown.append(row["id"])
@@ -150,7 +150,7 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
 
 
 def _sample(row: dict[str, Any], readings: Readings) -> Sample:
-    at = policy.moment_of(row["said_at"], row["received_at"])
+    at = trickle_texts.moment_of(row["said_at"], row["received_at"])
     return Sample(result_id=row["result_id"], at=at, readings=readings)
 
 
@@ -186,14 +186,14 @@ def _settle(batch: _Batch, *, now: datetime) -> set[int]:
 
 
 def _keep_samples(samples: list[Sample]) -> None:
-    progress = policy.progress(samples)
+    progress = trickle_texts.progress(samples)
     if progress:
         sql.execute(
             "note_progress",
             {"ids": list(progress), "fractions": list(progress.values())},
             PACKAGE,
         )
-    kept = policy.thin(sample for sample in samples if sample.readings.anything)
+    kept = trickle_texts.thin(sample for sample in samples if sample.readings.anything)
     if kept:
         sql.execute(
             "insert_usage_samples",
@@ -205,7 +205,7 @@ def _keep_samples(samples: list[Sample]) -> None:
                 "elapsed_times": [sample.readings.elapsed_time for sample in kept],
                 "memory_bytes": [sample.readings.memory_bytes for sample in kept],
                 "gpu_usages": [sample.readings.gpu_usage for sample in kept],
-                "every": policy.SAMPLE_EVERY,
+                "every": trickle_texts.SAMPLE_EVERY,
             },
             PACKAGE,
         )

@@ -4,7 +4,7 @@ WITH due AS (
     FROM workunit
     WHERE
         -- A literal, not a parameter, so that a generic plan can use the partial index.
-        assimilate_state = 1
+        assimilate_state = {{AssimilateState.READY}}
         AND assimilate_state = any(%(sources)s::smallint[])
         AND (assimilate_after IS NULL OR assimilate_after <= %(now)s::timestamptz)
         AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)

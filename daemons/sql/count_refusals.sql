@@ -24,7 +24,10 @@ waiting AS (
         AND w.cancel_requested_at IS NULL
         AND w.error_mask = 0
         AND w.canonical_result_id IS NULL
-        AND EXISTS (SELECT FROM result AS r WHERE r.workunit_id = w.id AND r.server_state = 2)
+        AND EXISTS (
+            SELECT FROM result AS r
+            WHERE r.workunit_id = w.id AND r.server_state = {{ServerState.UNSENT}}
+        )
 ),
 
 -- Refusals before the newest app version was published do not count: they say nothing about it.

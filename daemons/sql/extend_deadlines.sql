@@ -6,5 +6,5 @@ SET
 FROM unnest(%(ids)s::bigint[], %(seconds)s::double precision[]) AS u (id, seconds)
 WHERE
     r.id = u.id
-    AND r.server_state = 4
+    AND r.server_state = {{ServerState.IN_PROGRESS}}
     AND r.report_deadline > %(now)s::timestamptz

@@ -89,7 +89,7 @@ SELECT
     END AS all_tried,
     CASE WHEN canonical_result_id IS NULL AND error_mask = 0 THEN delay_bound END AS delay_bound,
     CASE
-        WHEN assimilate_state = 2
+        WHEN assimilate_state = {{AssimilateState.DONE}}
             THEN (
                 SELECT app.delete_delay
                 FROM app

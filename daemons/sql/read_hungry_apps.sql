@@ -20,7 +20,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT r.id
         FROM result AS r
-        WHERE r.app_id = a.id AND r.server_state = 2
+        WHERE r.app_id = a.id AND r.server_state = {{ServerState.UNSENT}}
         LIMIT a.cushion
     ) AS waiting
 ) AS unsent

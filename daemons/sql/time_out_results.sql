@@ -6,7 +6,7 @@ WITH passed AS (
     INNER JOIN app ON r.app_id = app.id
     WHERE
         r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
-        AND r.server_state = 4
+        AND r.server_state = {{ServerState.IN_PROGRESS}}
         AND r.report_deadline <= %(now)s::timestamptz
         AND r.report_deadline + app.grace <= %(now)s::timestamptz
         AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
@@ -22,7 +22,7 @@ never_acknowledged AS (
     WHERE
         app.ack_timeout IS NOT NULL
         AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
-        AND r.server_state = 4
+        AND r.server_state = {{ServerState.IN_PROGRESS}}
         AND r.acknowledged_at IS NULL
         AND greatest(r.sent_at, %(last_outage_ended_at)s::timestamptz) + app.ack_timeout
         <= %(now)s::timestamptz

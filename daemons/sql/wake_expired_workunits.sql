@@ -5,7 +5,7 @@ WITH expired AS (
     WHERE
         end_before <= %(now)s::timestamptz
         AND assimilate_state = %(unfinished)s::smallint
-        AND assimilate_state = 0
+        AND assimilate_state = {{AssimilateState.INIT}}
         AND (transition_at IS NULL OR transition_at > %(now)s::timestamptz)
         AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
     ORDER BY end_before

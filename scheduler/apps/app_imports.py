@@ -173,10 +173,9 @@ def _app_and_order(
 def _find_app(name: str) -> App:
     if app := App.objects.filter(name=name).first():
         return app
-    msg = (
+    raise app_versions.UnknownApp(
         f"There is no app {name!r}. Hint: create it by --create-app, or by `manage.py create_app`."
     )
-    raise app_versions.UnknownApp(msg)
 
 
 def _is_published(app: App, order: Order, source: storage.Source) -> bool:

@@ -69,11 +69,10 @@ def create(
                 Event.APP_CREATED, now=now, subject=f"app {name}", details=audit_details(app, facts)
             )
     except IntegrityError as error:
-        msg = (
+        raise AppExists(
             f"There is an app {name!r} already. "
             "Hint: publish versions of it, or choose another name."
-        )
-        raise AppExists(msg) from error
+        ) from error
     return app
 
 
@@ -137,11 +136,10 @@ def ensure(*, name: str, now: datetime, **facts: Any) -> App:
         return create(name=name, now=now, **wanted)
     for key, value in wanted.items():
         if getattr(app, key) != value:
-            msg = (
+            raise BadPackage(
                 f"App {name} exists, and its {key} is {getattr(app, key)}, not {value}. "
                 "Hint: leave that out, or choose another name."
             )
-            raise BadPackage(msg)
     return app
 
 

@@ -77,7 +77,7 @@ def imported(
     """
     programs.check(app, order, storage.Source({}, frozenset()))
     existing = _imported(app, order)
-    platforms = list(dict.fromkeys(order.platforms)) or programs.usual_platforms(app)
+    platforms = programs.platforms_of(app, order)
     if existing and existing.keys() >= set(platforms):
         outcome = _unchanged([existing[platform] for platform in platforms])
         yield lambda: outcome

@@ -23,7 +23,6 @@ from django.db import transaction
 from scheduler import signing, storage
 from scheduler.apps import app_versions, republishing
 from scheduler.apps.app_versions import BadPackage, BadSignature, SignatureMissing
-from scheduler.key_text import START_NBYTES
 from scheduler.models import AppVersionFile
 from scheduler.people import audit
 
@@ -49,11 +48,10 @@ def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
     has changed, is missing, or could be taken for a key; nothing has changed then.
     """
     if not settings.PROJECT.online_signing:
-        msg = (
+        raise signing.KeyMissing(
             "This server does not create private keys (ONLINE_SIGNING is off). Hint: create one on "
             "another machine and give --public-key (docs/signing.md)."
         )
-        raise signing.KeyMissing(msg)
     new = signing.NewCodeSignKey()
     with transaction.atomic(), ExitStack() as stack:
         rows = [row for row in _locked_rows() if _sign_by(new, row)]
@@ -155,20 +153,16 @@ def _signed_elsewhere(
     if missing:
         raise SignatureMissing(sorted(set(missing)))
     if strange := sorted(signatures.keys() - used):
-        msg = (
+        raise BadSignature(
             f"{strange[0]} is not by the new key over a published file. Hint: sign the files that "
             "--prepare DIR writes, by the private half of the key that you install."
         )
-        raise BadSignature(msg)
     return signed
 
 
 def _refuse_key_shaped(row: AppVersionFile) -> None:
-    with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
-        try:
-            signing.refuse_key_shaped(content.read(START_NBYTES), row.file.name)
-        except signing.KeyShaped as error:
-            raise BadPackage(str(error)) from error
+    with ExitStack() as stack:
+        app_versions.refuse_key_shaped(republishing.stage_published(row, stack), row.file.name)
 
 
 def _record(*, revoke: bool, signed: int, now: datetime) -> None:

@@ -98,11 +98,10 @@ def remove(name: str, *, dry_run: bool = False) -> None:
         row = find(name, lock=True)
         if users := users_of(name):
             shown = ", ".join(users[:3]) + ", ..." * (len(users) > 3)  # noqa: PLR2004  enough
-            msg = (
+            raise PlanClassInUse(
                 f"{name} is named by {len(users)} app version{'s' * (len(users) != 1)} ({shown}). "
                 "Hint: deprecated versions count too; change it by `plan_class set` instead."
             )
-            raise PlanClassInUse(msg)
         if not dry_run:
             row.delete()
 
@@ -114,8 +113,7 @@ def find(name: str, *, lock: bool = False) -> PlanClass:
     if row is None:
         names = ", ".join(PlanClass.objects.order_by("name").values_list("name", flat=True)[:10])
         hint = f"there are {names}." if names else "create the first by `manage.py plan_class set`."
-        msg = f"There is no plan class {name}. Hint: {hint}"
-        raise UnknownPlanClass(msg)
+        raise UnknownPlanClass(f"There is no plan class {name}. Hint: {hint}")
     return row
 
 
@@ -152,8 +150,7 @@ def try_on_hosts(
         else:
             trial.unfit[host.pk] = outcome
     if host_id and not trial.fit and not trial.unfit:
-        msg = f"There is no host {host_id}. Hint: the admin lists all hosts."
-        raise UnknownHost(msg)
+        raise UnknownHost(f"There is no host {host_id}. Hint: the admin lists all hosts.")
     return trial
 
 
@@ -190,10 +187,9 @@ def _read(text: str, source: str) -> dict[str, Any]:
     try:
         spec = json.loads(text, object_pairs_hook=gather)
     except json.JSONDecodeError as error:
-        msg = (
+        raise BadSpec(
             f"{source}:{error.lineno}: not JSON: {error.msg}. Hint: put names and texts in quotes."
-        )
-        raise BadSpec(msg) from error
+        ) from error
     if not isinstance(spec, dict):
         msg = f'{source}:1: a plan class is one JSON object. Hint: such as {{"max_threads": 8}}.'
         raise BadSpec(msg)

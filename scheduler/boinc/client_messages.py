@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from scheduler.boinc.wire.messages import Message, SchedulerRequest
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.catalog import Catalog
-from scheduler.dispatch.facts import Work
-from scheduler.hosts.facts import HostFacts
+from scheduler.dispatch.facts import HostFacts, Work
 
 TEN_MINUTES = 600.0
 HOUR = 3600.0

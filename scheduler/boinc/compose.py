@@ -11,10 +11,16 @@ from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
 from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
-from scheduler.dispatch.facts import AssignedResult, Version, VersionFile, Work
+from scheduler.dispatch.facts import (
+    AppFacts,
+    AssignedResult,
+    Version,
+    VersionFacts,
+    VersionFile,
+    Work,
+)
 from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.lost_results import Holdings
-from scheduler.hosts.facts import AppFacts, VersionFacts
 from scheduler.hosts.identity import Caller
 from scheduler.messages.facts import PendingTrickle
 from scheduler.results.facts import output_name

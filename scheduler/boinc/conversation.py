@@ -19,7 +19,7 @@ from scheduler.boinc import client_messages, compose, translate
 from scheduler.boinc.file_moves import file_moves_part
 from scheduler.boinc.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 from scheduler.config import ProjectConfig
-from scheduler.dispatch import candidates, dispatch, own_versions
+from scheduler.dispatch import assign, candidates, own_versions
 from scheduler.dispatch import catalog as catalogs
 from scheduler.dispatch.facts import Work
 from scheduler.dispatch.rules import barred_hosts
@@ -125,7 +125,7 @@ def answer_all(
                 host_requests = [
                     _host_request(*parts, batch) for parts in zip(exchanges, holdings, strict=True)
                 ]
-                works = dispatch.assign_work(
+                works = assign.assign_work(
                     host_requests,
                     catalog=batch.catalog,
                     records=batch.records,
@@ -259,13 +259,13 @@ def _take_reports(
         now=batch.now,
     )
     reported = [translate.reported_names(exchange.request) for exchange in exchanges]
-    return settlements, dispatch.review_holdings(
+    return settlements, assign.review_holdings(
         report.as_settled(held_results, settlements, listed=all_listed),
         zip(host_ids, listed, reported, strict=True),
     )
 
 
-def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> dispatch.HostRequest:
+def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> assign.HostRequest:
     """Return the host's request for work: none if the project has ended or the host is barred."""
     request, caller = exchange.request, exchange.caller
     host = translate.host_facts(
@@ -276,7 +276,7 @@ def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> disp
         promised_bytes=holdings.promised_bytes,
     )
     no_work = bool(batch.end or exchange.barred)
-    return dispatch.HostRequest(
+    return assign.HostRequest(
         host=host,
         holdings=holdings,
         work_requests=() if no_work else translate.work_requests(request, host.taste),
@@ -306,7 +306,7 @@ def _take_messages(exchange: Exchange, *, now: datetime) -> tuple[list[PendingTr
 def _compose(
     exchange: Exchange,
     settlement: report.Settlement,
-    host_request: dispatch.HostRequest,
+    host_request: assign.HostRequest,
     work: Work,
     mail: tuple[list[PendingTrickle], FileMoves],
     batch: _Batch,
@@ -351,7 +351,7 @@ def _compose(
 def _store(
     exchanges: Sequence[Exchange],
     settlements: Sequence[report.Settlement],
-    host_requests: Sequence[dispatch.HostRequest],
+    host_requests: Sequence[assign.HostRequest],
     works: Sequence[Work],
     replies: Mapping[int, SchedulerReply],
     *,

@@ -12,19 +12,10 @@ from typing import Any, NamedTuple
 
 from scheduler import signing
 from scheduler.boinc.wire import messages, project_prefs
-from scheduler.dispatch.facts import Work
+from scheduler.dispatch.facts import HostFacts, OwnVersion, Taste, Work, WorkRequest
 from scheduler.dispatch.rules import estimates, homogeneous_redundancy
 from scheduler.files.file_requests import is_file_move
-from scheduler.hosts.facts import (
-    HostDescription,
-    HostFacts,
-    OwnVersion,
-    Preferences,
-    RecordUpdate,
-    Report,
-    Taste,
-    WorkRequest,
-)
+from scheduler.hosts.facts import HostDescription, Preferences, RecordUpdate, Report
 from scheduler.hosts.identity import Caller, Credentials
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.messages.facts import ReceivedTrickle, moment

@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from scheduler import sql
-from scheduler.dispatch.facts import Work
-from scheduler.hosts.facts import HostFacts
-from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
+from scheduler.dispatch.facts import HostFacts, Work
 
 #: A host receives at most this many broadcast workunits in one RPC.
 MAX_BROADCASTS = 10
@@ -33,12 +31,6 @@ def make(work: Work, host: HostFacts, *, now: datetime) -> None:
             {
                 "workunit_ids": [row["id"] for row in locked],
                 "host_id": host.id,
-                "axis": int(Axis.RESULT),
-                "nothing": NOTHING,
-                "unsent": int(ResultState.UNSENT),
-                "because": int(Because.BROADCAST),
-                "by": int(Actor.SCHEDULER),
-                "target_kind": int(Target.HOST),
                 "now": now,
             },
         )

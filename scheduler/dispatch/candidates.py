@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from scheduler import sql
-from scheduler.dispatch.facts import InputFile
-from scheduler.hosts.facts import AppFacts, Candidate, HeldResult, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
 from scheduler.models import AppVersion
 
 #: A position in a candidate stream: (priority, workunit id); less urgent and younger results
@@ -59,21 +58,11 @@ class Page:
 
     def for_host(self, host: HostFacts) -> Mapping[int, Candidate]:
         """Return the candidates that the rule of one result per workunit allows this host."""
-        barred = {
-            result_id for result_id, barred_ids in self.by_hosts.items() if host.id in barred_ids
-        }
-        barred |= {
-            result_id
-            for result_id, barred_ids in self.by_accounts.items()
-            if host.account_id in barred_ids
-        }
+        barred = {id_ for id_, host_ids in self.by_hosts.items() if host.id in host_ids}
+        barred |= {id_ for id_, ids in self.by_accounts.items() if host.account_id in ids}
         if not barred:
             return self.candidates
-        return {
-            result_id: candidate
-            for result_id, candidate in self.candidates.items()
-            if result_id not in barred
-        }
+        return {id_: candidate for id_, candidate in self.candidates.items() if id_ not in barred}
 
 
 def candidates(
@@ -91,7 +80,7 @@ def candidates(
     rows = sql.fetch_rows(
         "dispatch/read_candidates",
         {
-            "lanes": list(range(len(streams))),
+            "streams": list(range(len(streams))),
             "app_ids": [stream.app.id for stream in streams],
             "target_kinds": [stream.target_kind for stream in streams],
             "target_ids": [stream.target_id for stream in streams],
@@ -106,7 +95,7 @@ def candidates(
             "now": now,
         },
     )
-    rows.sort(key=itemgetter(slice(2)))  # lane, position
+    rows.sort(key=itemgetter(slice(2)))  # stream, position
     by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
     pages = [_page(by_stream.get(number, ()), stream.page) for number, stream in enumerate(streams)]
     return pages, _page(by_stream.get(-1, ()), 0)
@@ -134,15 +123,6 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
         last=(last_priority, last_id),
         full=position >= size,
     )
-
-
-def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:
-    """Return up to `most` workunits of these apps with unsent results using these files."""
-    rows = sql.fetch(
-        "dispatch/read_workunits_near",
-        {"names": list(names), "app_ids": list(app_ids), "most": most},
-    )
-    return [row["workunit_id"] for row in rows]
 
 
 def known_results(

@@ -10,16 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from json import dumps, loads
+from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
 
 from scheduler import sql
-from scheduler.dispatch.facts import Version, VersionFile
+from scheduler.dispatch.facts import (
+    AppFacts,
+    OwnVersion,
+    Record,
+    Version,
+    VersionFacts,
+    VersionFile,
+)
 from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
-from scheduler.hosts.facts import AppFacts, OwnVersion, Record, VersionFacts
 from scheduler.hosts.machines import Machine, Usage
 
 #: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
@@ -29,26 +36,18 @@ ANONYMOUS = "anonymous"
 #: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
 OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
 
+_SPEED_AND_NUMBER = attrgetter("flops", "version_num")
 #: Rows of `read_records` (speed, trust and quota of app versions on hosts), by host id and app
 #: version id.
 Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """The apps and versions available for a host's platforms: current apps and versions by id.
-
-    The versions of an app are sorted best first: by the client's order of platforms, then the
-    newest.
-    """
-
-    apps: Mapping[int, AppFacts]
-    versions: dict[int, Version]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All apps by id, deprecated ones too; versions by platform; files by app version."""
+    """All apps by id, and the current ones; versions by platform; files by app version.
+
+    The versions of a platform are sorted newest first.
+    """
 
     apps: Mapping[int, AppFacts]
     current: Mapping[int, AppFacts]
@@ -64,7 +63,7 @@ class Catalog:
             for row in rows
         )
 
-    def offer_for(
+    def versions_for(
         self,
         *,
         host_id: int,
@@ -72,8 +71,12 @@ class Catalog:
         platforms: Sequence[str],
         client_version: int,
         records: Records,
-    ) -> Offer:
-        """Return every current app, and each app version for one of a host's platforms."""
+    ) -> dict[int, Version]:
+        """Return each app version for one of a host's platforms, by id.
+
+        The versions of an app are sorted best first: by the client's order of platforms, then the
+        newest.
+        """
         rows = [
             row
             for platform in dict.fromkeys(platforms)
@@ -83,13 +86,10 @@ class Catalog:
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
         ]
         rows.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
-        return Offer(
-            apps=self.current,
-            versions={
-                row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
-                for row in rows
-            },
-        )
+        return {
+            row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
+            for row in rows
+        }
 
     def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
         """Return the fastest own version by app id and device, of apps that take such versions."""
@@ -99,9 +99,8 @@ class Catalog:
             app = by_name.get(version.app_name)
             if app is None or version.device not in OWN_DEVICES:
                 continue
-            best_yet = best.get((app.id, version.device))
-            if best_yet is None or _rank(best_yet) < _rank(version):
-                best[app.id, version.device] = version
+            key = app.id, version.device
+            best[key] = max(best.get(key, version), version, key=_SPEED_AND_NUMBER)
         return best
 
     @property
@@ -113,17 +112,16 @@ class Catalog:
             if row["version_num"] <= len(OWN_DEVICES)
         }
 
-    def own_offer(self, own: Sequence[OwnVersion], *, host_id: int, records: Records) -> Offer:
-        """Return every current app, and the volunteer's own versions that have a row."""
+    def own_versions(
+        self, own: Sequence[OwnVersion], *, host_id: int, records: Records
+    ) -> dict[int, Version]:
+        """Return the volunteer's own versions that have a row, by its id."""
         ids = self.own_version_ids
-        return Offer(
-            apps=self.current,
-            versions={
-                ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
-                for key, version in self.own_devices(own).items()
-                if key in ids
-            },
-        )
+        return {
+            ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
+            for key, version in self.own_devices(own).items()
+            if key in ids
+        }
 
     def _own_version(
         self, own: OwnVersion, app_id: int, version_id: int, host_id: int, records: Records
@@ -140,9 +138,7 @@ class Catalog:
             device=own.device,
             device_count=own.device_count,
             projected_flops=own.flops,
-            et_n=record["et_n"] if record else 0.0,
-            et_avg=record["et_avg"] if record else 0.0,
-            record=_record(record),
+            **_measured(record),
         )
         return Version(
             facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
@@ -175,21 +171,19 @@ class Catalog:
             version_num=row["version_num"],
             platform=row["platform"],
             plan_class=row["plan_class"],
-            avg_ncpus=usage.avg_ncpus if usage else row["avg_ncpus"],
+            avg_ncpus=usage.avg_ncpus,
             deprecated=row["deprecated"] or app.id not in self.current,
             beta=row["beta"] or app.beta,
-            device=usage.gpu_kind if usage else "",
-            device_count=usage.gpu_count if usage else 0.0,
-            gpu_ram=usage.gpu_ram if usage else 0.0,
-            peak_flops=usage.peak_flops if usage else 0.0,
-            projected_flops=usage.projected_flops if usage else 0.0,
-            cmdline=usage.cmdline if usage else "",
+            device=usage.gpu_kind,
+            device_count=usage.gpu_count,
+            gpu_ram=usage.gpu_ram,
+            peak_flops=usage.peak_flops,
+            projected_flops=usage.projected_flops,
+            cmdline=usage.cmdline,
             unfit=unfit,
-            et_n=record["et_n"] if record else 0.0,
-            et_avg=record["et_avg"] if record else 0.0,
             pfc_n=row["pfc_n"],
             pfc_avg=row["pfc_avg"],
-            record=_record(record),
+            **_measured(record),
         )
         return Version(
             facts=facts,
@@ -231,7 +225,10 @@ def records(host_ids: Sequence[int]) -> Records:
 
 def _read(*, commands: bool) -> Catalog:
     rows = sql.fetch("dispatch/read_apps", {})
-    apps = {row["id"]: _app(row) for row in rows}
+    apps = {
+        row["id"]: AppFacts(**{column: row[column] for column in AppFacts.__slots__})
+        for row in rows
+    }
     # Without their versions, lost results are not resent either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
@@ -253,55 +250,43 @@ def _read(*, commands: bool) -> Catalog:
     )
 
 
-def _app(row: Mapping[str, Any]) -> AppFacts:
-    return AppFacts(**{column: row[column] for column in AppFacts.__slots__})
-
-
-def _rank(version: OwnVersion) -> tuple[float, int]:
-    return version.flops, version.version_num
-
-
 _NO_RECORD = Record()
 
 
-def _record(row: Mapping[str, Any] | None) -> Record:
+def _measured(row: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the speed and record of a version on a host, as `VersionFacts` has them."""
     if row is None:
-        return _NO_RECORD
-    return Record(
-        consecutive_valid=row["consecutive_valid"],
-        max_results_per_day=row["max_results_per_day"],
-        results_today=row["results_today"],
-        quota_day=row["quota_day"],
-        turnaround_n=row["turnaround_n"],
-        turnaround_avg=row["turnaround_avg"],
-    )
+        return {"record": _NO_RECORD}
+    record = Record(**{column: row[column] for column in Record.__slots__})
+    return {"et_n": row["et_n"], "et_avg": row["et_avg"], "record": record}
 
 
-def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
-    """Return what a version uses by its plan class, or why it cannot run."""
+def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage, str]:
+    """Return what a version uses by its plan class, and why it cannot run: empty if it can."""
     name = row["plan_class"]
+    unplanned = Usage(avg_ncpus=row["avg_ncpus"], peak_flops=0.0, projected_flops=0.0)
     if not name:
-        return None, ""
+        return unplanned, ""
     if row["spec"] is None:
-        return None, f"The plan class {name} is not defined by this project"
-    try:
-        plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
-    except BadPlanClass:
-        return None, f"The plan class {name} is not defined properly by this project"
+        return unplanned, f"The plan class {name} is not defined by this project"
+    plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
+    if plan is None:
+        return unplanned, f"The plan class {name} is not defined properly by this project"
     usage = plan_classes.usage(plan, machine)
-    return (None, usage) if isinstance(usage, str) else (usage, "")
+    return (unplanned, usage) if isinstance(usage, str) else (usage, "")
 
 
 def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:
     if not row["plan_class"] or row["spec"] is None:
         return False
-    try:
-        plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
-    except BadPlanClass:
-        return False
-    return plan_classes.never_fits(plan, machine)
+    plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
+    return plan is not None and plan_classes.never_fits(plan, machine)
 
 
 @lru_cache(maxsize=256)
-def _plan_class(name: str, spec: str) -> plan_classes.PlanClass:
-    return plan_classes.parse(name, loads(spec))
+def _plan_class(name: str, spec: str) -> plan_classes.PlanClass | None:
+    """Return the plan class of a spec; None if the spec is not valid."""
+    try:
+        return plan_classes.parse(name, loads(spec))
+    except BadPlanClass:
+        return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from scheduler.dispatch.candidates import StreamKey
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts
 
 
 class Chosen:
@@ -46,11 +46,9 @@ class Chosen:
                 )
             )
             left |= {candidate.result_id: candidate for candidate in islice(free, max_per_stream)}
-        return (
-            list(left.values())
-            if len(candidates_by_stream) == 1
-            else sorted(left.values(), key=_place)
-        )
+        if len(candidates_by_stream) == 1:
+            return list(left.values())
+        return sorted(left.values(), key=lambda c: (-c.priority, c.workunit_id, c.result_id))
 
     def _excluded_workunits(self, host: HostFacts) -> set[int]:
         """Workunits of which another host of the same account has chosen a result."""
@@ -69,7 +67,3 @@ class Chosen:
         self._by_host[host.id] = chosen
         self._results.update([candidate.result_id for candidate in chosen])
         account.update([candidate.workunit_id for candidate in chosen])
-
-
-def _place(candidate: Candidate) -> tuple[int, int, int]:
-    return -candidate.priority, candidate.workunit_id, candidate.result_id

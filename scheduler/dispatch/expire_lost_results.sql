@@ -11,7 +11,7 @@ WHERE
                 lost.id = ANY(%(result_ids)s::bigint[])
                 -- IN_PROGRESS, written so that no partial index matches: the row is found by its
                 -- id.
-                AND lost.server_state * 10 + lost.outcome = 40
+                AND lost.server_state * 10 + lost.outcome = {{ResultState.IN_PROGRESS}}
                 AND lost.report_deadline > %(now)s::timestamptz
             FOR NO KEY UPDATE SKIP LOCKED
         )

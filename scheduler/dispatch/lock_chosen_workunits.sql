@@ -11,7 +11,7 @@ WHERE
     w.error_mask = 0
     AND w.canonical_result_id IS NULL
     AND w.cancel_requested_at IS NULL
-    AND w.release_state = 3
+    AND w.release_state = {{ReleaseState.RELEASED}}
     AND w.pending_dependency_count = 0
     AND (w.start_after IS NULL OR w.start_after <= %(now)s::timestamptz)
     AND (w.start_before IS NULL OR w.start_before > %(now)s::timestamptz)

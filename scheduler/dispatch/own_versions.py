@@ -12,7 +12,7 @@ from datetime import datetime
 
 from scheduler.dispatch import catalog as catalogs
 from scheduler.dispatch.catalog import ANONYMOUS, OWN_DEVICES, Catalog
-from scheduler.hosts.facts import OwnVersion
+from scheduler.dispatch.facts import OwnVersion
 from scheduler.models import AppVersion, Platform
 
 

@@ -19,7 +19,7 @@ SELECT
     w.error_mask,
     (w.cancel_requested_at IS NOT NULL) AS cancelled,
     (w.canonical_result_id IS NOT NULL) AS has_canonical,
-    (w.assimilate_state = 2) AS assimilated,
+    (w.assimilate_state = {{AssimilateState.DONE}}) AS assimilated,
     r.account_id,
     w.output_bytes
 FROM result AS r
@@ -34,8 +34,10 @@ WHERE
             FROM result AS listed
             WHERE listed.name = ANY(%(names)s::text[])
             UNION
-            SELECT held.id
-            FROM result AS held
-            WHERE held.host_id = ANY(%(host_ids)s::bigint[]) AND held.server_state = 4
+            SELECT assigned.id
+            FROM result AS assigned
+            WHERE
+                assigned.host_id = ANY(%(host_ids)s::bigint[])
+                AND assigned.server_state = {{ServerState.IN_PROGRESS}}
         )
     )

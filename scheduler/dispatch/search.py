@@ -13,22 +13,24 @@ from datetime import datetime
 from itertools import islice
 from time import perf_counter
 
+from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import candidates as candidate_reads
 from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor, Page, StreamKey
 from scheduler.dispatch.chosen import Chosen
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules import selection, trust
-from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
     HostFacts,
     VersionFacts,
+    Work,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection, trust
+from scheduler.dispatch.rules.fit import RefusalReason, Rules
+from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
 
 #: One RPC judges at most this many pages, each four times as long as the last; then the client is
@@ -58,7 +60,7 @@ class Search:
 
     work: Work
     host: HostFacts
-    work_requests: tuple[WorkRequest, ...]
+    work_requests: Sequence[WorkRequest]
     headroom: Headroom
     versions: Mapping[int, Sequence[VersionFacts]]
     streams: tuple[CandidateStream, ...]
@@ -152,12 +154,13 @@ def streams_for(
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
-    """Return workunits that use files of this host, of apps with locality scheduling."""
-    local = [app.id for app in apps.values() if app.locality]
-    if not local or not host.near_files:
+    """Return workunits with unsent results that use files of this host, of apps with locality."""
+    app_ids = [app.id for app in apps.values() if app.locality]
+    if not app_ids or not host.near_files:
         return frozenset()
+    params = {"names": list(host.near_files), "app_ids": app_ids, "most": MAX_NEAR_WORKUNITS}
     return frozenset(
-        candidate_reads.workunits_near(host.near_files, local, most=MAX_NEAR_WORKUNITS)
+        row["workunit_id"] for row in sql.fetch("dispatch/read_workunits_near", params)
     )
 
 
@@ -304,7 +307,7 @@ def _judge(
 ) -> None:
     """Judge candidates that no other host chose: one page of them first, then all."""
     apps = search.work.apps
-    rules = selection.Rules(
+    rules = Rules(
         apps=apps,
         versions=search.versions,
         headroom=search.headroom,
@@ -315,27 +318,21 @@ def _judge(
     )
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
     page_size = max(config.candidates_per_page, 4 * search.expected_count)
-    _judge_some(
-        search, chosen.left_for(search.host, search.candidates, apps, page_size), rules, draw
-    )
-    if not search.has_enough and any(
-        len(candidates) > page_size for candidates in search.candidates.values()
-    ):
-        _judge_some(
-            search, chosen.left_for(search.host, search.candidates, apps, None), rules, draw
-        )
+    for max_per_stream in (page_size, None):
+        left = chosen.left_for(search.host, search.candidates, apps, max_per_stream)
+        _judge_some(search, left, rules, draw)
+        if search.has_enough or max(map(len, search.candidates.values()), default=0) <= page_size:
+            break
     chosen.note(search.host, [assignment.candidate for assignment in search.chosen])
 
 
-def _judge_some(
-    search: Search, candidates: Iterable[Candidate], rules: selection.Rules, draw: float
-) -> None:
+def _judge_some(search: Search, candidates: Iterable[Candidate], rules: Rules, draw: float) -> None:
     work, host = search.work, search.host
     rules = replace(rules, headroom=search.headroom.copy())
     ordered, unwanted = selection.order(candidates, host=host, rules=rules, draw=draw)
     choice = selection.choose(ordered, host=host, work_requests=search.work_requests, rules=rules)
     for candidate, sentence in unwanted:
-        choice.refuse(candidate, selection.Refusal.TASTE, sentence)
+        choice.refuse(candidate, RefusalReason.TASTE, sentence)
     search.feasible, search.saturated = choice.feasible, choice.saturated
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}

@@ -109,7 +109,7 @@ def mark_unused_for_deletion(ids: Iterable[int], *, now: datetime) -> int:
     """
     params = {"ids": sorted(set(ids))}
     fetch("files/lock_files", params)
-    return execute("files/doom_unused_files", {**params, "now": now})
+    return execute("files/mark_unused_files", {**params, "now": now})
 
 
 def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:

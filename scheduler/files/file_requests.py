@@ -17,7 +17,7 @@ from django.db import transaction
 
 from scheduler import storage
 from scheduler.files import download_files
-from scheduler.files.rules import request_verdicts as policy
+from scheduler.files.rules import request_verdicts
 from scheduler.files.rules.request_verdicts import Fate, Kind
 from scheduler.messages.facts import FileMoves, FileToGet, FileToPut
 from scheduler.models import FileRequest, Host
@@ -38,7 +38,7 @@ class FileRequestRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RequestRow(policy.OpenRequest):
+class _RequestRow(request_verdicts.OpenRequest):
     """A row of an open request to a host."""
 
     id: int
@@ -68,7 +68,8 @@ def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime
     gets = [row.file_name for row in rows if row.kind == Kind.GET]
     arrived = storage.finished_uploads(gets) if gets else {}
     fates = {
-        row.id: policy.judge(row, present=sticky_present, arrived=arrived, now=now) for row in rows
+        row.id: request_verdicts.judge(row, present=sticky_present, arrived=arrived, now=now)
+        for row in rows
     }
     _settle(rows, fates, now=now)
     return _moves([row for row in rows if fates[row.id] is Fate.ASK])

@@ -4,7 +4,7 @@ SELECT
     file_id,
     %(account_id)s::bigint,
     %(until)s::timestamptz
-FROM unnest(%(ids)s::bigint[]) AS held (file_id)
+FROM unnest(%(ids)s::bigint[]) AS listed (file_id)
 ORDER BY file_id
 ON CONFLICT (file_id, account_id) DO UPDATE
     SET until = greatest(file_hold.until, excluded.until)

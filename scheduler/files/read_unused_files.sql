@@ -1,4 +1,4 @@
--- The files without references among the next by id; `doom_unused_files` checks again under locks.
+-- The files without references among the next by id; `mark_unused_files` checks again under locks.
 WITH slice AS (
     SELECT
         id,

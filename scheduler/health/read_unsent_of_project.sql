@@ -6,9 +6,9 @@ CROSS JOIN LATERAL (
     SELECT result.workunit_id
     FROM result
     WHERE
-        result.server_state = 2
+        result.server_state = {{ServerState.UNSENT}}
         AND result.app_id = app.id
-        AND result.target_kind = 0
+        AND result.target_kind = {{Target.EVERYBODY}}
         AND result.target_id = 0
     ORDER BY result.priority # -1, result.workunit_id
     LIMIT %(limit)s::integer

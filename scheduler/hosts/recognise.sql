@@ -56,13 +56,17 @@ CROSS JOIN (
             SELECT FROM app WHERE app.non_cpu_intensive AND NOT app.deprecated
         ) AS any_sensor,
         EXISTS (
-            SELECT FROM workunit WHERE workunit.broadcast AND workunit.assimilate_state = 0
+            SELECT FROM workunit
+            WHERE workunit.broadcast AND workunit.assimilate_state = {{AssimilateState.INIT}}
         ) AS any_broadcast,
         EXISTS (
             SELECT FROM app
             CROSS JOIN LATERAL (
                 SELECT FROM result AS r
-                WHERE r.app_id = app.id AND r.server_state = 2 AND r.target_kind > 0
+                WHERE
+                    r.app_id = app.id
+                    AND r.server_state = {{ServerState.UNSENT}}
+                    AND r.target_kind > {{Target.EVERYBODY}}
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,

@@ -143,7 +143,7 @@ WHERE
                 listed.id = ANY(%(acknowledged_ids)s::bigint[])
                 -- IN_PROGRESS, written so that no partial index matches: the row is found by its
                 -- id.
-                AND listed.server_state * 10 + listed.outcome = 40
+                AND listed.server_state * 10 + listed.outcome = {{ResultState.IN_PROGRESS}}
                 AND listed.acknowledged_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED
         )

@@ -21,13 +21,13 @@ noticed AS (
 ),
 
 beaten AS (
-    INSERT INTO heartbeat AS known (name, seen_at)
+    INSERT INTO heartbeat AS kept (name, seen_at)
     SELECT
         %(name)s::text,
         greatest(%(now)s::timestamptz, before.seen_at)
     -- Read before it is written: the new heartbeat would hide the gap otherwise.
     FROM (SELECT max(seen_at) AS seen_at FROM was) AS before
-    ON CONFLICT (name) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at)
+    ON CONFLICT (name) DO UPDATE SET seen_at = greatest(kept.seen_at, excluded.seen_at)
 )
 
 SELECT began_at FROM noticed

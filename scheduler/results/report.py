@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from scheduler import sql, storage, wakeups
 from scheduler.dispatch.catalog import Records
+from scheduler.dispatch.facts import AppFacts, HeldResult
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import AppFacts, HeldResult, RecordUpdate, Report
+from scheduler.hosts.facts import RecordUpdate, Report
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.results.facts import output_name
-from scheduler.results.rules import reports as policy
+from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcome, sane_times
 
 
 class StaleReport(RuntimeError):
@@ -136,7 +137,7 @@ def _reported(row: Mapping[str, Any], arrived: Sequence[Arrival]) -> ReportedRes
 def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
     """Return the reports with results of other accounts made unknown, so that these are not locked.
 
-    A report of such a result never counts (`policy.is_taken`).
+    A report of such a result never counts (`results.rules.reports.is_taken`).
     """
     results = reported.results.items()
     return replace(reported, results={n: r for n, r in results if r.account_id == account_id})
@@ -238,20 +239,20 @@ def _judge(
             reported is None
             or result is None
             or result.id in settled
-            or not policy.is_taken(
+            or not is_taken(
                 state=result.state, owner=result.account_id, reporter=reporter.account_id
             )
         ):
             continue
-        times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
+        times = sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
         app = apps[result.app_id]
-        outcome = policy.outcome(
+        ended_as = outcome(
             report,
             rule=app.success_rule,
             launched=app.is_launched,
             complete=reported.complete,
         )
-        accepted[result.id] = _Accepted(report, outcome, *times)
+        accepted[result.id] = _Accepted(report, ended_as, *times)
     return accepted
 
 
@@ -276,7 +277,7 @@ def _record_updates(
         quota = daily_quota if app_quota is None else app_quota
         if accepted.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
-        elif policy.is_the_hosts_fault(accepted.report):
+        elif is_the_hosts_fault(accepted.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
             had_errors.add(version_id)
     return {

@@ -1,10 +1,10 @@
 -- Requests the revalidation of workunits, and wakes the transitioner.
-WITH held AS (
+WITH locked_workunits AS (
     SELECT id
     FROM workunit
     WHERE
         id = any(%(workunit_ids)s::bigint[])
-        AND assimilate_state <> 2
+        AND assimilate_state <> {{AssimilateState.DONE}}
         AND error_mask = 0
         AND revalidate_requested_at IS NULL
     ORDER BY id
@@ -16,7 +16,7 @@ requested AS (
     SET
         revalidate_requested_at = %(now)s::timestamptz,
         transition_at = %(now)s::timestamptz
-    WHERE w.id = any(array(SELECT id FROM held))
+    WHERE w.id = any(array(SELECT id FROM locked_workunits))
     RETURNING w.id
 ),
 

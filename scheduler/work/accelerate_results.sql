@@ -9,7 +9,7 @@ WITH unsent AS (
     INNER JOIN app ON result.app_id = app.id
     WHERE
         result.workunit_id = any(%(workunit_ids)s::bigint[])
-        AND result.server_state IN (1, 2)
+        AND result.server_state IN ({{ServerState.INACTIVE}}, {{ServerState.UNSENT}})
     ORDER BY result.id
     FOR NO KEY UPDATE OF result
 )

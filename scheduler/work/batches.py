@@ -224,7 +224,7 @@ def _release_outputs(batch_id: int, *, now: datetime) -> int:
     while True:
         params = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK, "now": now}
         with transaction.atomic():
-            rows = fetch("work/let_outputs_go", params)
+            rows = fetch("work/release_outputs", params)
             wakeups.after_commit("transitioner")
         total += len(rows)
         if len(rows) < _CHUNK:

@@ -46,7 +46,7 @@ def _settle(follower: dict[str, Any], *, now: datetime) -> int:
             is_failed = _has_failed(follower)
             if is_failed is None:
                 return total
-            rows = fetch("work/let_followers_go", {**chunk, "is_failed": is_failed, "now": now})
+            rows = fetch("work/release_followers", {**chunk, "is_failed": is_failed, "now": now})
             if rows:
                 wakeups.after_commit("transitioner")
         total += len(rows)

@@ -10,7 +10,7 @@ WHERE
     AND NOT EXISTS (
         SELECT 1
         FROM workunit
-        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> 2
+        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> {{AssimilateState.DONE}}
     )
 ORDER BY batch.id
 LIMIT %(limit)s::integer

@@ -29,7 +29,9 @@ CROSS JOIN LATERAL (
         count(*) FILTER (
             WHERE workunit.error_mask <> 0 AND workunit.retried_as IS NULL
         ) AS failed,
-        count(*) FILTER (WHERE workunit.assimilate_state <> 2) AS unassimilated
+        count(*) FILTER (
+            WHERE workunit.assimilate_state <> {{AssimilateState.DONE}}
+        ) AS unassimilated
     FROM workunit
     WHERE workunit.batch_id = batch.id
 ) AS counted

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from django.db import connection, connections
 
-from scheduler.dispatch import claim, dispatch
+from scheduler.dispatch import assign, claim
 from scheduler.models import Account, Host, Result, Workunit
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
@@ -62,7 +62,7 @@ def on_sleep(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> list[fl
         if len(waits) == 1:
             act()
 
-    monkeypatch.setattr(dispatch, "sleep", sleep)
+    monkeypatch.setattr(assign, "sleep", sleep)
     return waits
 
 

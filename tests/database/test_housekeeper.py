@@ -144,13 +144,13 @@ def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
     asked = []
     real = sql.fetch
 
-    def counted(name, *args):
-        asked.append(name)
-        return real(name, *args)
+    def counted(name, *args, **identifiers):
+        asked.append((name, identifiers.get("table")))
+        return real(name, *args, **identifiers)
 
     monkeypatch.setattr(sql, "fetch", counted)
     assert a_pass(housekeeper, limit=2).done == {"averages faded": 5}
-    assert asked.count("fade_hosts") == 3
+    assert asked.count(("decay_averages", "host")) == 3
 
 
 # Adaptive credit

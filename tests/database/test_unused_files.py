@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 LATER = NOON + timedelta(days=2)
 #: Statements that decide whether a file has references, and the package of each.
 JUDGES = {
-    "files/doom_unused_files": "scheduler",
+    "files/mark_unused_files": "scheduler",
     "files/read_unused_files": "scheduler",
     "doomed_files_are_unused": "scheduler.health.invariant_sql",
     "unused_files_are_doomed": "scheduler.health.invariant_sql",

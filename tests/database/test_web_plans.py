@@ -34,7 +34,7 @@ NOT_OF_THE_WEB = {
     "health/read_held_waits": "of one batch: tested by test_progress_costs.py",
     "health/read_troubles": "of alerts: reads whole indexes of few rows",
     "results/choose_revalidation": "of a filter that may leave all",
-    "work/submission/copy_births": "COPY has no plan",
+    "work/submission/copy_first_moves": "COPY has no plan",
     "work/submission/copy_inputs": "COPY has no plan",
     "work/submission/copy_workunits": "COPY has no plan",
     "files/read_antique_limit": "a minimum over all",

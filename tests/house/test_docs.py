@@ -345,8 +345,8 @@ def test_shown_output_is_compared_by_rules(text, shown, output, is_same):
 
 
 def test_the_page_of_choosing_has_a_row_for_every_reason_of_refusal():
-    from scheduler.dispatch.rules.fit import Refusal
+    from scheduler.dispatch.rules.fit import RefusalReason
 
     rows = re.findall(r"^\| (`[^|]*) \|", read("docs/choosing.md"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert {refusal.value for refusal in Refusal} <= named
+    assert {refusal.value for refusal in RefusalReason} <= named

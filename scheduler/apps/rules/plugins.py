@@ -17,12 +17,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-VALIDATOR, ASSIMILATOR, GENERATOR, TRICKLE_HANDLER = (
-    "validator",
-    "assimilator",
-    "generator",
-    "trickle_handler",
-)
+VALIDATOR: Final = "validator"
+ASSIMILATOR: Final = "assimilator"
+GENERATOR: Final = "generator"
+TRICKLE_HANDLER: Final = "trickle_handler"
 #: The kinds of target that a plug-in can have.
 _TARGETS: Final[dict[str, tuple[str, ...]]] = {
     VALIDATOR: ("script", "python"),
@@ -48,15 +46,7 @@ _NEVER_OF_APPS: Final[dict[tuple[str, str], frozenset[str]]] = {
     (ASSIMILATOR, "script"): frozenset({"arguments", "environment"}),
     (ASSIMILATOR, "table"): frozenset({"table", "model"}),
 }
-_KEYS: Final = (
-    "target",
-    "options",
-    "app_options",
-    "transactional",
-    "network",
-    "reads",
-    "writes",
-)
+_KEYS: Final = ("target", "options", "app_options", "transactional", "network", "reads", "writes")
 #: The length of the columns of an app that hold these names.
 _MAX_NAME: Final = 200
 _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
@@ -112,12 +102,11 @@ class Plugin:
             is_same = name in fixed and fixed[name] == value
             if name not in self.app_options and not is_same:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
-                msg = (
+                raise BadPluginOptions(
                     f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
                     f"Hint: apps can set: {allowed}; an operator can add names to `app_options` in "
                     "the PLUGINS file."
                 )
-                raise BadPluginOptions(msg)
         return {**fixed, **own}
 
 
@@ -191,14 +180,12 @@ def _plugin(kind: str, name: str, value: object) -> Plugin:
     )
     reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
     if wrong := sorted(reserved.intersection(plugin.app_options)):
-        msg = (
+        raise BadPlugins(
             f"{where} leaves {wrong[0]!r} to apps, which could then choose the code that runs. "
             "Hint: set it in `options`."
         )
-        raise BadPlugins(msg)
     if plugin.transactional and (kind, plugin.runner) != (ASSIMILATOR, "python"):
-        msg = f"{where} cannot be transactional. Hint: only a python: assimilator can."
-        raise BadPlugins(msg)
+        raise BadPlugins(f"{where} cannot be transactional. Hint: only a python: assimilator can.")
     return plugin
 
 

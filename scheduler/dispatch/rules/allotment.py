@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from scheduler.dispatch.rules import selection
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     HostFacts,
@@ -20,6 +19,7 @@ from scheduler.hosts.facts import (
     SiblingResult,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection
 from scheduler.lifecycle import Outcome, ServerState, Target
 
 
@@ -103,7 +103,11 @@ def _allot_device(
         )
         if free is not None:
             state.allotted[free.id] = host
-            state.bound = _bound(state.bound, assignment.version.id, own_class, app)
+            own_version_id = assignment.version.id if app.homogeneous_app_version else None
+            state.bound = state.bound._replace(
+                hr_class=state.bound.hr_class or own_class,
+                app_version_id=state.bound.app_version_id or own_version_id,
+            )
             allotted.append(Allotted(number, free.id, assignment))
     return allotted
 
@@ -117,17 +121,6 @@ def is_bound_elsewhere(workunit: LockedWorkunit, version_id: int | None, hr_clas
     """Whether a workunit is bound to another host class or app version by now."""
     return bool(workunit.hr_class and workunit.hr_class != hr_class) or (
         workunit.app_version_id is not None and workunit.app_version_id != version_id
-    )
-
-
-def _bound(
-    workunit: LockedWorkunit, version_id: int, hr_class: int, app: AppFacts
-) -> LockedWorkunit:
-    return LockedWorkunit(
-        id=workunit.id,
-        hr_class=workunit.hr_class or hr_class,
-        app_version_id=workunit.app_version_id
-        or (version_id if app.homogeneous_app_version else None),
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.hosts.facts import HostDescription, HostFacts, Preferences, VersionFacts
+from scheduler.dispatch.facts import HostFacts, VersionFacts
+from scheduler.hosts.facts import HostDescription, Preferences
 
 #: Assumed memory of a host that does not report it (PROTOCOL 10.1).
 UNKNOWN_MEMORY_BYTES = 64e6

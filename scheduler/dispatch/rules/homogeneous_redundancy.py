@@ -10,9 +10,7 @@ A class is a number: the operating system's plus the processor's.  Both keep BOI
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 #: A workunit of an app of this type may go to any computer.
@@ -25,10 +23,8 @@ COARSE: Final = 2
 #: No class: such a computer gets no work of an app that requires a class.
 UNKNOWN: Final = 0
 
-SYSTEMS: Final[Mapping[str, int]] = MappingProxyType(
-    # Android precedes Linux: its clients may report both.
-    {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
-)
+# Android precedes Linux: its clients may report both.
+SYSTEMS: Final = {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
 
 _INTEL: Final = 2
 _AMD: Final = 3
@@ -64,23 +60,21 @@ _AMD_FAMILIES: Final = (
     (r"ryzen", 24),
 )
 # Intel's family and model numbers, where a model has no name.
-_INTEL_NUMBERS: Final = MappingProxyType(
-    {
-        (5, 1): 13,
-        (5, 2): 13,
-        (6, 1): 13,
-        (6, 3): 14,
-        (6, 5): 14,
-        (6, 6): 12,
-        (6, 7): 15,
-        (6, 8): 15,
-        (6, 9): 18,
-        (6, 10): 11,
-        (6, 11): 15,
-        (15, 1): 16,
-        (15, 2): 16,
-    }
-)
+_INTEL_NUMBERS: Final = {
+    (5, 1): 13,
+    (5, 2): 13,
+    (6, 1): 13,
+    (6, 3): 14,
+    (6, 5): 14,
+    (6, 6): 12,
+    (6, 7): 15,
+    (6, 8): 15,
+    (6, 9): 18,
+    (6, 10): 11,
+    (6, 11): 15,
+    (15, 1): 16,
+    (15, 2): 16,
+}
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.config import ProjectConfig
-from scheduler.hosts.facts import AppFacts, HostFacts, VersionFacts
+from scheduler.dispatch.facts import AppFacts, HostFacts, VersionFacts
 
 #: The headroom of an app without a limit: more than one RPC can fill.
 UNLIMITED = 1_000_000
@@ -37,21 +37,12 @@ class Headroom:
             self.by_device.get((app_id, on_gpu), UNLIMITED), self.by_app.get(app_id, UNLIMITED)
         )
 
-    def take(self, app_id: int, *, on_gpu: bool) -> None:
-        """Count one more held result."""
-        self._count(app_id, on_gpu, -1)
-
-    def give_back(self, app_id: int, *, on_gpu: bool) -> None:
-        """Count one held result fewer."""
-        self._count(app_id, on_gpu, 1)
-
-    def _count(self, app_id: int, on_gpu: bool, change: int) -> None:  # noqa: FBT001  part of a key
-        if not (self.by_device or self.by_app):
-            return
+    def take(self, app_id: int, *, on_gpu: bool, count: int = 1) -> None:
+        """Count further held results; a negative `count` gives them back."""
         if (app_id, on_gpu) in self.by_device:
-            self.by_device[app_id, on_gpu] += change
+            self.by_device[app_id, on_gpu] -= count
         if app_id in self.by_app:
-            self.by_app[app_id] += change
+            self.by_app[app_id] -= count
 
 
 def headroom_for(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from scheduler.hosts.facts import HeldResult
+from scheduler.dispatch.facts import HeldResult
 from scheduler.lifecycle import ResultState
 
 #: A result is given up after this many resends (trap 12: a client may discard what it cannot run).

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts, Taste
 from scheduler.dispatch.rules import size_classes
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Taste
 
 _BETA: Final = 1.0
 _NOT_SELECTED: Final = -1.0
@@ -83,7 +83,7 @@ def selection_score(app: AppFacts, taste: Taste) -> float:
 
 
 def locality_score(candidate: Candidate, app: AppFacts) -> float:
-    """Prefer hosts that have the input files, if the app asks for locality."""
+    """Prefer hosts that have the input files, for an app with locality scheduling."""
     return _IS_NEAR if app.locality and candidate.is_near else 0.0
 
 

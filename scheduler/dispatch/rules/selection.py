@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.dispatch.rules import estimates, scoring
-from scheduler.dispatch.rules.fair_share import interleave
-from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, Refusal, Rules
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
@@ -22,18 +19,9 @@ from scheduler.hosts.facts import (
     VersionFacts,
     WorkRequest,
 )
-
-__all__ = [
-    "LASTING",
-    "SENSOR",
-    "Choice",
-    "Refusal",
-    "Rules",
-    "choose",
-    "needed",
-    "order",
-    "queue_growth",
-]
+from scheduler.dispatch.rules import estimates, scoring
+from scheduler.dispatch.rules.fair_share import interleave
+from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
 
 #: This many spare results are looked for beyond those needed: other hosts may claim some first.
 SPARE = 12
@@ -55,22 +43,17 @@ class Choice:
     """
 
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    example: dict[Refusal, str] = field(default_factory=dict)
-    lasting: list[tuple[Candidate, Refusal, str]] = field(default_factory=list)
+    refused: Counter[RefusalReason] = field(default_factory=Counter)
+    example: dict[RefusalReason, str] = field(default_factory=dict)
+    lasting: list[tuple[Candidate, RefusalReason, str]] = field(default_factory=list)
     saturated: set[str] = field(default_factory=set)
 
-    def refuse(self, candidate: Candidate, reason: Refusal, sentence: str) -> None:
+    def refuse(self, candidate: Candidate, reason: RefusalReason, sentence: str) -> None:
         """Count a refusal; the first sentence of each reason is kept as an example."""
         self.refused[reason] += 1
         self.example.setdefault(reason, sentence)
         if reason in LASTING:
             self.lasting.append((candidate, reason, sentence))
-
-    @property
-    def feasible_count(self) -> int:
-        """The number of assignments on all devices."""
-        return sum(len(each) for each in self.feasible.values())
 
 
 def order(
@@ -155,7 +138,7 @@ def choose(
             for spare in assignments[
                 needed(assignments, request, max_results=rules.headroom.total) :
             ]:
-                judge.give_back(spare)
+                judge.take(spare.candidate, spare.version, count=-1)
                 taken.discard(spare.candidate.workunit_id)
     if not judge.why:
         return choice
@@ -199,7 +182,7 @@ def _serve(
                     break
             seconds, instances = seconds - verdict.seconds * used, instances - used
         elif verdict is not None:
-            is_saturated |= bool(assignments) and verdict[0] == Refusal.DEADLINE
+            is_saturated |= bool(assignments) and verdict[0] == RefusalReason.DEADLINE
             judge.why[candidate.result_id] = verdict
     return assignments, is_saturated
 

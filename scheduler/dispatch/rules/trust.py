@@ -29,7 +29,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from scheduler.hosts.facts import Record
+from scheduler.dispatch.facts import Record
 
 #: More turnarounds than this must be known before their average is used (BOINC's MIN_HOST_SAMPLES).
 _MIN_TURNAROUNDS: Final = 10
@@ -100,11 +100,6 @@ def quota_left(record: Record, *, daily_quota: int, devices: int, today: date) -
     if limit is None:
         return None
     return max(0, limit - reset_if_new_day(record, today).results_today)
-
-
-def quota_sentence(limit: int) -> str:
-    """Return the message of BOINC's server for an exhausted daily quota."""
-    return f"This computer has finished a daily quota of {limit} tasks"
 
 
 def reset_if_new_day(record: Record, today: date) -> Record:

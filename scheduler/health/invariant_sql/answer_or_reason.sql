@@ -5,4 +5,8 @@ SELECT
 FROM workunit
 WHERE
     (canonical_result_id IS NOT NULL AND error_mask <> 0)
-    OR (assimilate_state <> 0 AND canonical_result_id IS NULL AND error_mask = 0)
+    OR (
+        assimilate_state <> {{AssimilateState.INIT}}
+        AND canonical_result_id IS NULL
+        AND error_mask = 0
+    )

@@ -4,4 +4,4 @@ SELECT
     'assimilate_state ' || assimilate_state || ', finished_at ' || coalesce(finished_at::text, 'never')
         AS detail
 FROM workunit
-WHERE (assimilate_state = 2) <> (finished_at IS NOT NULL)
+WHERE (assimilate_state = {{AssimilateState.DONE}}) <> (finished_at IS NOT NULL)

@@ -23,8 +23,8 @@ CROSS JOIN kept
 INNER JOIN workunit AS w ON first_move.workunit_id = w.id
 LEFT JOIN result AS r ON first_move.result_id = r.id
 WHERE
-    first_move.source <> 0
+    first_move.source <> {{NOTHING}}
     -- A workunit may be created in any release state.
-    AND first_move.axis <> 5
+    AND first_move.axis <> {{Axis.RELEASE}}
     AND (first_move.result_id IS NULL OR r.id IS NOT NULL)
     AND coalesce(r.created_at, w.created_at) >= kept.since

@@ -165,7 +165,8 @@ def write(
                 raise NameTaken from error
             raise
         if settings.PROJECT.ledger:
-            copy_rows("work/submission/copy_births", "".join([f"{id_}{ledger_end}" for id_ in ids]))
+            entries = "".join([f"{id_}{ledger_end}" for id_ in ids])
+            copy_rows("work/submission/copy_first_moves", entries)
         if inputs := _inputs(chunk, ids):
             copy_rows("work/submission/copy_inputs", inputs)
         count += len(ids)

@@ -20,12 +20,11 @@ def _without(facts: Any, **changes: Any) -> Any:
 def _published_ones(original: Any) -> Any:
     """Describe own versions to the client as if they had been published."""
 
-    def offer(catalog: Any, own: Any, **of: Any) -> Any:
-        offered = original(catalog, own, **of)
-        versions = {i: replace(version, is_own=False) for i, version in offered.versions.items()}
-        return replace(offered, versions=versions)
+    def own_versions(catalog: Any, own: Any, **of: Any) -> Any:
+        versions = original(catalog, own, **of)
+        return {i: replace(version, is_own=False) for i, version in versions.items()}
 
-    return offer
+    return own_versions
 
 
 RULES = (
@@ -55,12 +54,12 @@ RULES = (
     ),
     Switch(
         "A host with programs of its own is sent none",
-        Code("scheduler.dispatch.catalog:Catalog.own_offer", made=_published_ones),
+        Code("scheduler.dispatch.catalog:Catalog.own_versions", made=_published_ones),
         (ANONYMOUS,),
     ),
     Switch(
         "Only native apps take programs of volunteers' own",
-        Code("scheduler.hosts.facts:AppFacts.takes_own_versions", True),
+        Code("scheduler.dispatch.facts:AppFacts.takes_own_versions", True),
         (ANONYMOUS,),
     ),
     Switch(
@@ -297,7 +296,7 @@ RULES = (
     Switch(
         "Targeted work is for its target alone",
         Both(
-            Sql("dispatch/read_candidates", "AND r.target_id = lane.target_id", ""),
+            Sql("dispatch/read_candidates", "AND r.target_id = stream.target_id", ""),
             Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
         ),
         (CHOOSING,),
@@ -311,7 +310,7 @@ RULES = (
         "A broadcast reaches each host once",
         Sql(
             "dispatch/lock_broadcasts",
-            "r.host_id = %(host_id)s::bigint OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)",
+            "r.host_id = %(host_id)s::bigint OR (r.target_kind = {{Target.HOST}} AND r.target_id = %(host_id)s::bigint)",
             "FALSE",
         ),
         (CHOOSING,),

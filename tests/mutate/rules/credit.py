@@ -108,7 +108,7 @@ RULES = (
     ),
     Switch(
         "Only idle averages fade",
-        Sql("fade_hosts", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
+        Sql("decay_averages", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
         (HOUSEKEEPER,),
     ),
     Switch(
@@ -140,7 +140,7 @@ RULES = (
         "The census leaves out what is not measured enough",
         Sql(
             "read_host_speeds",
-            "AND known.et_n >= %(samples)s::double precision",
+            "AND record.et_n >= %(samples)s::double precision",
             "",
             package="daemons.sql",
         ),

@@ -42,7 +42,7 @@ RULES = (
     Switch(
         "A hold keeps a file until its end",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS ( SELECT FROM file_hold AS hold "
             "WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz )",
         ),
@@ -50,12 +50,12 @@ RULES = (
     ),
     Switch(
         "A file that a workunit names is not marked for deletion",
-        Sql("files/doom_unused_files", _looks("workunit_file", "input")),
+        Sql("files/mark_unused_files", _looks("workunit_file", "input")),
         (WALKS,),
     ),
     Switch(
         "A file of an app version is not marked for deletion",
-        Sql("files/doom_unused_files", _looks("app_version_file", "part")),
+        Sql("files/mark_unused_files", _looks("app_version_file", "part")),
         (ONE_BY_ONE, WALKS),
     ),
     Switch(
@@ -68,7 +68,7 @@ RULES = (
         Sql(
             "settle_deleted_inputs",
             "file_delete_state = tried.target",
-            "file_delete_state = 2",
+            "file_delete_state = {{FileDeleteState.DONE}}",
             "daemons.sql",
         ),
         ("tests/database/test_file_deleter.py",),

@@ -44,7 +44,12 @@ RULES = (
     ),
     Switch(
         "Progress is noted of results in progress only",
-        Sql("note_progress", "r.server_state = 4", "TRUE", package="daemons.sql"),
+        Sql(
+            "note_progress",
+            "r.server_state = {{ServerState.IN_PROGRESS}}",
+            "TRUE",
+            package="daemons.sql",
+        ),
         (HANDLER,),
     ),
     Switch(
@@ -100,7 +105,7 @@ RULES = (
     Switch(
         "A file that is being put stays",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
             "",
         ),

@@ -230,7 +230,8 @@ RULES = (
         "Files that come after everything else was deleted go too",
         Sql(
             "results/settle_reports",
-            "CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END",
+            "CASE WHEN r.file_delete_state = {{FileDeleteState.DONE}} "
+            "THEN {{FileDeleteState.READY}} ELSE r.file_delete_state END",
             "r.file_delete_state",
         ),
         (DELETER,),

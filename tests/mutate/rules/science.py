@@ -273,7 +273,11 @@ RULES = (
     ),
     Switch(
         "Only eligible workunits are validated again",
-        Sql("results/choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
+        Sql(
+            "results/choose_revalidation",
+            "WHEN w.assimilate_state = {{AssimilateState.DONE}} THEN 'assimilated'",
+            "",
+        ),
         (REVALIDATE,),
     ),
 )

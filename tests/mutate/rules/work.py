@@ -29,7 +29,7 @@ RULES = (
         "The first move of a row is its birth",
         Sql(
             "first_moves_are_known",
-            "first_move.source <> 0",
+            "first_move.source <> {{NOTHING}}",
             "FALSE",
             "scheduler.health.invariant_sql",
         ),
@@ -100,7 +100,11 @@ RULES = (
     ),
     Switch(
         "An accelerated batch is sent before others",
-        Sql("work/accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
+        Sql(
+            "work/accelerate_results",
+            "AND result.server_state IN ({{ServerState.INACTIVE}}, {{ServerState.UNSENT}})",
+            "AND FALSE",
+        ),
         (BATCHES,),
     ),
     Switch(

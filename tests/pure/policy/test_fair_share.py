@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.dispatch.rules import selection
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts
+from scheduler.dispatch.rules import fit, selection
 from scheduler.dispatch.rules.fair_share import interleave
 from scheduler.dispatch.rules.trust import draw
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts
 
 CLAIMS = 1000
 WEIGHTS = st.dictionaries(st.integers(1, 9), st.floats(0.01, 100), min_size=1)
@@ -111,7 +111,7 @@ def a_candidate(number: int, app: int, priority: int) -> Candidate:
 
 def order(weights: dict[int, float], work: list[tuple[int, int]], lot: float) -> list[Candidate]:
     """The order of (app, priority) for a host without any taste."""
-    rules = selection.Rules(
+    rules = fit.Rules(
         apps={app: an_app(app, weight) for app, weight in weights.items()},
         versions={},
         headroom=None,

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts
 from scheduler.dispatch.rules.fit import SENSOR, Judge, Rules
 from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts
 
 TODAY = datetime(2026, 1, 1, tzinfo=UTC).date()
 

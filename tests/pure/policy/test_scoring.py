@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts, Taste
 from scheduler.dispatch.rules import scoring
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Taste
 
 
 def an_app(**facts: Any) -> AppFacts:

@@ -10,23 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config import ProjectConfig
-from scheduler.dispatch.rules import estimates, host_limits, lost_results, selection, trust
-from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.dispatch.rules.selection import Choice, Refusal
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
     HeldResult,
-    HostDescription,
     HostFacts,
-    Preferences,
     Record,
-    Report,
     Taste,
     VersionFacts,
     WorkRequest,
 )
+from scheduler.dispatch.rules import estimates, fit, host_limits, lost_results, selection, trust
+from scheduler.dispatch.rules.fit import RefusalReason
+from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.dispatch.rules.selection import Choice
+from scheduler.hosts.facts import HostDescription, Preferences, Report
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.lifecycle import Outcome, ResultState
 from scheduler.results.rules import reports
@@ -78,14 +77,18 @@ def look(*candidates: Candidate, host: HostFacts | None = None, **facts: Any) ->
     )
 
 
-def rules_of(**facts: Any) -> selection.Rules:
+def rules_of(**facts: Any) -> fit.Rules:
     rules: dict[str, Any] = {
         "apps": {1: an_app()},
         "versions": {1: [a_version()]},
         "headroom": Headroom(1000),
         "today": NOON.date(),
     }
-    return selection.Rules(**(rules | facts))
+    return fit.Rules(**(rules | facts))
+
+
+def feasible_count(choice: Choice) -> int:
+    return sum(map(len, choice.feasible.values()))
 
 
 def chosen(choice: Choice, device: str = "") -> list[Assignment]:
@@ -97,35 +100,35 @@ def chosen(choice: Choice, device: str = "") -> list[Assignment]:
     [
         ({}, None),
         ({"rsc_memory_bound": 1e9}, None),
-        ({"rsc_memory_bound": 1e9 + 1}, Refusal.MEMORY),
+        ({"rsc_memory_bound": 1e9 + 1}, RefusalReason.MEMORY),
         ({"rsc_disk_bound": 1e10}, None),
-        ({"rsc_disk_bound": 1e10 + 1}, Refusal.DISK),
+        ({"rsc_disk_bound": 1e10 + 1}, RefusalReason.DISK),
         ({"rsc_bandwidth_bound": 1e6}, None),
-        ({"rsc_bandwidth_bound": 1e6 + 1}, Refusal.BANDWIDTH),
-        ({"app_version_num": 99}, Refusal.NO_VERSION),
+        ({"rsc_bandwidth_bound": 1e6 + 1}, RefusalReason.BANDWIDTH),
+        ({"app_version_num": 99}, RefusalReason.NO_VERSION),
         ({"app_version_num": 100}, None),
-        ({"app_version_id": 7}, Refusal.COMMITTED),
+        ({"app_version_id": 7}, RefusalReason.COMMITTED),
         ({"app_version_id": 1}, None),
         ({"delay_bound": timedelta(seconds=1)}, None),
     ],
 )
 def test_a_candidate_fits_or_is_refused_for_one_reason(
-    facts: dict[str, Any], refusal: Refusal | None
+    facts: dict[str, Any], refusal: RefusalReason | None
 ) -> None:
     choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6))
     assert list(choice.refused) == ([refusal] if refusal else [])
-    assert choice.feasible_count == (refusal is None)
+    assert feasible_count(choice) == (refusal is None)
     assert [reason for _, reason, _ in choice.lasting] == list(choice.refused)
 
 
 def test_bandwidth_that_nobody_measured_refuses_nothing() -> None:
-    assert look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0)).feasible_count == 1
+    assert feasible_count(look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0))) == 1
 
 
 def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
     choice = look(a_candidate(), versions={})
     assert choice.example == {
-        Refusal.NO_VERSION: "Prime search is not available for your type of computer."
+        RefusalReason.NO_VERSION: "Prime search is not available for your type of computer."
     }
     assert len(choice.lasting) == 1
 
@@ -136,14 +139,14 @@ def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
         ({}, 256, {}, None),
         ({"hr_type": 2}, 0, {2: 256}, None),
         ({"hr_type": 2}, 256, {2: 256}, None),
-        ({"hr_type": 2}, 256, {2: 384}, Refusal.COMMITTED),
+        ({"hr_type": 2}, 256, {2: 384}, RefusalReason.COMMITTED),
         ({"hr_type": 1}, 257, {1: 257, 2: 256}, None),
-        ({"hr_type": 1}, 257, {1: 258, 2: 256}, Refusal.COMMITTED),
-        ({"hr_type": 2}, 0, {2: 0}, Refusal.UNKNOWN_CLASS),
+        ({"hr_type": 1}, 257, {1: 258, 2: 256}, RefusalReason.COMMITTED),
+        ({"hr_type": 2}, 0, {2: 0}, RefusalReason.UNKNOWN_CLASS),
     ],
 )
 def test_a_workunit_stays_in_the_class_of_its_first_host(
-    app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: Refusal | None
+    app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: RefusalReason | None
 ) -> None:
     choice = look(a_candidate(hr_class=of_workunit), host=a_host(hr_classes=of_host), app=app)
     assert list(choice.refused) == ([refusal] if refusal else [])
@@ -168,15 +171,15 @@ def test_a_queue_must_leave_time_before_the_deadline(
         host=a_host(active_fraction=active),
         wish=WorkRequest(seconds=1, queued_seconds=queued),
     )
-    assert choice.feasible_count == fits
+    assert feasible_count(choice) == fits
     assert choice.lasting == []
 
 
 def test_what_was_chosen_before_counts_as_queued() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(30)]
     choice = look(*candidates, wish=WorkRequest(seconds=1e9, queued_seconds=3600))
-    assert choice.feasible_count == 23
-    assert choice.refused == {Refusal.DEADLINE: 7}
+    assert feasible_count(choice) == 23
+    assert choice.refused == {RefusalReason.DEADLINE: 7}
 
 
 @pytest.mark.parametrize(
@@ -205,8 +208,8 @@ def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
         wish=WorkRequest(seconds=1e9),
         versions={1: [a_version(**version)]},
     )
-    assert choice.feasible_count == fits
-    assert choice.refused == {Refusal.DEADLINE: 99 - fits}
+    assert feasible_count(choice) == fits
+    assert choice.refused == {RefusalReason.DEADLINE: 99 - fits}
     assert choice.saturated == {""}
 
 
@@ -224,7 +227,7 @@ def test_the_queue_of_gpus_grows_by_the_share_of_them_that_a_result_uses(
         wish=WorkRequest(seconds=1e9, device="nvidia"),
         versions={1: [version]},
     )
-    assert choice.feasible_count == fits
+    assert feasible_count(choice) == fits
     assert choice.saturated == {"nvidia"}
 
 
@@ -240,14 +243,14 @@ def test_no_more_are_judged_than_may_be_needed() -> None:
     facts: dict[str, Any] = {"rsc_disk_bound": 1, "delay_bound": timedelta(days=9)}
     candidates = [a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)]
     choice = look(*candidates, wish=WorkRequest(seconds=2 * 3600.0))
-    assert choice.feasible_count == 2 + selection.MAX_SPARE + 2 * selection.RIVALS
+    assert feasible_count(choice) == 2 + selection.MAX_SPARE + 2 * selection.RIVALS
 
 
 def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
-    assert choice.feasible_count == 2
-    assert choice.refused == {Refusal.DISK_TAKEN: 1}
+    assert feasible_count(choice) == 2
+    assert choice.refused == {RefusalReason.DISK_TAKEN: 1}
     assert choice.lasting == []
 
 
@@ -322,7 +325,7 @@ def test_a_beta_version_is_for_those_who_want_it() -> None:
 
 def test_a_plan_class_says_why_it_does_not_fit() -> None:
     choice = look(a_candidate(), versions={1: [a_version(plan_class="vm", unfit="Get a VM.")]})
-    assert choice.example == {Refusal.PLAN_CLASS: "Get a VM."}
+    assert choice.example == {RefusalReason.PLAN_CLASS: "Get a VM."}
     assert len(choice.lasting) == 1
 
 
@@ -342,19 +345,19 @@ def test_gpus_are_served_before_cpus() -> None:
 
 def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:
     choice = look(a_candidate(), wish=WorkRequest(device="nvidia", instances=1))
-    assert choice.refused == {Refusal.DEVICE: 1}
+    assert choice.refused == {RefusalReason.DEVICE: 1}
     assert choice.lasting == []
 
 
 def test_a_sensor_is_given_without_being_asked_for_and_once() -> None:
     sensors = [a_candidate(workunit_id=n, result_id=n) for n in range(2)]
     headroom = Headroom(10, by_app={1: 1})
-    wishes = [WorkRequest(seconds=1), WorkRequest(device=selection.SENSOR)]
+    wishes = [WorkRequest(seconds=1), WorkRequest(device=fit.SENSOR)]
     choice = look(
         *sensors, app={"non_cpu_intensive": True}, work_requests=wishes, headroom=headroom
     )
     assert chosen(choice) == []
-    assert len(chosen(choice, selection.SENSOR)) == 1
+    assert len(chosen(choice, fit.SENSOR)) == 1
 
 
 # Trust
@@ -408,8 +411,8 @@ def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
 def test_a_day_has_its_quota(record: dict[str, Any], quota: int, given: int) -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(8)]
     choice = look(*candidates, versions=a_record(**record), daily_quota=quota)
-    assert choice.feasible_count == given
-    assert choice.refused == ({Refusal.QUOTA: 8 - given} if given < 8 else {})
+    assert feasible_count(choice) == given
+    assert choice.refused == ({RefusalReason.QUOTA: 8 - given} if given < 8 else {})
     assert choice.lasting == []
 
 
@@ -432,7 +435,7 @@ def test_retries_go_to_reliable_hosts_first_and_with_less_time(
     app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.5}
     choice = look(a_candidate(reserved=reserved), app=app, versions=a_record(**record))
     assert [a.delay for a in chosen(choice)] == ([timedelta(hours=hours)] if hours else [])
-    assert list(choice.refused) == ([] if hours else [Refusal.RESERVED])
+    assert list(choice.refused) == ([] if hours else [RefusalReason.RESERVED])
     assert choice.lasting == []
 
 
@@ -573,8 +576,8 @@ def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
 def test_what_is_chosen_takes_room() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(3)]
     choice = look(*candidates, headroom=Headroom(10, by_device={(1, False): 2}))
-    assert choice.feasible_count == 2
-    assert choice.refused == {Refusal.IN_PROGRESS_LIMIT: 1}
+    assert feasible_count(choice) == 2
+    assert choice.refused == {RefusalReason.IN_PROGRESS_LIMIT: 1}
 
 
 # Estimates

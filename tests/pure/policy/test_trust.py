@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.dispatch.facts import Record
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import Record
 
 TODAY = date(2026, 6, 1)
 YESTERDAY = date(2026, 5, 31)
@@ -236,7 +236,3 @@ def test_no_history_shuts_a_host_out_for_good(start, ends):
     left = trust.quota_left(record, daily_quota=QUOTA, devices=1, today=TODAY)
     assert left is not None
     assert left >= 1
-
-
-def test_the_sentence_is_boincs():
-    assert trust.quota_sentence(3) == "This computer has finished a daily quota of 3 tasks"

@@ -13,11 +13,20 @@ from time import sleep
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import broadcasts, candidates, claim, past_refusals, search
-from scheduler.dispatch.catalog import Catalog, Offer, Records
-from scheduler.dispatch.facts import AssignedResult, Work
+from scheduler.dispatch.catalog import Catalog, Records
+from scheduler.dispatch.facts import (
+    AssignedResult,
+    HeldResult,
+    HostFacts,
+    OwnVersion,
+    Version,
+    VersionFacts,
+    Work,
+    WorkRequest,
+)
 from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_results, selection
+from scheduler.dispatch.rules.fit import SENSOR, RefusalReason
 from scheduler.dispatch.search import Search
-from scheduler.hosts.facts import HeldResult, HostFacts, OwnVersion, VersionFacts, WorkRequest
 
 #: Waits before each further scan while others hold all candidates: 200 ms in all. "No work" is
 #: reported only when it is true, because the client then waits 10 minutes or more.
@@ -94,8 +103,8 @@ def assign_work(
     for host_request, work in zip(host_requests, works, strict=True):
         if not (work.asked_for_work or host_request.any_sensor):
             continue
-        offer = _offer(host_request, catalog, records)
-        work.apps, work.versions = offer.apps, offer.versions
+        work.apps = catalog.current
+        work.versions = _versions_for(host_request, catalog, records)
         if work.asked_for_work:
             _settle_lost(work, host_request, now=now)
         if not work.resent and (host_search := _search(work, host_request, config, now=now)):
@@ -113,14 +122,15 @@ def assign_work(
     return works
 
 
-def _offer(host_request: HostRequest, catalog: Catalog, records: Records) -> Offer:
-    if host_request.host.is_anonymous:
-        return catalog.own_offer(
-            host_request.own_versions, host_id=host_request.host.id, records=records
-        )
-    return catalog.offer_for(
-        host_id=host_request.host.id,
-        machine=host_request.host.machine,
+def _versions_for(
+    host_request: HostRequest, catalog: Catalog, records: Records
+) -> dict[int, Version]:
+    host = host_request.host
+    if host.is_anonymous:
+        return catalog.own_versions(host_request.own_versions, host_id=host.id, records=records)
+    return catalog.versions_for(
+        host_id=host.id,
+        machine=host.machine,
         platforms=host_request.platforms,
         client_version=host_request.client_version,
         records=records,
@@ -202,8 +212,8 @@ def _search(
     facts = {version_id: version.facts for version_id, version in work.versions.items()}
     headroom = host_limits.headroom_for(host, config, apps=work.apps.values(), versions=facts)
     if headroom.total == 0:
-        work.refused[selection.Refusal.IN_PROGRESS_LIMIT] += 1
-        work.sentences[selection.Refusal.IN_PROGRESS_LIMIT] = (
+        work.refused[RefusalReason.IN_PROGRESS_LIMIT] += 1
+        work.sentences[RefusalReason.IN_PROGRESS_LIMIT] = (
             "This computer has reached a limit on tasks in progress"
         )
         return None
@@ -220,23 +230,17 @@ def _search(
     )
     if not streams:
         return None
+    work_requests = [request for request in host_request.work_requests if request.anything]
+    if host_request.any_sensor:
+        work_requests.append(WorkRequest(device=SENSOR))
     return Search(
         work=work,
         host=host,
-        work_requests=_work_requests(host_request),
+        work_requests=work_requests,
         headroom=headroom,
         versions=by_app,
         streams=streams,
         near=search.near(work.apps, host),
-    )
-
-
-def _work_requests(host_request: HostRequest) -> tuple[WorkRequest, ...]:
-    work_requests = tuple(request for request in host_request.work_requests if request.anything)
-    return (
-        (*work_requests, WorkRequest(device=selection.SENSOR))
-        if host_request.any_sensor
-        else work_requests
     )
 
 

@@ -1,17 +1,17 @@
--- Drop old refusals: the reasons why hosts were not sent workunits.
+-- Drop the rows of a table whose time is before a limit.
 WITH old AS (
     SELECT id
-    FROM refusal
+    FROM {{table}}
     WHERE
         id > %(after)s::bigint
-        AND at < %(before)s::timestamptz
+        AND {{time}} < %(before)s::timestamptz
     ORDER BY id
     LIMIT %(limit)s::bigint
     FOR UPDATE SKIP LOCKED
 ),
 
 dropped AS (
-    DELETE FROM refusal
+    DELETE FROM {{table}}
     WHERE id IN (SELECT old.id FROM old)
     RETURNING id
 )
