@@ -201,7 +201,7 @@ def _workunit_end(context: SubmissionContext, now: datetime) -> str:
 
 
 def _ledger_end(now: datetime) -> str:
-    """Return all columns of `copy_births.sql` after the workunit's id."""
+    """Return all columns of `copy_first_moves.sql` after the workunit's id."""
     codes = (Axis.WORKUNIT, NOTHING, WorkunitState.OPEN, Because.SUBMITTED, Actor.SUBMITTER)
     return "\t".join(["", now.isoformat(), *(str(int(code)) for code in codes)]) + "\n"
 
