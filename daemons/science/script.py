@@ -8,18 +8,18 @@ script validator, whose two scripts can be named by options.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from daemons.science.checking import checked, number, text, texts
 from daemons.science.interfaces import BadOptions, BadOutput, TransientScienceError
+from daemons.science.kernel import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 FILES, OTHER_FILES = "{files}", "{other_files}"
 _INIT, _COMPARE = ("init", FILES), ("compare", FILES, OTHER_FILES)
 _MAX_EXCERPT = 4000
-_PR_SET_PDEATHSIG = 1
 
 
 class ScriptFailed(Exception):
@@ -115,7 +114,7 @@ def _run(command: list[str], seconds: float | None) -> tuple[int, str]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                preexec_fn=_end_with_worker,  # noqa: PLW1509 - the worker has no other threads
+                preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGKILL),  # noqa: PLW1509 - the worker has no other threads
             )
         except BlockingIOError as error:
             raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
@@ -194,8 +193,3 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 def _ending(status: int) -> str:
     return f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-
-
-def _end_with_worker() -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -33,9 +33,10 @@ from typing import Any, Final
 
 from daemons.science import landlock
 from daemons.science.interfaces import TransientScienceError
+from daemons.science.kernel import die_with_parent, prctl
 from daemons.science.messages import LENGTH, packed
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 #: linux/capability.h: three sets of 64 bits follow.
 _CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; its last bytes record how the worker ended.
@@ -80,8 +81,8 @@ def main(channel_number: int, traces: int, config: Config) -> None:
         group = config.user if config.group is None else config.group
         os.setresgid(group, group, group)
         os.setresuid(config.user, config.user, config.user)
-    _end_with_parent()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    die_with_parent(by=signal.SIGKILL)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
     channel = socket.socket(fileno=channel_number)
     # No program that the science starts may hold the channel open.
     os.set_inheritable(channel_number, False)
@@ -90,7 +91,7 @@ def main(channel_number: int, traces: int, config: Config) -> None:
     worker = os.fork()
     if not worker:
         os.setsid()
-        _end_with_parent()
+        die_with_parent(by=signal.SIGKILL)
         _work(channel, traces, config)
         os._exit(0)
     _keep(worker, channel, traces)
@@ -200,7 +201,7 @@ def _work(channel: socket.socket, traces: int, config: Config) -> None:
 def confine(config: Config) -> None:
     """Give up all access that the configuration does not grant; this cannot be undone."""
     os.umask(0o027)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _drop_capabilities()
     limits = {
         resource.RLIMIT_CORE: 0,
@@ -281,15 +282,6 @@ def _read(channel: socket.socket, count: int) -> bytes:
     return b"".join(parts)
 
 
-def _end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, even if it hangs (Linux only)."""
-    parent = os.getppid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before this call.
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _drop_capabilities() -> None:
     """Drop root's capabilities in a worker that stays root; it keeps the rights of a files' owner.
 
@@ -303,11 +295,6 @@ def _drop_capabilities() -> None:
     if library.capset(header, ctypes.create_string_buffer(24)):
         code = ctypes.get_errno()
         raise OSError(code, f"The worker cannot give up root's privileges: {os.strerror(code)}")
-
-
-def _prctl(option: int, value: int) -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 if __name__ == "__main__":
