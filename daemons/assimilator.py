@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, OperationalError, transaction
 
-from daemons import poison
+from daemons import low_water, poison
 from daemons.full_disk import FullDisk
-from daemons.low_water import LowWaterMark
 from daemons.poison import Stage
 from daemons.science import assimilators, dataset
 from daemons.science.interfaces import (
@@ -41,6 +40,7 @@ from scheduler.lifecycle import (
     Because,
     sources,
 )
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -158,8 +158,9 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
         "shard_count": shard.count,
         "shard_index": shard.index,
     }
-    rows = queue.read(
-        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE)
+    rows = low_water.read(
+        queue,
+        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         queue.mark = rows[-1]["id"]

@@ -15,10 +15,10 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from daemons import stories
-from daemons.low_water import LowWaterMark
+from daemons import low_water, stories
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
+from scheduler.sql.low_water import LowWaterMark
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
         "shard_count": shard.count,
         "shard_index": shard.index,
     }
-    rows = queue.read(
-        lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
+    rows = low_water.read(
+        queue, lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
     )
     if rows:
         queue.mark = max(row["id"] for row in rows)

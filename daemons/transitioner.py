@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.conf import settings
 from django.db import transaction
 
-from daemons.low_water import LowWaterMark
+from daemons import low_water
 from daemons.result_moves import ResultMoves
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
@@ -33,6 +33,7 @@ from scheduler.lifecycle import (
 )
 from scheduler.results.facts import ResultFacts, WorkunitFacts, result_name
 from scheduler.results.rules import replication
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -141,7 +142,8 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
     """Lock due workunits in the caller's transaction; return their rows and their results' rows."""
     queue = _queues.setdefault(shard, LowWaterMark(_HEAD))
     share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
-    workunits = queue.read(
+    workunits = low_water.read(
+        queue,
         lambda mark: sql.fetch_rows(
             "lock_due_workunits",
             {
@@ -152,7 +154,7 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
                 **share,
             },
             PACKAGE,
-        )
+        ),
     )
     if len(workunits) < limit:
         queue.mark = now - LATE_COMMITS

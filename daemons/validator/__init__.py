@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from daemons.low_water import LowWaterMark
+from daemons import low_water
 from daemons.science.interfaces import BadOptions
 from daemons.science.validators import FAST_VALIDATORS, UnknownValidator, check
 from daemons.tally import WHOLE, Shard, Tally
@@ -21,6 +21,7 @@ from daemons.validator.comparing import PendingWorkunit, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
 from daemons.validator.turns import PendingApp, take_turns
 from scheduler import sql
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,12 +70,13 @@ def _judge_fast(*, now: datetime, limit: int, shard: Shard) -> Tally:
 def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
     queue = _queues.setdefault(shard, LowWaterMark(0))
     share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
-    rows = queue.read(
+    rows = low_water.read(
+        queue,
         lambda after: sql.fetch_rows(
             "lock_unvalidated",
             {"after_id": after, "validators": list(FAST_VALIDATORS), **share},
             PACKAGE,
-        )
+        ),
     )
     if rows:
         # Rows come in ascending ids; workunits that became pending below the mark are found when
