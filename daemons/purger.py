@@ -1,8 +1,9 @@
-"""Archives finished workunits, drops their rows, manages the ledger's partitions.
+"""Archives finished workunits and drops their rows.
 
-Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are
-synced to disk before any row is dropped, and dropped unless they were woken in the meantime.  After
-a crash in between, a workunit is archived twice; none is ever dropped without being archived.
+It also creates and drops the partitions of the ledger.  Claim, act, settle: workunits are claimed
+by a lease, written as compressed JSON lines that are synced to disk before any row is dropped, and
+dropped unless they were woken in the meantime.  After a crash in between, a workunit is archived
+twice; none is ever dropped without being archived.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Times out overdue and unacknowledged results, and gives up unsendable workunits.
+"""Times out results whose deadline has passed, and wakes expired workunits.
 
-Before any result times out, deadlines are moved by the outages in which volunteers could not reach
-the server.  While the web processes are down, hosts cannot reply, so no result times out.  Expired
-leases need no daemon: the token fences off the old holder, and the next claim takes the row.
+It also gives up workunits that no host may get.  Before any result times out, deadlines are moved
+by the outages in which volunteers could not reach the server.  While the web processes are down,
+hosts cannot reply, so no result times out.  Expired leases need no daemon: the token fences off the
+old holder, and the next claim takes the row.
 """
 
 from __future__ import annotations

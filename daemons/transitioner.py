@@ -1,4 +1,4 @@
-"""Decides what each due workunit needs next, and writes the decision.
+"""Decides what each due workunit needs next: results, validation or completion.
 
 One pass is one transaction: lock a batch of due workunits, read their results, judge them
 (`results.rules.replication`), and write with one statement per kind of change.

@@ -1,4 +1,4 @@
-"""Compares results, chooses the canonical one, marks the others, grants credit.
+"""Compares results, chooses the canonical one, grants credit.
 
 A pass has two parts.  First, one transaction judges the workunits whose validators need only facts
 in the database, such as digests.  Then each app with any other validator gets a turn: see `turns`.
