@@ -7,10 +7,11 @@ skip parked subjects; `manage.py parked` shows them, retries them or gives them 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from daemons.science.interfaces import TransientScienceError
 from scheduler import sql
 from scheduler.models import ScienceFailure
 
@@ -41,10 +42,25 @@ class Record:
         return wait_after(self.failures + self.transients)
 
 
-def wait_after(failures: int) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to an hour."""
+def wait_after(failures: int, longest: timedelta = MAX_WAIT) -> timedelta:
+    """Return the back-off after `failures` failures: 10 s, doubled each time, up to `longest`."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, MAX_WAIT)
+    return min(FIRST_WAIT * doublings, longest)
+
+
+@dataclass(slots=True)
+class Failures:
+    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
+
+    errors: dict[int, str] = field(default_factory=dict)
+    transient: set[int] = field(default_factory=set)
+
+    def add(self, subject_id: int, error: Exception) -> None:
+        """Add the failure of a subject, with the traceback in the worker if the error has one."""
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        self.errors[subject_id] = getattr(error, "traceback", text)
+        if isinstance(error, TransientScienceError):
+            self.transient.add(subject_id)
 
 
 def record(
@@ -93,19 +109,6 @@ def record(
         row["subject_id"]: Record(row["failures"], row["transients"], row["parked_at"] is not None)
         for row in rows
     }
-
-
-def failed(
-    stage: ScienceFailure.Stage,
-    errors: Mapping[int, str],
-    apps: Mapping[int, int],
-    *,
-    now: datetime,
-    transient: Collection[int] = (),
-) -> set[int]:
-    """Do as `record`, and return only the ids of the subjects that are parked now."""
-    records = record(stage, errors, apps, now=now, transient=transient)
-    return {subject_id for subject_id, entry in records.items() if entry.parked}
 
 
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:

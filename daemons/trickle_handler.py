@@ -21,17 +21,10 @@ from django.db import transaction
 from daemons import poison
 from daemons.science import worker
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.trickles import (
-    Answer,
-    BadAnswer,
-    Trickle,
-    UnknownHandler,
-    allowed,
-    message,
-    read,
-)
+from daemons.science.trickles import Answer, BadAnswer, Trickle, message, read
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
+from scheduler.apps.rules.plugins import TRICKLE_HANDLER, UnknownPlugin
 from scheduler.messages.rules import trickle_texts as policy
 from scheduler.messages.rules.trickle_texts import Readings, Sample
 from scheduler.messages.trickles import fault_of
@@ -56,8 +49,7 @@ class _Batch:
     samples: dict[int, Sample] = field(default_factory=dict)
     answers: dict[int, tuple[dict[str, Any], Answer]] = field(default_factory=dict)
     unknown: list[int] = field(default_factory=list)
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: poison.Failures = field(default_factory=poison.Failures)
     untouched: list[int] = field(default_factory=list)
 
     @property
@@ -93,7 +85,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         counts={
             "handled": len(settled) - len(batch.unknown),
             "of unknown varieties": len(batch.unknown),
-            "put off": len(batch.errors),
+            "put off": len(batch.failures.errors),
         },
         more=len(claimed) >= limit and bool(settled),
     )
@@ -118,30 +110,20 @@ def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
 
 
 def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
-    trickle = Trickle(
-        **{name: row[name] for name in Trickle.__dataclass_fields__},
-    )
+    trickle = Trickle(**{name: row[name] for name in Trickle.__dataclass_fields__})
     try:
-        plugin = allowed(target, settings.PLUGINS)
         answer = read(
-            worker.call(
+            worker.call_plugin(
+                settings.PLUGINS.get(TRICKLE_HANDLER, target),
                 "daemons.science.trickles:run",
-                ":".join(plugin.path.rsplit(".", 1)),
-                f"{settings.VAR_DIR}/science",
                 message(trickle),
                 time_limit=row["science_time_limit"],
-                profile=worker.profile_of(plugin),
             )
         )
         if answer.reply is not None and (fault := fault_of(answer.reply)):
             raise BadAnswer(fault)  # noqa: TRY301 - treated as every other fault of the handler
-    except TransientScienceError as error:
-        batch.errors[row["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        batch.transient.add(row["id"])
-    except worker.ScienceFailed as error:
-        batch.errors[row["id"]] = error.traceback
-    except (BadAnswer, UnknownHandler) as error:
-        batch.errors[row["id"]] = str(error)
+    except (TransientScienceError, worker.ScienceFailed, BadAnswer, UnknownPlugin) as error:
+        batch.failures.add(row["id"], error)
     else:
         batch.answers[row["id"]] = (row, answer)
         if answer.fraction_done is not None:
@@ -231,12 +213,11 @@ def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetim
 
 def _put_off(batch: _Batch, apps: dict[int, int], *, now: datetime) -> None:
     again: dict[int, datetime | None] = dict.fromkeys(batch.untouched)
-    if batch.errors:
-        records = poison.record(
-            poison.Stage.TRICKLE, batch.errors, apps, now=now, transient=batch.transient
-        )
+    if errors := batch.failures.errors:
+        transient = batch.failures.transient
+        records = poison.record(poison.Stage.TRICKLE, errors, apps, now=now, transient=transient)
         again |= {id_: now + record.wait for id_, record in records.items()}
-        for id_, error in batch.errors.items():
+        for id_, error in errors.items():
             log.warning("trickle_put_off", extra={"id": id_, "error": error.splitlines()[-1]})
     if again:
         params = {

@@ -17,7 +17,8 @@ from daemons.science import worker
 from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
-from daemons.science.validators import UnknownValidator, allowed
+from daemons.science.validators import allowed
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.models import App, Workunit
 from scheduler.results.rules import quorum
 
@@ -112,7 +113,7 @@ def run(trial: Trial) -> Outcome:
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         raise UsageError(str(error)) from error
     question = Question(
         validator=target,

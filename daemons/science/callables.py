@@ -35,12 +35,10 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Callable:
-    """A function as an assimilator; `target` is its ``package.module:function``."""
+    """A function as an assimilator."""
 
-    target: str
     options: Mapping[str, Any]
     plugin: Plugin
-    folder: str
     time_limit: timedelta
 
     @property
@@ -54,16 +52,15 @@ class Callable:
 
         with_options = replace(assimilation, options=self.options)
         if self.transactional:
-            answer = _called(resolve(self.target, self.folder), with_options)
+            function = resolve(self.plugin.function, worker.science_folder())
+            answer = _called(function, with_options)
         else:
-            answer = worker.call(
+            answer = worker.call_plugin(
+                self.plugin,
                 "daemons.science.callables:run",
-                self.target,
-                self.folder,
                 message(with_options),
                 time_limit=self.time_limit,
                 read=read_answer,
-                profile=worker.profile_of(self.plugin),
                 max_answer=_MAX_ANSWER,
             )
         return answer if isinstance(answer, Defer) else _filed(assimilation.app, answer)

@@ -119,12 +119,30 @@ def call(
     raise ScienceRaised(sentence, trace)
 
 
+def call_plugin(
+    plugin: Plugin, run: str, *args: Any, read: Callable[[object], T] = anything, **options: Any
+) -> T:
+    """Call `run` as `call` does, in a worker of the plug-in.
+
+    Its first arguments are the plug-in's ``package.module:function`` and the science folder.
+    """
+    profile = profile_of(plugin)
+    return call(
+        run, plugin.function, science_folder(), *args, read=read, profile=profile, **options
+    )
+
+
+def science_folder() -> str:
+    """Return the folder of the project's own programs and modules of science."""
+    return f"{settings.VAR_DIR}/science"
+
+
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
     """Return the access of a plug-in's worker; None is built-in science.
 
     `reads` are further folders.  All workers can read outputs and the project's science folder.
     """
-    inputs = (f"{settings.VAR_DIR}/upload", f"{settings.VAR_DIR}/science")
+    inputs = (f"{settings.VAR_DIR}/upload", science_folder())
     own: tuple[str, ...] = ()
     if plugin is not None:
         own = plugin.reads

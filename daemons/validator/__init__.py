@@ -15,12 +15,13 @@ from django.db import transaction
 
 from daemons import low_water
 from daemons.science.interfaces import BadOptions
-from daemons.science.validators import FAST_VALIDATORS, UnknownValidator, check
+from daemons.science.validators import FAST_VALIDATORS, check
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.validator.comparing import PendingWorkunit, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
 from daemons.validator.turns import PendingApp, take_turns
 from scheduler import sql
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
@@ -126,6 +127,6 @@ def _reason(validator: str, options: dict[str, object]) -> str | None:
     """Return why a validator cannot be used; None if it can."""
     try:
         check(validator, options)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         return str(error)
     return None

@@ -47,7 +47,8 @@ log = logging.getLogger(__name__)
 TURN_ROWS, TURN_SECONDS = 100, 2.0
 #: How long a lease lasts beyond the turn and one time limit.
 LEASE_MARGIN = timedelta(minutes=1)
-FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=6)
+#: The longest back-off after failures of a validator.
+MAX_WAIT = timedelta(hours=6)
 #: The delay before workunits are retried whose validator cannot be loaded or refuses its options.
 UNUSABLE_WAIT = timedelta(minutes=1)
 #: An app that hung twice in a row is suspended for twice the time of the last hang, then for four
@@ -89,15 +90,14 @@ class _Turn:
     successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
     stderrs: Mapping[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: poison.Failures = field(default_factory=poison.Failures)
     unusable: str = ""
     hung_for: float = 0.0
 
     @property
     def untouched(self) -> list[int]:
         """Return the ids of claimed workunits that were not compared."""
-        return sorted(self.tokens.keys() - self.answers.keys() - self.errors.keys())
+        return sorted(self.tokens.keys() - self.answers.keys() - self.failures.errors.keys())
 
 
 def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
@@ -167,12 +167,8 @@ def _compare_one(turn: _Turn, workunit: PendingWorkunit) -> None:
     began = monotonic()
     try:
         answer = _ask(turn, workunit)
-    except TransientScienceError as error:
-        turn.errors[workunit.id] = f"{error}\n" + "\n".join(getattr(error, "__notes__", ()))
-        turn.transient.add(workunit.id)
-        _log_failure(turn.app, workunit, error)
-    except worker.ScienceFailed as error:
-        turn.errors[workunit.id] = error.traceback
+    except (TransientScienceError, worker.ScienceFailed) as error:
+        turn.failures.add(workunit.id, error)
         if isinstance(error, worker.ScienceTimedOut):
             turn.hung_for = monotonic() - began
         _log_failure(turn.app, workunit, error)
@@ -223,10 +219,10 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
                 counts = settle(judged, now=now, is_leased=True)
                 poison.succeeded(poison.Stage.VALIDATE, [entry.workunit.id for entry in judged])
     parked = _put_off(turn, turn.answers.keys() - {entry.workunit.id for entry in judged}, now=now)
-    counts["put off"] = len(turn.errors) - parked
+    counts["put off"] = len(turn.failures.errors) - parked
     counts["parked"] = parked
     counts["settled by another"] = len(turn.answers) - len(judged)
-    return Tally(seen=len(turn.answers) + len(turn.errors), counts=counts)
+    return Tally(seen=len(turn.answers) + len(turn.failures.errors), counts=counts)
 
 
 def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Success]) -> Judged:
@@ -266,26 +262,22 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
     """Count failures; release leases, also those of `lost` ids; return how many were parked."""
     records = poison.record(
         poison.Stage.VALIDATE,
-        turn.errors,
-        dict.fromkeys(turn.errors, turn.app.id),
+        turn.failures.errors,
+        dict.fromkeys(turn.failures.errors, turn.app.id),
         now=now,
-        transient=turn.transient,
+        transient=turn.failures.transient,
     )
     if turn.unusable:
         log.error(
             "validator_unusable",
-            extra={
-                "app": turn.app.name,
-                "validator": turn.app.validator,
-                "reason": turn.unusable,
-            },
+            extra={"app": turn.app.name, "validator": turn.app.validator, "reason": turn.unusable},
         )
     again_at = {
-        workunit_id: now + wait_after(record.failures + record.transients)
+        workunit_id: now + poison.wait_after(record.failures + record.transients, MAX_WAIT)
         for workunit_id, record in records.items()
     }
     untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
-    ids = sorted({*turn.errors, *turn.untouched, *lost})
+    ids = sorted({*turn.failures.errors, *turn.untouched, *lost})
     if ids:
         sql.execute(
             "put_off_validation",
@@ -297,12 +289,6 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
             PACKAGE,
         )
     return sum(record.parked for record in records.values())
-
-
-def wait_after(failures: int) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to 6 hours."""
-    doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, MAX_WAIT)
 
 
 def _rest(turn: _Turn, *, now: datetime) -> None:
