@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING
 
-from daemons.science.kernel import die_with_parent, prctl
+from daemons.science.kernel import die_with_parent, ending, prctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,8 +158,7 @@ class ProcessGroup:
             self._end()
 
     def _report(self, child: Child, code: int) -> None:
-        status = f"exit status {code}" if code >= 0 else signal.Signals(-code).name
-        self.write(f"{child.name} ended with {status}; it is restarted in {child.pause:g} s")
+        self.write(f"{child.name} ended with {ending(code)}; it is restarted in {child.pause:g} s")
 
     def _end(self) -> None:
         living = [

@@ -11,7 +11,7 @@ import base64
 import binascii
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,12 +74,10 @@ def _filed(app: str, files: Files) -> list[Path]:
 
 
 def message(assimilation: Assimilation) -> dict[str, Any]:
-    plain = {field.name: getattr(assimilation, field.name) for field in fields(assimilation)}
-    outputs = [
-        [output.position, output.open_name, output.upload_name, str(output.path)]
-        for output in assimilation.outputs
-    ]
-    return {**plain, "options": dict(assimilation.options), "outputs": outputs}
+    message = asdict(assimilation)
+    for output in message["outputs"]:
+        output["path"] = str(output["path"])
+    return message
 
 
 def read_answer(value: object) -> Files | Defer:
@@ -113,8 +111,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
         )
         raise PermissionError(msg)
     outputs = tuple(
-        Output(position, open_name, upload_name, Path(path))
-        for position, open_name, upload_name, path in message["outputs"]
+        Output(**{**output, "path": Path(output["path"])}) for output in message["outputs"]
     )
     errors = tuple(message["errors"])
     answer = _called(function, Assimilation(**{**message, "outputs": outputs, "errors": errors}))

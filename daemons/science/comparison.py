@@ -41,17 +41,8 @@ class Question:
 
     def message(self) -> dict[str, Any]:
         """Return the question as JSON for the worker; JSON has no keys that are numbers."""
-        return {
-            "validator": self.validator,
-            "options": dict(self.options),
-            "folder": self.folder,
-            "results": [
-                [result_id, [asdict(output) for output in outputs]]
-                for result_id, outputs in self.results.items()
-            ],
-            "canonical": self.canonical,
-            "at_least": self.at_least,
-        }
+        message = asdict(self)
+        return {**message, "results": list(message["results"].items())}
 
 
 @dataclass(frozen=True, slots=True)

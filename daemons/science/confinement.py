@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from daemons.science.messages import LENGTH, BadMessage, status_of, unpacked
+from daemons.science.messages import LENGTH, BadMessage, receive, status_of, unpacked
 from daemons.science.worker_main import TRACES_SIZE, Config
 
 BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
@@ -165,12 +165,9 @@ def _try(form: str, user: int | None) -> None:
 
 
 def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = channel.recv(count - len(data))
-        if not part:
-            raise CannotConfine(f"{form}: its worker ended at once")
-        data += part
+    data = receive(channel, count)
+    if len(data) < count:
+        raise CannotConfine(f"{form}: its worker ended at once")
     return data
 
 

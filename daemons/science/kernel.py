@@ -5,10 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 #: Looked up before any fork: a child between fork and exec must not load libraries.
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+def ending(code: int) -> str:
+    """Return an exit code of `subprocess` in words: an exit status, or the name of a signal."""
+    if code >= 0:
+        return f"exit status {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
 
 
 def prctl(option: int, value: int | bytes) -> None:

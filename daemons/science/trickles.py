@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -66,10 +66,9 @@ def check(handlers: object) -> None:
 
 
 def message(trickle: Trickle) -> dict[str, Any]:
-    plain = {field.name: getattr(trickle, field.name) for field in fields(trickle)}
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in plain.items()
+        for name, value in asdict(trickle).items()
     }
 
 

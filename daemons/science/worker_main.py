@@ -33,8 +33,8 @@ from typing import Any, Final
 
 from daemons.science import landlock
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.kernel import die_with_parent, prctl
-from daemons.science.messages import LENGTH, packed
+from daemons.science.kernel import die_with_parent, ending, prctl
+from daemons.science.messages import LENGTH, packed, receive
 
 _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 #: linux/capability.h: three sets of 64 bits follow.
@@ -107,9 +107,9 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
             os.kill(worker, signal.SIGUSR1)
         status = _status_within(worker, _TRACEBACK_SECONDS)
     _kill_descendants()
-    ending = "was killed" if status is None else _ending(status)
+    words = "was killed" if status is None else ending(os.waitstatus_to_exitcode(status))
     with suppress(OSError):
-        os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
+        os.pwrite(traces, words.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
         # A process that outlives this one may have a copy of the channel: shut it down for all.
         channel.shutdown(socket.SHUT_RDWR)
@@ -172,15 +172,6 @@ def _parents() -> dict[int, int]:
                 words = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
                 parents[int(entry)] = int(words[1])
     return parents
-
-
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit status {code}"
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"
 
 
 # The worker
@@ -267,19 +258,10 @@ def _failure(status: str, sentence: str, trace: str) -> bytes:
 
 def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
     """Return the next request, or None at the end."""
-    head = _read(channel, LENGTH)
-    return json.loads(_read(channel, int.from_bytes(head, "big"))) if head else None
-
-
-def _read(channel: socket.socket, count: int) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        part = channel.recv(min(count, _MEGABYTE))
-        if not part:
-            return b""
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
+    head = receive(channel, LENGTH)
+    if len(head) < LENGTH:
+        return None
+    return json.loads(receive(channel, int.from_bytes(head, "big")))
 
 
 def _drop_capabilities() -> None:
