@@ -16,6 +16,7 @@ needed files.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -28,21 +29,20 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from daemons.science.messages import LENGTH, BadMessage, receive, status_of, unpacked
-from daemons.science.worker_main import TRACES_SIZE, Config
+from daemons.science.worker_main import DEFAULT_LIMITS, TRACES_SIZE, Config, Limits
 
-BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
+BUBBLEWRAP, LANDLOCK, NONE = "bubblewrap", "landlock", "none"
 #: Local forms, in the order in which they are tried.
 LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
 #: The user id for science of a daemon that runs as root; Debian assigns it to no user.
 SCIENCE_UID: Final = 65_533
 #: Timeout of the test run of a form; seconds.
 _PROBE_SECONDS: Final = 20.0
-_TMP_BYTES: Final = 512 << 20
 #: The only variables that science code inherits; all others may hold secrets.
 _ENVIRONMENT: Final = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
@@ -70,16 +70,6 @@ class CannotConfine(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of one worker; see the settings `SCIENCE_...`."""
-
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The access of one plug-in's worker; each profile has workers of its own.
 
@@ -93,7 +83,7 @@ class Profile:
     writes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     network: bool = False
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass(slots=True)
@@ -257,13 +247,11 @@ def spawn(
     stderr: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the process that serves a channel; `folder` is for its temporary files."""
+    processes = profile.limits.processes + _processes_before(form, user)
     config = Config(
         form=form,
         network=profile.network,
-        memory_mb=profile.limits.memory_mb,
-        file_mb=profile.limits.file_mb,
-        processes=profile.limits.processes + _processes_before(form, user),
-        cpu_seconds=profile.limits.cpu_seconds,
+        limits=replace(profile.limits, processes=processes),
         user=user,
         group=_group_for(form, user, profile),
     )
@@ -276,7 +264,7 @@ def spawn(
         )
     tmp = folder or "/tmp"  # noqa: S108 - a private one
     command = [sys.executable, "-m", "daemons.science.worker_main", str(channel), str(traces)]
-    command.append(config.to_json())
+    command.append(json.dumps(asdict(config)))
     if form == BUBBLEWRAP:
         command = [*_bubblewrap(profile, user), *command]
     return subprocess.Popen(  # noqa: S603 - a fixed command

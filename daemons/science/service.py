@@ -26,8 +26,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from daemons.science import confinement
-from daemons.science.confinement import Limits, Profile
+from daemons.science.confinement import Profile
 from daemons.science.messages import LENGTH, packed, receive
+from daemons.science.worker_main import Limits
 
 log = logging.getLogger("science_service")
 

@@ -37,7 +37,7 @@ from daemons.science.messages import (
     status_of,
     unpacked,
 )
-from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
+from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE, Limits
 from scheduler.apps.rules.plugins import Plugin
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
         writes=() if plugin is None else plugin.writes,
         hidden=(str(settings.VAR_DIR), str(settings.KEYS_DIR)),
         network=plugin is not None and plugin.network,
-        limits=confinement.Limits(
+        limits=Limits(
             memory_mb=settings.SCIENCE_MEMORY_MB,
             file_mb=settings.SCIENCE_FILE_MB,
             processes=settings.SCIENCE_PROCESSES,

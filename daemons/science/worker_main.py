@@ -25,7 +25,7 @@ import struct
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
@@ -49,11 +49,25 @@ _MEGABYTE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one worker; see the settings `SCIENCE_...`."""
+
+    memory_mb: int = 4096
+    file_mb: int = 1024
+    processes: int = 64
+    cpu_seconds: int = 86_400
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """How a worker is confined.
 
     `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
-    `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
+    `lists` only names can be read.  The limit of processes counts all of the user's in this user
+    namespace.
     `user` and `group` are the ids that root switches to.
     """
 
@@ -62,16 +76,9 @@ class Config:
     lists: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     network: bool = False
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
+    limits: Limits = DEFAULT_LIMITS
     user: int | None = None
     group: int | None = None
-
-    def to_json(self) -> str:
-        """Return the configuration as a command line argument."""
-        return json.dumps(asdict(self))
 
 
 def main(channel_number: int, traces: int, config: Config) -> None:
@@ -196,10 +203,10 @@ def confine(config: Config) -> None:
     _drop_capabilities()
     limits = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: config.cpu_seconds,
-        resource.RLIMIT_AS: config.memory_mb * _MEGABYTE,
-        resource.RLIMIT_FSIZE: config.file_mb * _MEGABYTE,
-        resource.RLIMIT_NPROC: config.processes,
+        resource.RLIMIT_CPU: config.limits.cpu_seconds,
+        resource.RLIMIT_AS: config.limits.memory_mb * _MEGABYTE,
+        resource.RLIMIT_FSIZE: config.limits.file_mb * _MEGABYTE,
+        resource.RLIMIT_NPROC: config.limits.processes,
     }
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
@@ -280,4 +287,6 @@ def _drop_capabilities() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Config(**json.loads(sys.argv[3])))
+    config = json.loads(sys.argv[3])
+    limits = Limits(**config.pop("limits"))
+    main(int(sys.argv[1]), int(sys.argv[2]), Config(**config, limits=limits))
