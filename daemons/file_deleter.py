@@ -33,7 +33,7 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Delete outputs, drop references to inputs, delete unreferenced files."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     outputs = _delete_outputs(share, now=now)
     inputs = _delete_inputs(share, now=now)
     marked = _delete_marked(share, now=now)

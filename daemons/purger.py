@@ -58,8 +58,7 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
         "finished_before": now - settings.PROJECT.purge_after,
         "lease_until": now + LEASE,
         "limit": limit,
-        "shard_count": shard.count,
-        "shard_index": shard.index,
+        **shard.params,
     }
     rows = low_water.read(
         queue, lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)

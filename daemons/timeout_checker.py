@@ -44,7 +44,7 @@ _counted_at: dict[Shard, datetime] = {}
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Move deadlines by outages; time out results; wake expired and mark unsendable workunits."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
         step = outages.apply_next(now=now, limit=MOVE_BATCH_SIZE)

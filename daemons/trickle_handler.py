@@ -61,17 +61,8 @@ class _Batch:
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Handle unhandled trickles."""
     batch = _Batch(lease_until=now + LEASE)
-    claimed = sql.fetch(
-        "claim_trickles",
-        {
-            "now": now,
-            "lease_until": batch.lease_until,
-            "limit": limit,
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-        },
-        PACKAGE,
-    )
+    params = {"now": now, "lease_until": batch.lease_until, "limit": limit, **shard.params}
+    claimed = sql.fetch("claim_trickles", params, PACKAGE)
     if not claimed:
         return Tally(noun="trickles")
     _handle(claimed, batch)

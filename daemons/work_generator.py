@@ -56,11 +56,7 @@ class _Outcome:
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Let each generator fill its app's cushion, with at most `limit` workunits."""
-    apps = sql.fetch(
-        "read_hungry_apps",
-        {"now": now, "shard_count": shard.count, "shard_index": shard.index},
-        PACKAGE,
-    )
+    apps = sql.fetch("read_hungry_apps", {"now": now, **shard.params}, PACKAGE)
     outcome = _Outcome()
     for app in apps:
         count = min(limit, missing(app))

@@ -47,8 +47,6 @@ KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "dataset": dataset.make,
     "webhook": webhook.make,
 }
-#: The built-in ones, and the forms of targets in the allow-list.
-CHOICES = (*KINDS, "table", "script:PROGRAM", "python:package.module.function")
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.science import bitwise, numeric, substring, trivial
 from daemons.science.interfaces import BadOptions
-from daemons.science.python import load
 from daemons.science.script import Script
+from daemons.science.worker_main import resolve
 from scheduler.apps.rules.plugins import VALIDATOR, UnknownPlugin
 
 if TYPE_CHECKING:
@@ -66,7 +66,10 @@ def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
     validator: Validator[Any]
     if kind == "python":
         try:
-            validator = load(rest, folder=folder)
+            validator = resolve(":".join(rest.rsplit(".", 1)), folder)()
+            for function in ("prepare", "agree"):
+                if not callable(getattr(validator, function, None)):
+                    raise TypeError(f"{rest} has no function {function!r}")  # noqa: TRY301 - as if not loaded
         except (ImportError, AttributeError, TypeError) as error:
             hint = f"is it on PYTHONPATH, or in {folder}?"
             msg = f"Validator {target!r} cannot be loaded: {error}. Hint: {hint}"

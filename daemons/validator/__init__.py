@@ -70,14 +70,10 @@ def _judge_fast(*, now: datetime, limit: int, shard: Shard) -> Tally:
 
 def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
     queue = _queues.setdefault(shard, LowWaterMark(0))
-    share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    params = {"validators": list(FAST_VALIDATORS), "limit": limit, **shard.params}
     rows = low_water.read(
         queue,
-        lambda after: sql.fetch_rows(
-            "lock_unvalidated",
-            {"after_id": after, "validators": list(FAST_VALIDATORS), **share},
-            PACKAGE,
-        ),
+        lambda after: sql.fetch_rows("lock_unvalidated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         # Rows come in ascending ids; workunits that became pending below the mark are found when

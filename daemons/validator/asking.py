@@ -11,7 +11,7 @@ from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import STDERR, BadOptions, ReportedOutput
 from daemons.science.validators import READS_STDERR, allowed
-from daemons.validator.comparing import reported_outputs
+from daemons.validator.comparing import Comparison, reported_outputs
 from daemons.validator.settling import PACKAGE
 from scheduler import sql, storage
 from scheduler.apps.rules.plugins import UnknownPlugin
@@ -52,6 +52,15 @@ def answer_of(
         at_least=workunit.min_quorum,
     )
     return ask(question, plugin, time_limit)
+
+
+def comparison_of(answer: Answer) -> Comparison[int]:
+    """Return a comparison by a validator's answer; results that it cannot read have no evidence."""
+    return Comparison(
+        lambda success: None if success.id in answer.bad else success.id,
+        answer.agree,
+        answer.suspicious,
+    )
 
 
 def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:

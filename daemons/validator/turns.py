@@ -25,10 +25,9 @@ from daemons.science import worker
 from daemons.science.comparison import Answer
 from daemons.science.interfaces import TransientScienceError
 from daemons.tally import Shard, Tally
-from daemons.validator.asking import answer_of, stderrs_of
+from daemons.validator.asking import answer_of, comparison_of, stderrs_of
 from daemons.validator.comparing import (
     UNJUDGED,
-    Comparison,
     Judged,
     PendingWorkunit,
     Success,
@@ -134,8 +133,7 @@ def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard
             "lease_until": until + LEASE_MARGIN,
             "limit": limit,
             "stage": int(poison.Stage.VALIDATE),
-            "shard_count": shard.count,
-            "shard_index": shard.index,
+            **shard.params,
         },
         PACKAGE,
     )
@@ -236,12 +234,8 @@ def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Succe
     ):
         return Judged(workunit, unfinished=not workunit.error_mask)
     answer = turn.answers[workunit.id]
-    comparison = Comparison(
-        lambda success: None if success.id in answer.bad else success.id,
-        answer.agree,
-        answer.suspicious,
-    )
-    judged = judge(workunit, [_with_outlier(success, answer) for success in same], comparison)
+    successes = [_with_outlier(success, answer) for success in same]
+    judged = judge(workunit, successes, comparison_of(answer))
     is_unfinished = not workunit.error_mask and any(
         success.id in changed and success.validate_state in UNJUDGED for success in current
     )
