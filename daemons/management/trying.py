@@ -14,7 +14,6 @@ from typing import Any
 from django.conf import settings
 
 from daemons.science import worker
-from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
 from daemons.science.validators import allowed
@@ -130,7 +129,7 @@ def run(trial: Trial) -> Outcome:
     began = monotonic()
     answer, failure, traceback = Answer(), "", ""
     try:
-        answer = ask(question, plugin, trial.time_limit, reads=_folders(trial))
+        answer = worker.compare(question, plugin, trial.time_limit, reads=_folders(trial))
     except TransientScienceError as error:
         failure = f"transient, try again later: {error}"
     except worker.ScienceFailed as error:

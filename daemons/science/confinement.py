@@ -120,7 +120,8 @@ def trouble(form: str) -> str:
 
 def _test_form(form: str) -> str:
     why = "it does not work"
-    for user in _users():
+    # The users that workers can run as, best first; None is the daemon's own.
+    for user in (None,) if os.geteuid() else (SCIENCE_UID, None):
         try:
             _try(form, user)
         except (CannotConfine, OSError, subprocess.SubprocessError, BadMessage) as error:
@@ -131,14 +132,9 @@ def _test_form(form: str) -> str:
     return why
 
 
-def _users() -> tuple[int | None, ...]:
-    """Return the users that workers can run as, best first; None is the daemon's own."""
-    return (None,) if os.geteuid() else (SCIENCE_UID, None)
-
-
 def _try(form: str, user: int | None) -> None:
     """Run a worker until it is ready; raises if it does not become ready."""
-    started = _start(form, Profile(), user, stderr=subprocess.DEVNULL)
+    started = start(form, Profile(), user, stderr=subprocess.DEVNULL)
     try:
         started.channel.settimeout(_PROBE_SECONDS)
         size = int.from_bytes(_exactly(started.channel, LENGTH, form), "big")
@@ -161,12 +157,8 @@ def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
     return data
 
 
-def start(form: str, profile: Profile) -> Started:
+def start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     """Start a worker of a local form; raises `CannotConfine`."""
-    return _start(form, profile, user_for(form, profile))
-
-
-def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     daemon_end, worker_end = socket.socketpair()
     traces = new_traces()
     folder = "" if form == BUBBLEWRAP else _own_folder(user)
@@ -259,7 +251,8 @@ def spawn(
         config = replace(
             config,
             reads=(*_shown(profile), *_DEVICES),
-            lists=tuple(_code_folders()),
+            # Folders whose entries Python lists to find modules; not all of them are readable.
+            lists=tuple(path for path in _module_paths() if os.path.isdir(path)),
             writes=(folder, "/dev/null", *profile.writes),
         )
     tmp = folder or "/tmp"  # noqa: S108 - a private one
@@ -398,11 +391,6 @@ def _module_paths() -> list[str]:
         and (os.path.abspath(path) in named or any(_is_in(path, root) for root in trusted_roots))
     ]
     return list(dict.fromkeys((str(BASE), *paths)))
-
-
-def _code_folders() -> list[str]:
-    """Return folders whose entries Python lists to find modules; not all of them are readable."""
-    return [path for path in _module_paths() if os.path.isdir(path)]
 
 
 def _code(base: Path) -> Iterator[str]:

@@ -20,12 +20,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from django.conf import settings
 
 from daemons.science import confinement
+from daemons.science.comparison import TARGET, Answer, Question, read_answer
 from daemons.science.confinement import Profile, Started
 from daemons.science.interfaces import TransientScienceError
 from daemons.science.messages import (
@@ -48,6 +50,8 @@ MAX_CALLS, MAX_SECONDS = 500, 3600.0
 MAX_WORKERS: Final = 4
 #: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
+#: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
+_MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
 #: The interval at which a silent worker is checked, and the time that a dying one has to write its
@@ -129,6 +133,24 @@ def call_plugin(
     profile = profile_of(plugin)
     return call(
         run, plugin.function, science_folder(), *args, read=read, profile=profile, **options
+    )
+
+
+def compare(
+    question: Question, plugin: Plugin | None, time_limit: timedelta, *, reads: tuple[str, ...] = ()
+) -> Answer:
+    """Compare results in a worker; `reads` are folders in addition to those of every worker.
+
+    Raises what `call` raises.
+    """
+    count: Final = len(question.results)
+    return call(
+        TARGET,
+        question.message(),
+        time_limit=time_limit,
+        read=partial(read_answer, question),
+        profile=profile_of(plugin, *reads),
+        max_answer=MAX_ANSWER + count * (_MAX_REASON_BYTES + count * _MAX_PAIR_BYTES),
     )
 
 
@@ -367,7 +389,7 @@ class _Worker:
 def _local(profile: Profile) -> Started:
     form = confinement.best_form(settings.SCIENCE_CONFINEMENT)
     try:
-        return confinement.start(form, profile)
+        return confinement.start(form, profile, confinement.user_for(form, profile))
     except (confinement.CannotConfine, OSError) as error:
         msg = (
             f"No worker can be started: {error}. "

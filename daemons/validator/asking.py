@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from daemons.science import worker
-from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import STDERR, BadOptions, ReportedOutput
 from daemons.science.validators import READS_STDERR, allowed
@@ -51,7 +50,7 @@ def answer_of(
         canonical=workunit.canonical_result_id,
         at_least=workunit.min_quorum,
     )
-    return ask(question, plugin, time_limit)
+    return worker.compare(question, plugin, time_limit)
 
 
 def comparison_of(answer: Answer) -> Comparison[int]:

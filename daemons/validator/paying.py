@@ -26,7 +26,7 @@ from scheduler.credit.rules.credit import recent_average
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from daemons.validator.comparing import Judged, Success
+    from daemons.validator.comparing import Judged
 
 PACKAGE = "daemons.sql"
 #: The name of the rule under which each valid result is paid once.
@@ -114,20 +114,14 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     )
     for row in granted:
         success, app_id, amount = due[row["result_id"]]
-        _add_gains(gains, success, app_id, row["team_id"], amount)
+        host_id, account_id = success.host_id or 0, success.account_id or 0
+        gains.hosts[host_id].add(amount, success.age)
+        gains.accounts[account_id].add(amount, success.age)
+        gains.account_apps[account_id, app_id].add(amount, success.age)
+        gains.apps[app_id].add(amount, success.age)
+        if row["team_id"] is not None:
+            gains.teams[row["team_id"]].add(amount, success.age)
     return gains, len(granted)
-
-
-def _add_gains(
-    gains: _Gains, success: Success, app_id: int, team_id: int | None, amount: Decimal
-) -> None:
-    host_id, account_id = success.host_id or 0, success.account_id or 0
-    gains.hosts[host_id].add(amount, success.age)
-    gains.accounts[account_id].add(amount, success.age)
-    gains.account_apps[account_id, app_id].add(amount, success.age)
-    gains.apps[app_id].add(amount, success.age)
-    if team_id is not None:
-        gains.teams[team_id].add(amount, success.age)
 
 
 def _update_hosts(results: Sequence[JudgedResult], gains: _Gains, *, now: datetime) -> None:
