@@ -24,7 +24,7 @@ from django.db import DatabaseError, OperationalError, transaction
 
 from daemons import low_water, poison
 from daemons.full_disk import FullDisk
-from daemons.science import assimilators, dataset
+from daemons.science import assimilators, dataset, worker
 from daemons.science.interfaces import (
     Defer,
     Records,
@@ -83,7 +83,7 @@ class _Batch:
     done: list[dict[str, Any]] = field(default_factory=list)
     #: Rows whose assimilators failed, and the tracebacks.
     failed: list[dict[str, Any]] = field(default_factory=list)
-    failures: poison.Failures = field(default_factory=poison.Failures)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     #: Rows whose leases are released, and when each is retried (None: at once).
     released: list[tuple[dict[str, Any], datetime | None]] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
@@ -292,7 +292,7 @@ def _settle_batch(batch: _Batch) -> None:
             },
             PACKAGE,
         )
-    batch.failures = poison.Failures()
+    batch.failures = worker.Failures()
     for rows in (batch.done, batch.failed, batch.released, batch.written, batch.records):
         rows.clear()
 

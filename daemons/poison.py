@@ -7,11 +7,10 @@ skip parked subjects; `manage.py parked` shows them, retries them or gives them 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from daemons.science.interfaces import TransientScienceError
 from scheduler import sql
 from scheduler.models import ScienceFailure
 
@@ -46,21 +45,6 @@ def wait_after(failures: int, longest: timedelta = MAX_WAIT) -> timedelta:
     """Return the back-off after `failures` failures: 10 s, doubled each time, up to `longest`."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
     return min(FIRST_WAIT * doublings, longest)
-
-
-@dataclass(slots=True)
-class Failures:
-    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
-
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
-
-    def add(self, subject_id: int, error: Exception) -> None:
-        """Add the failure of a subject, with the traceback in the worker if the error has one."""
-        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        self.errors[subject_id] = getattr(error, "traceback", text)
-        if isinstance(error, TransientScienceError):
-            self.transient.add(subject_id)
 
 
 def record(

@@ -49,7 +49,7 @@ class _Batch:
     samples: dict[int, Sample] = field(default_factory=dict)
     answers: dict[int, tuple[dict[str, Any], Answer]] = field(default_factory=dict)
     unknown: list[int] = field(default_factory=list)
-    failures: poison.Failures = field(default_factory=poison.Failures)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     untouched: list[int] = field(default_factory=list)
 
     @property

@@ -50,7 +50,7 @@ class _Outcome:
     submitted: int = 0
     full: bool = False
     exhausted: int = 0
-    failures: poison.Failures = field(default_factory=poison.Failures)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     recovered: list[int] = field(default_factory=list)
 
 

@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -77,6 +77,21 @@ class ScienceCrashed(ScienceFailed):
 
 class ScienceRaised(ScienceFailed):
     """Science code raised (the sentence is the exception's last line) or answered invalidly."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
+
+    errors: dict[int, str] = field(default_factory=dict)
+    transient: set[int] = field(default_factory=set)
+
+    def add(self, subject_id: int, error: Exception) -> None:
+        """Add the failure of a subject, with the traceback in the worker if the error has one."""
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        self.errors[subject_id] = getattr(error, "traceback", text)
+        if isinstance(error, TransientScienceError):
+            self.transient.add(subject_id)
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON

@@ -89,7 +89,7 @@ class _Turn:
     successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
     stderrs: Mapping[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
-    failures: poison.Failures = field(default_factory=poison.Failures)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     unusable: str = ""
     hung_for: float = 0.0
 
