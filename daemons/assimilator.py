@@ -283,15 +283,12 @@ def _settle_batch(batch: _Batch) -> None:
         batch.counts["parked" if record.parked else "put off"] += 1
         batch.released.append((row, moment + record.wait))
     if batch.released:
-        sql.execute(
-            "put_off_assimilation",
-            {
-                "ids": [row["id"] for row, _ in batch.released],
-                "tokens": [row["lease_token"] for row, _ in batch.released],
-                "again_ats": [again_at for _, again_at in batch.released],
-            },
-            PACKAGE,
-        )
+        params = {
+            "ids": [row["id"] for row, _ in batch.released],
+            "tokens": [row["lease_token"] for row, _ in batch.released],
+            "again_ats": [again_at for _, again_at in batch.released],
+        }
+        sql.execute("put_off_assimilation", params, PACKAGE)
     batch.failures = worker.Failures()
     for rows in (batch.done, batch.failed, batch.released, batch.written, batch.records):
         rows.clear()
@@ -317,19 +314,16 @@ def _keep_files(batch: _Batch) -> None:
 
 
 def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
-    settled = sql.fetch(
-        "settle_assimilated",
-        {
-            "now": now,
-            "ids": [row["id"] for row in rows],
-            "tokens": [row["lease_token"] for row in rows],
-            "sources": _SOURCES,
-            "source": int(AssimilateState.READY),
-            "target": int(AssimilateState.DONE),
-            "axis": Axis.ASSIMILATION.value,
-            "because": Because.ASSIMILATED.value,
-            "by": Actor.ASSIMILATOR.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": [row["id"] for row in rows],
+        "tokens": [row["lease_token"] for row in rows],
+        "sources": _SOURCES,
+        "source": int(AssimilateState.READY),
+        "target": int(AssimilateState.DONE),
+        "axis": Axis.ASSIMILATION.value,
+        "because": Because.ASSIMILATED.value,
+        "by": Actor.ASSIMILATOR.value,
+    }
+    settled = sql.fetch("settle_assimilated", params, PACKAGE)
     return len(settled)

@@ -169,13 +169,10 @@ def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str,
     for reason, names in by_reason.items():
         extra = {"file": names[0], "others": len(names) - 1, "reason": reason}
         log.error("file_deletion_failed", extra=extra)
-    dropped = sql.fetch(
-        "drop_doomed_files",
-        {
-            "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
-            "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
-            "again_at": now + RETRY_AFTER,
-        },
-        PACKAGE,
-    )
+    params = {
+        "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
+        "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
+        "again_at": now + RETRY_AFTER,
+    }
+    dropped = sql.fetch("drop_doomed_files", params, PACKAGE)
     return len(dropped), kept

@@ -64,19 +64,16 @@ def record(
     if not errors:
         return {}
     ids = sorted(errors)
-    rows = sql.fetch(
-        "record_science_failures",
-        {
-            "now": now,
-            "stage": int(stage),
-            "ids": ids,
-            "app_ids": [apps[subject_id] for subject_id in ids],
-            "errors": [_storable(errors[subject_id]) for subject_id in ids],
-            "transients": [subject_id in transient for subject_id in ids],
-            "weight": TRANSIENT_WEIGHT,
-        },
-        "daemons.sql",
-    )
+    params = {
+        "now": now,
+        "stage": int(stage),
+        "ids": ids,
+        "app_ids": [apps[subject_id] for subject_id in ids],
+        "errors": [_storable(errors[subject_id]) for subject_id in ids],
+        "transients": [subject_id in transient for subject_id in ids],
+        "weight": TRANSIENT_WEIGHT,
+    }
+    rows = sql.fetch("record_science_failures", params, "daemons.sql")
     for row in rows:
         if row["parked_now"]:
             log.error(

@@ -83,12 +83,8 @@ def _drop(tokens: dict[int, int]) -> int:
     with transaction.atomic():
         sql.execute("forget_plans", {}, PACKAGE)
         sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
-        locked = sql.fetch(
-            "lock_archived",
-            {"ids": list(tokens), "tokens": list(tokens.values())},
-            PACKAGE,
-        )
-        ids = [row["id"] for row in locked]
+        params = {"ids": list(tokens), "tokens": list(tokens.values())}
+        ids = [row["id"] for row in sql.fetch("lock_archived", params, PACKAGE)]
         ((dropped,),) = sql.fetch_rows("drop_workunits", {"ids": ids}, PACKAGE)
         return int(dropped)
 

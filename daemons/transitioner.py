@@ -118,16 +118,13 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
         queue.mark = now - LATE_COMMITS
     if not workunits:
         return [], []
-    results = sql.fetch_rows(
-        "read_results_of_workunits",
-        {
-            "workunit_ids": sql.array(row[0] for row in workunits),
-            "delayed_ids": sql.array(row[0] for row in workunits if row[_DELETE_DELAY] is not None),
-            "no_reply": Outcome.NO_REPLY.value,
-            "success": Outcome.SUCCESS.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "workunit_ids": sql.array(row[0] for row in workunits),
+        "delayed_ids": sql.array(row[0] for row in workunits if row[_DELETE_DELAY] is not None),
+        "no_reply": Outcome.NO_REPLY.value,
+        "success": Outcome.SUCCESS.value,
+    }
+    results = sql.fetch_rows("read_results_of_workunits", params, PACKAGE)
     return workunits, results
 
 
@@ -181,39 +178,35 @@ def _write_workunits(judged: Sequence[SituationGroup], *, now: datetime) -> None
         for move in group.verdict.workunit_moves
         for workunit_id in group.workunit_ids
     ]
-    ((written_count,),) = sql.fetch_rows(
-        "transition_workunits",
-        {
-            "now": now,
-            "by": Actor.TRANSITIONER.value,
-            "ids": sql.array(workunit_id for group in judged for workunit_id in group.workunit_ids),
-            "numbers": sql.array(
-                number for number, group in enumerate(judged, 1) for _ in group.workunit_ids
-            ),
-            "look_again_ats": sql.array(v.look_again_at for v in verdicts),
-            "need_validates": sql.array(v.validate for v in verdicts),
-            "error_masks": sql.array(v.error_mask for v in verdicts),
-            "resets": sql.array(v.reset_class for v in verdicts),
-            "release_states": sql.array(
-                int(ReleaseState.RELEASED) if v.release else v.workunit.release_state
-                for v in verdicts
-            ),
-            "assimilate_states": sql.array(_assimilate_state(v) for v in verdicts),
-            "file_delete_states": sql.array(
-                int(FileDeleteState.READY) if v.delete_inputs else v.workunit.file_delete_state
-                for v in verdicts
-            ),
-            "reopenings": sql.array(v.reopen for v in verdicts),
-            "couldnt_send": int(ErrorMask.COULDNT_SEND),
-            "move_workunit_ids": sql.array(workunit_id for workunit_id, _ in moving),
-            "move_numbers": sql.array(number for _, number in moving),
-            "axes": sql.array(move.axis.value for move in moves),
-            "sources": sql.array(int(move.source) for move in moves),
-            "targets": sql.array(int(move.target) for move in moves),
-            "becauses": sql.array(move.because.value for move in moves),
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "by": Actor.TRANSITIONER.value,
+        "ids": sql.array(workunit_id for group in judged for workunit_id in group.workunit_ids),
+        "numbers": sql.array(
+            number for number, group in enumerate(judged, 1) for _ in group.workunit_ids
+        ),
+        "look_again_ats": sql.array(v.look_again_at for v in verdicts),
+        "need_validates": sql.array(v.validate for v in verdicts),
+        "error_masks": sql.array(v.error_mask for v in verdicts),
+        "resets": sql.array(v.reset_class for v in verdicts),
+        "release_states": sql.array(
+            int(ReleaseState.RELEASED) if v.release else v.workunit.release_state for v in verdicts
+        ),
+        "assimilate_states": sql.array(_assimilate_state(v) for v in verdicts),
+        "file_delete_states": sql.array(
+            int(FileDeleteState.READY) if v.delete_inputs else v.workunit.file_delete_state
+            for v in verdicts
+        ),
+        "reopenings": sql.array(v.reopen for v in verdicts),
+        "couldnt_send": int(ErrorMask.COULDNT_SEND),
+        "move_workunit_ids": sql.array(workunit_id for workunit_id, _ in moving),
+        "move_numbers": sql.array(number for _, number in moving),
+        "axes": sql.array(move.axis.value for move in moves),
+        "sources": sql.array(int(move.source) for move in moves),
+        "targets": sql.array(int(move.target) for move in moves),
+        "becauses": sql.array(move.because.value for move in moves),
+    }
+    ((written_count,),) = sql.fetch_rows("transition_workunits", params, PACKAGE)
     if written_count != (locked_count := sum(group.size for group in judged)):
         msg = f"{locked_count} workunits were locked, but only {written_count} still exist."
         raise StaleJudgement(msg)
@@ -260,21 +253,18 @@ def _make_replicas(judged: Sequence[SituationGroup], *, now: datetime) -> None:
     ]
     if not replicas:
         return
-    sql.fetch_rows(
-        "insert_replicas",
-        {
-            "now": now,
-            "axis": replication.CREATION.axis.value,
-            "nothing": int(replication.CREATION.source),
-            "unsent": int(replication.CREATION.target),
-            "because": replication.CREATION.because.value,
-            "by": replication.CREATION.by.value,
-            "workunit_ids": sql.array(workunit_id for workunit_id, _, _ in replicas),
-            "attempts": sql.array(attempt for _, attempt, _ in replicas),
-            "retries": sql.array(retry for _, _, retry in replicas),
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "axis": replication.CREATION.axis.value,
+        "nothing": int(replication.CREATION.source),
+        "unsent": int(replication.CREATION.target),
+        "because": replication.CREATION.because.value,
+        "by": replication.CREATION.by.value,
+        "workunit_ids": sql.array(workunit_id for workunit_id, _, _ in replicas),
+        "attempts": sql.array(attempt for _, attempt, _ in replicas),
+        "retries": sql.array(retry for _, _, retry in replicas),
+    }
+    sql.fetch_rows("insert_replicas", params, PACKAGE)
 
 
 def is_retry(counts: Counts) -> bool:

@@ -161,27 +161,21 @@ def _settle(batch: _Batch, *, now: datetime) -> set[int]:
 def _keep_samples(samples: list[Sample]) -> None:
     progress = policy.progress(samples)
     if progress:
-        sql.execute(
-            "note_progress",
-            {"ids": list(progress), "fractions": list(progress.values())},
-            PACKAGE,
-        )
+        fractions = {"ids": list(progress), "fractions": list(progress.values())}
+        sql.execute("note_progress", fractions, PACKAGE)
     kept = policy.thin(sample for sample in samples if sample.readings.anything)
     if kept:
-        sql.execute(
-            "insert_usage_samples",
-            {
-                "result_ids": [sample.result_id for sample in kept],
-                "ats": [sample.at for sample in kept],
-                "fractions": [sample.readings.fraction_done for sample in kept],
-                "cpu_times": [sample.readings.cpu_time for sample in kept],
-                "elapsed_times": [sample.readings.elapsed_time for sample in kept],
-                "memory_bytes": [sample.readings.memory_bytes for sample in kept],
-                "gpu_usages": [sample.readings.gpu_usage for sample in kept],
-                "every": policy.SAMPLE_EVERY,
-            },
-            PACKAGE,
-        )
+        params = {
+            "result_ids": [sample.result_id for sample in kept],
+            "ats": [sample.at for sample in kept],
+            "fractions": [sample.readings.fraction_done for sample in kept],
+            "cpu_times": [sample.readings.cpu_time for sample in kept],
+            "elapsed_times": [sample.readings.elapsed_time for sample in kept],
+            "memory_bytes": [sample.readings.memory_bytes for sample in kept],
+            "gpu_usages": [sample.readings.gpu_usage for sample in kept],
+            "every": policy.SAMPLE_EVERY,
+        }
+        sql.execute("insert_usage_samples", params, PACKAGE)
 
 
 def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> None:

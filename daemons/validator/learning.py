@@ -128,17 +128,14 @@ def update_records(results: Iterable[JudgedResult]) -> None:
     for result in on_versions:
         records[result.pair].update(result)
     kept = [records[pair] for pair in pairs]
-    sql.execute(
-        "learn_host_app_versions",
-        {
-            **params,
-            **{
-                f"{column}s": sql.array(getattr(record, column) for record in kept)
-                for column in (field.name for field in fields(Record))
-            },
+    params = {
+        **params,
+        **{
+            f"{column}s": sql.array(getattr(record, column) for record in kept)
+            for column in (field.name for field in fields(Record))
         },
-        PACKAGE,
-    )
+    }
+    sql.execute("learn_host_app_versions", params, PACKAGE)
 
 
 def version_averages(results: Iterable[JudgedResult]) -> dict[int, tuple[float, float]]:

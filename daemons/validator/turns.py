@@ -125,18 +125,15 @@ def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: 
 
 
 def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard: Shard) -> _Turn:
-    rows = sql.fetch(
-        "claim_unvalidated",
-        {
-            "now": now,
-            "app_id": app.id,
-            "lease_until": until + LEASE_MARGIN,
-            "limit": limit,
-            "stage": int(poison.Stage.VALIDATE),
-            **shard.params,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "app_id": app.id,
+        "lease_until": until + LEASE_MARGIN,
+        "limit": limit,
+        "stage": int(poison.Stage.VALIDATE),
+        **shard.params,
+    }
+    rows = sql.fetch("claim_unvalidated", params, PACKAGE)
     turn = _Turn(app, {row["id"]: row["lease_token"] for row in rows})
     if rows:
         turn.workunits = _lock_leased(turn, sorted(turn.tokens))
@@ -273,15 +270,12 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
     untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
     ids = sorted({*turn.failures.errors, *turn.untouched, *lost})
     if ids:
-        sql.execute(
-            "put_off_validation",
-            {
-                "ids": ids,
-                "tokens": [turn.tokens[workunit_id] for workunit_id in ids],
-                "again_ats": [again_at.get(workunit_id, untouched_until) for workunit_id in ids],
-            },
-            PACKAGE,
-        )
+        params = {
+            "ids": ids,
+            "tokens": [turn.tokens[workunit_id] for workunit_id in ids],
+            "again_ats": [again_at.get(workunit_id, untouched_until) for workunit_id in ids],
+        }
+        sql.execute("put_off_validation", params, PACKAGE)
     return sum(record.parked for record in records.values())
 
 
