@@ -25,20 +25,10 @@ from django.db import DatabaseError, OperationalError, transaction
 from daemons import low_water, poison
 from daemons.full_disk import FullDisk
 from daemons.science import assimilators, dataset, worker
-from daemons.science.interfaces import (
-    Defer,
-    Records,
-    TransientScienceError,
-)
+from daemons.science.interfaces import Defer, Records, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.lifecycle import (
-    Actor,
-    AssimilateState,
-    Axis,
-    Because,
-    sources,
-)
+from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
 from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:

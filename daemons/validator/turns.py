@@ -26,13 +26,7 @@ from daemons.science.comparison import Answer
 from daemons.science.interfaces import TransientScienceError
 from daemons.tally import Shard, Tally
 from daemons.validator.asking import answer_of, comparison_of, stderrs_of
-from daemons.validator.comparing import (
-    UNJUDGED,
-    Judged,
-    PendingWorkunit,
-    Success,
-    judge,
-)
+from daemons.validator.comparing import UNJUDGED, Judged, PendingWorkunit, Success, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
 from scheduler import sql
 
