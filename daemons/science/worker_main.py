@@ -215,10 +215,7 @@ def confine(config: Config) -> None:
         resource.setrlimit(limit, (value, value))
     if config.form == "landlock":
         landlock.confine(
-            reads=config.reads,
-            lists=config.lists,
-            writes=config.writes,
-            network=config.network,
+            reads=config.reads, lists=config.lists, writes=config.writes, network=config.network
         )
 
 

@@ -87,13 +87,7 @@ def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
 def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
     first, second = _JSON
     between = row[first + 1 : second]
-    return (
-        *row[:first],
-        decoded[row[first]],
-        *between,
-        decoded[row[second]],
-        *row[second + 1 :],
-    )
+    return (*row[:first], decoded[row[first]], *between, decoded[row[second]], *row[second + 1 :])
 
 
 def _waiting_apps() -> list[PendingApp]:
