@@ -77,10 +77,13 @@ def number(least: float, most: float) -> Callable[[Any], float]:
     """Return a reader of numbers from `least` to `most`."""
 
     def read(value: object) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not least <= value <= most:
-            raise ValueError(f"a number from {least:g} to {most:g}")
-        return value
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and least <= value <= most
+        ):
+            return value
+        raise ValueError(f"a number from {least:g} to {most:g}")
 
     return read
 
