@@ -77,13 +77,11 @@ def number(least: float, most: float) -> Callable[[Any], float]:
     """Return a reader of numbers from `least` to `most`."""
 
     def read(value: object) -> float:
-        if (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and least <= value <= most
-        ):
-            return value
-        raise ValueError(f"a number from {least:g} to {most:g}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"a number from {least:g} to {most:g}")  # noqa: TRY004 - as above
+        if not least <= value <= most:
+            raise ValueError(f"a number from {least:g} to {most:g}")
+        return value
 
     return read
 
