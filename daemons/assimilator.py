@@ -22,25 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, OperationalError, transaction
 
-from daemons import poison
+from daemons import low_water, poison
 from daemons.full_disk import FullDisk
-from daemons.low_water import LowWaterMark
-from daemons.poison import Stage
-from daemons.science import assimilators, dataset
-from daemons.science.interfaces import (
-    Defer,
-    Records,
-    TransientScienceError,
-)
+from daemons.science import assimilators, dataset, worker
+from daemons.science.interfaces import Defer, Records, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.lifecycle import (
-    Actor,
-    AssimilateState,
-    Axis,
-    Because,
-    sources,
-)
+from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +71,9 @@ class _Batch:
     now: datetime
     began: float = field(default_factory=monotonic)
     done: list[dict[str, Any]] = field(default_factory=list)
-    failed: list[_Failure] = field(default_factory=list)
+    #: Rows whose assimilators failed, and the tracebacks.
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     #: Rows whose leases are released, and when each is retried (None: at once).
     released: list[tuple[dict[str, Any], datetime | None]] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
@@ -101,15 +92,6 @@ class _Batch:
     def moment(self) -> datetime:
         """Return the pass's time plus the whole seconds since it began."""
         return self.now + timedelta(seconds=int(monotonic() - self.began))
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A row whose assimilator failed, with the traceback."""
-
-    row: dict[str, Any]
-    error: str
-    transient: bool = False
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -150,16 +132,10 @@ def _release_unsettled() -> None:
 
 def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
     queue = _queues.setdefault(shard, LowWaterMark(0))
-    params = {
-        "now": now,
-        "lease": LEASE,
-        "limit": limit,
-        "sources": _SOURCES,
-        "shard_count": shard.count,
-        "shard_index": shard.index,
-    }
-    rows = queue.read(
-        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE)
+    params = {**shard.params, "now": now, "lease": LEASE, "limit": limit, "sources": _SOURCES}
+    rows = low_water.read(
+        queue,
+        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         queue.mark = rows[-1]["id"]
@@ -251,14 +227,16 @@ def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
         batch.released.append((row, batch.moment() + FULL_DISK_DELAY))
         batch.counts["waiting for room on disk"] += 1
         return
-    transient = _is_transient(error)
     # The traceback is kept with the workunit: `manage.py parked show`.
     extra = {"workunit": row["name"], "app": row["app"], "reason": str(error)[:_MAX_REASON_LENGTH]}
-    if transient:
+    if transient := _is_transient(error):
         log.warning("assimilation_put_off", extra=extra)
     else:
         log.error("assimilation_failed", extra=extra)
-    batch.failed.append(_Failure(row, _traceback_of(error), transient))
+    batch.failed.append(row)
+    batch.failures.errors[row["id"]] = _traceback_of(error)
+    if transient:
+        batch.failures.transient.add(row["id"])
 
 
 def _is_transient(error: Exception) -> bool:
@@ -283,19 +261,25 @@ def _settle_batch(batch: _Batch) -> None:
         batch.counts["settled by another"] += len(batch.done) - settled
         batch.kept_app_ids.update(row["app_id"] for row in batch.done)
     moment = batch.moment()
-    for failure, record in _count_failures(batch.failed, now=moment):
+    records = poison.record(
+        poison.Stage.ASSIMILATE,
+        batch.failures.errors,
+        {row["id"]: row["app_id"] for row in batch.failed},
+        now=moment,
+        transient=batch.failures.transient,
+    )
+    for row in batch.failed:
+        record = records[row["id"]]
         batch.counts["parked" if record.parked else "put off"] += 1
-        batch.released.append((failure.row, moment + record.wait))
+        batch.released.append((row, moment + record.wait))
     if batch.released:
-        sql.execute(
-            "put_off_assimilation",
-            {
-                "ids": [row["id"] for row, _ in batch.released],
-                "tokens": [row["lease_token"] for row, _ in batch.released],
-                "again_ats": [again_at for _, again_at in batch.released],
-            },
-            PACKAGE,
-        )
+        params = {
+            "ids": [row["id"] for row, _ in batch.released],
+            "tokens": [row["lease_token"] for row, _ in batch.released],
+            "again_ats": [again_at for _, again_at in batch.released],
+        }
+        sql.execute("put_off_assimilation", params, PACKAGE)
+    batch.failures = worker.Failures()
     for rows in (batch.done, batch.failed, batch.released, batch.written, batch.records):
         rows.clear()
 
@@ -319,33 +303,17 @@ def _keep_files(batch: _Batch) -> None:
     batch.done = [row for row in batch.done if row["id"] not in errors]
 
 
-def _count_failures(
-    failed: list[_Failure], *, now: datetime
-) -> list[tuple[_Failure, poison.Record]]:
-    records = poison.record(
-        Stage.ASSIMILATE,
-        {failure.row["id"]: failure.error for failure in failed},
-        {failure.row["id"]: failure.row["app_id"] for failure in failed},
-        now=now,
-        transient={failure.row["id"] for failure in failed if failure.transient},
-    )
-    return [(failure, records[failure.row["id"]]) for failure in failed]
-
-
 def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
-    settled = sql.fetch(
-        "settle_assimilated",
-        {
-            "now": now,
-            "ids": [row["id"] for row in rows],
-            "tokens": [row["lease_token"] for row in rows],
-            "sources": _SOURCES,
-            "source": int(AssimilateState.READY),
-            "target": int(AssimilateState.DONE),
-            "axis": Axis.ASSIMILATION.value,
-            "because": Because.ASSIMILATED.value,
-            "by": Actor.ASSIMILATOR.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": [row["id"] for row in rows],
+        "tokens": [row["lease_token"] for row in rows],
+        "sources": _SOURCES,
+        "source": int(AssimilateState.READY),
+        "target": int(AssimilateState.DONE),
+        "axis": Axis.ASSIMILATION.value,
+        "because": Because.ASSIMILATED.value,
+        "by": Actor.ASSIMILATOR.value,
+    }
+    settled = sql.fetch("settle_assimilated", params, PACKAGE)
     return len(settled)

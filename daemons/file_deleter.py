@@ -33,7 +33,7 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Delete outputs, drop references to inputs, delete unreferenced files."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     outputs = _delete_outputs(share, now=now)
     inputs = _delete_inputs(share, now=now)
     marked = _delete_marked(share, now=now)
@@ -169,13 +169,10 @@ def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str,
     for reason, names in by_reason.items():
         extra = {"file": names[0], "others": len(names) - 1, "reason": reason}
         log.error("file_deletion_failed", extra=extra)
-    dropped = sql.fetch(
-        "drop_doomed_files",
-        {
-            "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
-            "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
-            "again_at": now + RETRY_AFTER,
-        },
-        PACKAGE,
-    )
+    params = {
+        "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
+        "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
+        "again_at": now + RETRY_AFTER,
+    }
+    dropped = sql.fetch("drop_doomed_files", params, PACKAGE)
     return len(dropped), kept

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -46,6 +45,10 @@ IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 MIN_SPEED_SAMPLES = 5
 
 
+#: Does a chore at a moment, with at most so many rows per statement; returns how many it changed.
+Act = Callable[[datetime, int], int]
+
+
 @dataclass(frozen=True, slots=True)
 class Chore:
     """A periodic chore: its interval, the name of its count, and the function that does it."""
@@ -53,7 +56,7 @@ class Chore:
     name: str
     every: timedelta
     did: str
-    act: Callable[[datetime, int], int]
+    act: Act
 
     @property
     def heartbeat(self) -> str:
@@ -95,34 +98,43 @@ def _put_off(chore: Chore, now: datetime) -> None:
 # In batches: each statement is a short transaction of its own
 
 
-def _in_batches(
-    statement: str, now: datetime, limit: int, *, older_than: timedelta, **identifiers: str
-) -> int:
-    """Repeat a statement in ascending ids until it changes less than a batch; return the total."""
-    after, total = 0, 0
-    while True:
-        params = {
-            "now": now,
-            "before": now - older_than,
-            "after": after,
-            "limit": limit,
-            "nothing": NEGLIGIBLE,
-            "half_life": HALF_LIFE_SECONDS,
-        }
-        [row] = sql.fetch(statement, params, PACKAGE, **identifiers)
-        changed = int(row["changed"])
-        total += changed
-        if changed < limit:
-            return total
-        after = row["last"]
+def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
+    """Return a chore: repeat a statement in ascending ids until it changes less than a batch."""
+
+    def act(now: datetime, limit: int) -> int:
+        after, total = 0, 0
+        while True:
+            params = {
+                "now": now,
+                "before": now - older_than,
+                "after": after,
+                "limit": limit,
+                "nothing": NEGLIGIBLE,
+                "half_life": HALF_LIFE_SECONDS,
+            }
+            [row] = sql.fetch(statement, params, PACKAGE, **identifiers)
+            changed = int(row["changed"])
+            total += changed
+            if changed < limit:
+                return total
+            after = row["last"]
+
+    return act
 
 
-# Recent averages
+def _fading(table: str, average: str) -> Act:
+    """Return a chore: decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
+    return _rows("decay_averages", DAY, table=table, average=average)
 
 
-def _decay(table: str, average: str, now: datetime, limit: int) -> int:
-    """Decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
-    return _in_batches("decay_averages", now, limit, older_than=DAY, table=table, average=average)
+def _old(table: str, time: str, kept_for: timedelta) -> Act:
+    """Return a chore: drop the rows whose column `time` is longer ago than `kept_for`."""
+    return _rows("drop_old_rows", kept_for, table=table, time=time)
+
+
+def _at_once(act: Callable[..., int]) -> Act:
+    """Return a chore that has no limit of rows."""
+    return lambda now, _limit: act(now=now)
 
 
 # Adaptive credit
@@ -167,34 +179,6 @@ def take_census(_now: datetime, _limit: int) -> int:
     return changed
 
 
-# Batches
-
-
-def expire_batches(now: datetime, _limit: int) -> int:
-    """End batches whose expiry has passed."""
-    return batches.expire(now=now)
-
-
-def complete_batches(now: datetime, _limit: int) -> int:
-    """Complete batches whose workunits are all finished."""
-    return batches.complete(now=now)
-
-
-def release_followers(now: datetime, _limit: int) -> int:
-    """Release, or fail, the batches that follow a batch that is over."""
-    return followers.settle(now=now)
-
-
-def accelerate_tails(now: datetime, _limit: int) -> int:
-    """Accelerate the remaining workunits of batches that are nearly done."""
-    return batches.accelerate_tails(now=now)
-
-
-def finish_batches(now: datetime, _limit: int) -> int:
-    """Resume aborts and retirements that were interrupted."""
-    return batches.finish(now=now)
-
-
 # Leftovers
 
 
@@ -204,25 +188,16 @@ def delete_antiques(now: datetime, _limit: int) -> int:
     return deleted.uploads.files + deleted.downloads.files
 
 
-def _drop_orphaned(statement: str, now: datetime, limit: int) -> int:
-    return _in_batches(statement, now, limit, older_than=DAY)
-
-
-def _drop_old(table: str, time: str, kept_for: timedelta, now: datetime, limit: int) -> int:
-    """Drop the rows of a table whose column `time` is longer ago than `kept_for`."""
-    return _in_batches("drop_old_rows", now, limit, older_than=kept_for, table=table, time=time)
-
-
 def drop_audit_entries(now: datetime, limit: int) -> int:
     """Drop entries of the audit log that are older than `AUDIT_KEPT_DAYS`."""
-    kept_for = timedelta(days=settings.AUDIT_KEPT_DAYS)
-    return _drop_old("audit_entry", "at", kept_for, now, limit)
+    kept = timedelta(days=settings.AUDIT_KEPT_DAYS)
+    return _old("audit_entry", "at", kept)(now, limit)
 
 
 def drop_login_networks(now: datetime, limit: int) -> int:
     """Drop networks from which an account has not logged in for `login_network_kept`."""
-    kept_for = settings.PROJECT.login_network_kept
-    return _drop_old("login_network", "last_login_at", kept_for, now, limit)
+    kept = settings.PROJECT.login_network_kept
+    return _old("login_network", "last_login_at", kept)(now, limit)
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
@@ -232,49 +207,39 @@ def export_statistics(now: datetime, _limit: int) -> int:
 
 
 CHORES: tuple[Chore, ...] = (
-    Chore("fade hosts", DAY, "averages faded", partial(_decay, "host", "expavg_credit")),
-    Chore("fade accounts", DAY, "averages faded", partial(_decay, "account", "expavg_credit")),
-    Chore(
-        "fade accounts by app",
-        DAY,
-        "averages faded",
-        partial(_decay, "account_app_credit", "expavg"),
-    ),
-    Chore("fade teams", DAY, "averages faded", partial(_decay, "team", "expavg_credit")),
-    Chore("expire batches", MINUTE, "batches expired", expire_batches),
-    Chore("complete batches", SOON, "batches completed", complete_batches),
-    Chore("batches that follow", SOON, "workunits released", release_followers),
-    Chore("tails of batches", MINUTE, "workunits accelerated", accelerate_tails),
-    Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
+    Chore("fade hosts", DAY, "averages faded", _fading("host", "expavg_credit")),
+    Chore("fade accounts", DAY, "averages faded", _fading("account", "expavg_credit")),
+    Chore("fade accounts by app", DAY, "averages faded", _fading("account_app_credit", "expavg")),
+    Chore("fade teams", DAY, "averages faded", _fading("team", "expavg_credit")),
+    Chore("expire batches", MINUTE, "batches expired", _at_once(batches.expire)),
+    Chore("complete batches", SOON, "batches completed", _at_once(batches.complete)),
+    Chore("batches that follow", SOON, "workunits released", _at_once(followers.settle)),
+    Chore("tails of batches", MINUTE, "workunits accelerated", _at_once(batches.accelerate_tails)),
+    Chore("finish batches", MINUTE, "workunits of ended batches touched", _at_once(batches.finish)),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
-    Chore(
-        "old refusals", DAY, "refusals dropped", partial(_drop_old, "refusal", "at", REFUSALS_KEPT)
-    ),
+    Chore("old refusals", DAY, "refusals dropped", _old("refusal", "at", REFUSALS_KEPT)),
     Chore(
         "old idempotency keys",
         HOUR,
         "idempotency keys dropped",
-        partial(_drop_old, "idempotency_key", "created_at", IDEMPOTENCY_KEYS_KEPT),
+        _old("idempotency_key", "created_at", IDEMPOTENCY_KEYS_KEPT),
     ),
     Chore("old audit entries", DAY, "audit entries dropped", drop_audit_entries),
     Chore(
-        "usage of purged results",
-        DAY,
-        "usage samples dropped",
-        partial(_drop_orphaned, "drop_orphaned_samples"),
+        "usage of purged results", DAY, "usage samples dropped", _rows("drop_orphaned_samples", DAY)
     ),
     Chore(
         "trickles of purged results",
         DAY,
         "trickles dropped",
-        partial(_drop_orphaned, "drop_orphaned_trickles_up"),
+        _rows("drop_orphaned_trickles_up", DAY),
     ),
     Chore(
         "trickles for purged results",
         DAY,
         "trickles dropped",
-        partial(_drop_orphaned, "drop_orphaned_trickles_down"),
+        _rows("drop_orphaned_trickles_down", DAY),
     ),
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
     Chore(
@@ -288,14 +253,11 @@ CHORES: tuple[Chore, ...] = (
         "empty throttle buckets",
         HOUR,
         "throttle buckets dropped",
-        partial(_drop_old, "throttle_bucket", "empty_at", MINUTE),
+        _old("throttle_bucket", "empty_at", MINUTE),
     ),
     Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
-        "old heartbeats",
-        DAY,
-        "heartbeats dropped",
-        partial(_drop_old, "heartbeat", "seen_at", HEARTBEATS_KEPT),
+        "old heartbeats", DAY, "heartbeats dropped", _old("heartbeat", "seen_at", HEARTBEATS_KEPT)
     ),
     # Last, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),

@@ -41,10 +41,10 @@ class Record:
         return wait_after(self.failures + self.transients)
 
 
-def wait_after(failures: int) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to an hour."""
+def wait_after(failures: int, longest: timedelta = MAX_WAIT) -> timedelta:
+    """Return the back-off after `failures` failures: 10 s, doubled each time, up to `longest`."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, MAX_WAIT)
+    return min(FIRST_WAIT * doublings, longest)
 
 
 def record(
@@ -64,19 +64,16 @@ def record(
     if not errors:
         return {}
     ids = sorted(errors)
-    rows = sql.fetch(
-        "record_science_failures",
-        {
-            "now": now,
-            "stage": int(stage),
-            "ids": ids,
-            "app_ids": [apps[subject_id] for subject_id in ids],
-            "errors": [_storable(errors[subject_id]) for subject_id in ids],
-            "transients": [subject_id in transient for subject_id in ids],
-            "weight": TRANSIENT_WEIGHT,
-        },
-        "daemons.sql",
-    )
+    params = {
+        "now": now,
+        "stage": int(stage),
+        "ids": ids,
+        "app_ids": [apps[subject_id] for subject_id in ids],
+        "errors": [_storable(errors[subject_id]) for subject_id in ids],
+        "transients": [subject_id in transient for subject_id in ids],
+        "weight": TRANSIENT_WEIGHT,
+    }
+    rows = sql.fetch("record_science_failures", params, "daemons.sql")
     for row in rows:
         if row["parked_now"]:
             log.error(
@@ -93,19 +90,6 @@ def record(
         row["subject_id"]: Record(row["failures"], row["transients"], row["parked_at"] is not None)
         for row in rows
     }
-
-
-def failed(
-    stage: ScienceFailure.Stage,
-    errors: Mapping[int, str],
-    apps: Mapping[int, int],
-    *,
-    now: datetime,
-    transient: Collection[int] = (),
-) -> set[int]:
-    """Do as `record`, and return only the ids of the subjects that are parked now."""
-    records = record(stage, errors, apps, now=now, transient=transient)
-    return {subject_id for subject_id, entry in records.items() if entry.parked}
 
 
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:

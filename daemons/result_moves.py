@@ -60,25 +60,22 @@ class ResultMoves:
             for move in self._moves_of[number - 1]
         ]
         result_ids = [row[1] for row in self._rows]
-        moved = sql.fetch_rows(
-            "move_results",
-            {
-                "now": now,
-                "by": by.value,
-                "result_ids": sql.array(result_ids),
-                "numbers": sql.array(row[2] for row in self._rows),
-                "amounts": sql.array(row[3] for row in self._rows),
-                **self._step_params(),
-                "move_workunit_ids": sql.array(move[0] for move in moving),
-                "move_result_ids": sql.array(move[1] for move in moving),
-                "move_numbers": sql.array(move[2] for move in moving),
-                "move_axes": sql.array(move[0] for move in self._moves),
-                "move_sources": sql.array(move[1] for move in self._moves),
-                "move_targets": sql.array(move[2] for move in self._moves),
-                "move_becauses": sql.array(move[3] for move in self._moves),
-            },
-            PACKAGE,
-        )
+        params = {
+            "now": now,
+            "by": by.value,
+            "result_ids": sql.array(result_ids),
+            "numbers": sql.array(row[2] for row in self._rows),
+            "amounts": sql.array(row[3] for row in self._rows),
+            **self._step_params(),
+            "move_workunit_ids": sql.array(move[0] for move in moving),
+            "move_result_ids": sql.array(move[1] for move in moving),
+            "move_numbers": sql.array(move[2] for move in moving),
+            "move_axes": sql.array(move[0] for move in self._moves),
+            "move_sources": sql.array(move[1] for move in self._moves),
+            "move_targets": sql.array(move[2] for move in self._moves),
+            "move_becauses": sql.array(move[3] for move in self._moves),
+        }
+        moved = sql.fetch_rows("move_results", params, PACKAGE)
         return (
             set(result_ids) - {id_ for (id_,) in moved} if len(moved) < len(result_ids) else set()
         )

@@ -42,6 +42,11 @@ class Shard:
             raise BadShard(msg)
         return cls(number - 1, count)
 
+    @property
+    def params(self) -> dict[str, int]:
+        """Return the parameters of a statement that reads this share."""
+        return {"shard_count": self.count, "shard_index": self.index}
+
     def __str__(self) -> str:
         return f"{self.index + 1}/{self.count}"
 

@@ -1,8 +1,9 @@
-"""Times out overdue and unacknowledged results, and gives up unsendable workunits.
+"""Times out results whose deadline has passed, and wakes expired workunits.
 
-Before any result times out, deadlines are moved by the outages in which volunteers could not reach
-the server.  While the web processes are down, hosts cannot reply, so no result times out.  Expired
-leases need no daemon: the token fences off the old holder, and the next claim takes the row.
+It also gives up workunits that no host may get.  Before any result times out, deadlines are moved
+by the outages in which volunteers could not reach the server.  While the web processes are down,
+hosts cannot reply, so no result times out.  Expired leases need no daemon: the token fences off the
+old holder, and the next claim takes the row.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _counted_at: dict[Shard, datetime] = {}
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Move deadlines by outages; time out results; wake expired and mark unsendable workunits."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
         step = outages.apply_next(now=now, limit=MOVE_BATCH_SIZE)
@@ -82,21 +83,18 @@ def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
 def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, Any]]:
     target = ResultState.NO_REPLY
     with transaction.atomic():
-        late = sql.fetch(
-            "time_out_results",
-            {
-                **share,
-                "last_outage_ended_at": signs["last_outage_ended_at"],
-                "sources": list(sources(Axis.RESULT, target, Actor.TIMEOUT_CHECKER)),
-                "source": int(ResultState.IN_PROGRESS),
-                "target": int(target),
-                "axis": Axis.RESULT.value,
-                "deadline_passed": Because.DEADLINE_PASSED.value,
-                "never_acknowledged": Because.NEVER_ACKNOWLEDGED.value,
-                "by": Actor.TIMEOUT_CHECKER.value,
-            },
-            PACKAGE,
-        )
+        params = {
+            **share,
+            "last_outage_ended_at": signs["last_outage_ended_at"],
+            "sources": list(sources(Axis.RESULT, target, Actor.TIMEOUT_CHECKER)),
+            "source": int(ResultState.IN_PROGRESS),
+            "target": int(target),
+            "axis": Axis.RESULT.value,
+            "deadline_passed": Because.DEADLINE_PASSED.value,
+            "never_acknowledged": Because.NEVER_ACKNOWLEDGED.value,
+            "by": Actor.TIMEOUT_CHECKER.value,
+        }
+        late = sql.fetch("time_out_results", params, PACKAGE)
         _distrust([row for row in late if row["app_version_id"] is not None])
     return late
 
@@ -105,15 +103,12 @@ def _distrust(late: list[dict[str, Any]]) -> None:
     """Reset the trust of hosts that did not reply, and reduce their daily quota."""
     if not late:
         return
-    rows = sql.fetch(
-        "lock_late_host_app_versions",
-        {
-            "host_ids": [row["host_id"] for row in late],
-            "app_version_ids": [row["app_version_id"] for row in late],
-            "daily_quota": settings.PROJECT.daily_quota,
-        },
-        PACKAGE,
-    )
+    params = {
+        "host_ids": [row["host_id"] for row in late],
+        "app_version_ids": [row["app_version_id"] for row in late],
+        "daily_quota": settings.PROJECT.daily_quota,
+    }
+    rows = sql.fetch("lock_late_host_app_versions", params, PACKAGE)
     quotas = {row["id"]: quota_after(**row) for row in rows}
     if quotas:
         sql.execute(
@@ -143,17 +138,14 @@ def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: da
 
     Returns how many were marked as unsendable.
     """
-    rows = sql.fetch(
-        "count_refusals",
-        {
-            **share,
-            "asked_since": asked_since,
-            "seen_since": now - sendability.SEEN_WITHIN,
-            "max_infeasible": settings.PROJECT.max_infeasible,
-            "counts_after": settings.PROJECT.refusal_counts_after,
-        },
-        PACKAGE,
-    )
+    params = {
+        **share,
+        "asked_since": asked_since,
+        "seen_since": now - sendability.SEEN_WITHIN,
+        "max_infeasible": settings.PROJECT.max_infeasible,
+        "counts_after": settings.PROJECT.refusal_counts_after,
+    }
+    rows = sql.fetch("count_refusals", params, PACKAGE)
     numbers = {
         row["id"]: (row["refused_hosts"], row["seen_hosts"], row["max_infeasible"]) for row in rows
     }
@@ -170,12 +162,8 @@ def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: da
     if not hopeless | hard:
         return 0
     ids = sorted(hopeless | hard)
-    marked = sql.fetch(
-        "mark_unsendable",
-        {"now": now, "ids": ids, "unsendables": [workunit_id in hopeless for workunit_id in ids]},
-        PACKAGE,
-    )
-    marked_ids = {row["id"] for row in marked}
+    params = {"now": now, "ids": ids, "unsendables": [id_ in hopeless for id_ in ids]}
+    marked_ids = {row["id"] for row in sql.fetch("mark_unsendable", params, PACKAGE)}
     for row in rows:
         if row["id"] in hard & marked_ids:
             _log_hard_to_send(row)

@@ -21,16 +21,11 @@ from psycopg.types.json import Jsonb
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.generators import (
-    MAX_ANSWER,
-    GeneratedWork,
-    UnknownGenerator,
-    allowed,
-    read_answer,
-)
+from daemons.science.generators import MAX_ANSWER, GeneratedWork, allowed, read_answer
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.files import download_files
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 from scheduler.work.submission.submit import Submission, SubmissionRefused, submit
@@ -38,11 +33,10 @@ from scheduler.work.submission.submit import Submission, SubmissionRefused, subm
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-_RUN = "daemons.science.generators:run"
 
 
-class BadGeneratorName(LookupError):
-    """An app names an invalid generator. Hint: the message names what is valid."""
+class BadTemplate(LookupError):
+    """The workunit that ``copy:WORKUNIT`` names cannot be copied. Hint: the message has one."""
 
 
 class _StateConflict(Exception):
@@ -56,18 +50,13 @@ class _Outcome:
     submitted: int = 0
     full: bool = False
     exhausted: int = 0
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     recovered: list[int] = field(default_factory=list)
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Let each generator fill its app's cushion, with at most `limit` workunits."""
-    apps = sql.fetch(
-        "read_hungry_apps",
-        {"now": now, "shard_count": shard.count, "shard_index": shard.index},
-        PACKAGE,
-    )
+    apps = sql.fetch("read_hungry_apps", {"now": now, **shard.params}, PACKAGE)
     outcome = _Outcome()
     for app in apps:
         count = min(limit, missing(app))
@@ -82,7 +71,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         counts={
             "workunits submitted": outcome.submitted,
             "exhausted": outcome.exhausted,
-            "put off": len(outcome.errors),
+            "put off": len(outcome.failures.errors),
         },
         more=outcome.full and outcome.submitted >= limit,
     )
@@ -114,20 +103,19 @@ def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: dateti
         submitted = _submit(app, answer, now=now)
     except _StateConflict:
         return
-    except TransientScienceError as error:
-        outcome.errors[app["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        outcome.transient.add(app["id"])
-    except worker.ScienceFailed as error:
-        outcome.errors[app["id"]] = error.traceback
     except (
+        TransientScienceError,
+        worker.ScienceFailed,
         BadDescription,
-        BadGeneratorName,
+        BadOptions,
+        BadTemplate,
+        UnknownPlugin,
         SubmissionRefused,
         download_files.UnknownFiles,
         storage.BadFileName,
         OSError,
     ) as error:
-        outcome.errors[app["id"]] = str(error)
+        outcome.failures.add(app["id"], error)
     else:
         outcome.submitted += submitted
         outcome.full = outcome.full or submitted >= count
@@ -142,22 +130,17 @@ def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
     is_same = before.get("generator", app["generator"]) == app["generator"]
     state = dict(before.get("state") or {}) if is_same else {}
     name = str(app["generator"])
-    try:
-        plugin, options = allowed(name, app["generator_options"] or {}, settings.PLUGINS)
-    except (UnknownGenerator, BadOptions) as error:
-        raise BadGeneratorName(str(error)) from error
+    plugin, options = allowed(name, app["generator_options"] or {}, settings.PLUGINS)
     if plugin is None:
         return copies(name.partition(":")[2], count, app, state)
-    return worker.call(
-        _RUN,
-        ":".join(plugin.path.rsplit(".", 1)),
-        f"{settings.VAR_DIR}/science",
+    return worker.call_plugin(
+        plugin,
+        "daemons.science.generators:run",
         count,
         options,
         state,
         time_limit=app["science_time_limit"],
         read=lambda answer: read_answer(answer, count),
-        profile=worker.profile_of(plugin),
         max_answer=MAX_ANSWER,
     )
 
@@ -165,7 +148,7 @@ def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
     """Return copies of a workunit of the app, numbered from 1; the option `most` is the total.
 
-    Raises `BadGeneratorName` if the workunit or its input files no longer exist.
+    Raises `BadTemplate` if the workunit or its input files no longer exist.
     """
     row = sql.fetch_one("read_template", {"name": template}, PACKAGE)
     if row is None or row["app_id"] != app["id"] or row["file_delete_state"]:
@@ -176,7 +159,7 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
             f"Workunit {template!r}, the template to copy, {why}. Hint: submit a held workunit "
             "(`submit_work --hold`), so that it is kept."
         )
-        raise BadGeneratorName(msg)
+        raise BadTemplate(msg)
     each = int(row["description"]["target_nresults"])
     made = int(state.get("made", 0))
     most = (app["generator_options"] or {}).get("most")
@@ -242,14 +225,14 @@ def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
 def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
     """Count the failures, and call those generators later."""
     poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
-    if not outcome.errors:
+    if not (errors := outcome.failures.errors):
         return
     records = poison.record(
         poison.Stage.GENERATE,
-        outcome.errors,
-        {app_id: app_id for app_id in outcome.errors},
+        errors,
+        {app_id: app_id for app_id in errors},
         now=now,
-        transient=outcome.transient,
+        transient=outcome.failures.transient,
     )
     for app in apps:
         if record := records.get(app["id"]):
@@ -260,5 +243,5 @@ def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) ->
                 "state": Jsonb({**app["generator_state"], "ask_again_at": again_at}),
             }
             sql.execute("swap_generator_state", params, PACKAGE)
-            error = outcome.errors[app["id"]].splitlines()[-1]
+            error = errors[app["id"]].splitlines()[-1]
             log.error("generator_failed", extra={"app": app["name"], "error": error})

@@ -171,6 +171,12 @@ class EmbeddedPostgres:
         except (OSError, ValueError, IndexError):
             return None
 
+    def _living(self) -> Postmaster | None:
+        """Return the server of these data, which may not accept connections yet, if it runs."""
+        postmaster = self.postmaster()
+        is_living = postmaster and postmaster.alive and postmaster.serves(self.data)
+        return postmaster if is_living else None
+
     def running(self) -> Postmaster | None:
         """Return the server if it accepts connections now."""
         postmaster = self.postmaster()
@@ -197,11 +203,9 @@ class EmbeddedPostgres:
         if not self.data.is_dir():
             return False
         with self._lock():
-            postmaster = self.postmaster()
-            if postmaster is None or not postmaster.alive or not postmaster.serves(self.data):
-                return False
-            self._end(postmaster)
-        return True
+            if postmaster := self._living():
+                self._end(postmaster)
+        return postmaster is not None
 
     def _end(self, postmaster: Postmaster) -> None:
         try:
@@ -241,8 +245,7 @@ class EmbeddedPostgres:
             # Another process may have converted it in the meantime.
             if not self.is_outdated():
                 return False
-            postmaster = self.postmaster()
-            if postmaster and postmaster.alive and postmaster.serves(self.data):
+            if postmaster := self._living():
                 self._end(postmaster)
             self._start()
         return True
@@ -368,10 +371,8 @@ class EmbeddedPostgres:
 
     def _await_other(self) -> Postmaster | None:
         """Wait for a running server that is not ready yet: it recovers, or shuts down."""
-        postmaster = self.postmaster()
-        if postmaster and postmaster.alive and postmaster.serves(self.data):
-            return self._await_start(postmaster, time.monotonic() + START_WITHIN)
-        return None
+        postmaster = self._living()
+        return postmaster and self._await_start(postmaster, time.monotonic() + START_WITHIN)
 
     def _remove_stale_files(self) -> None:
         """Remove the files of a killed server, if its pid is now another process or a zombie.
@@ -380,8 +381,7 @@ class EmbeddedPostgres:
         restart of a container that is common. A server that still runs is detected by its shared
         memory.
         """
-        postmaster = self.postmaster()
-        if postmaster is None or not (postmaster.alive and postmaster.serves(self.data)):
+        if self._living() is None:
             for path in (self.data / "postmaster.pid", self.socket, self._socket_lock):
                 path.unlink(missing_ok=True)
 

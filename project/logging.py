@@ -81,23 +81,7 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
     `form` is; it is opened again after a rotation.  Without it, its records go to the common log.
     """
     formatter = JsonLines if form == "json" else Columns
-    config = _configuration(formatter, level)
-    # Regardless of LOG_LEVEL: audit entries must not be dropped.
-    config["loggers"]["manyhands.audit"] = {"level": "INFO"}
-    if audit_log is not None:
-        config["formatters"]["json"] = {"()": JsonLines}
-        config["handlers"]["audit"] = {
-            "class": "logging.handlers.WatchedFileHandler",
-            "filename": audit_log,
-            "formatter": "json",
-            "delay": True,
-        }
-        config["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
-    return config
-
-
-def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, Any]:
-    return {
+    config: dict[str, Any] = {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": formatter}},
@@ -119,5 +103,17 @@ def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, 
             # Celery's lines for every message contain nothing about the work.
             "celery": {"level": "WARNING"},
             "celery.worker.consumer.connection": {"level": "INFO"},
+            # Regardless of LOG_LEVEL: audit entries must not be dropped.
+            "manyhands.audit": {"level": "INFO"},
         },
     }
+    if audit_log is not None:
+        config["formatters"]["json"] = {"()": JsonLines}
+        config["handlers"]["audit"] = {
+            "class": "logging.handlers.WatchedFileHandler",
+            "filename": audit_log,
+            "formatter": "json",
+            "delay": True,
+        }
+        config["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
+    return config

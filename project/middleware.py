@@ -1,4 +1,4 @@
-"""Refuses text with NUL characters, which the database cannot store."""
+"""Middleware: refuses NUL characters, attributes audit entries to addresses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from scheduler.api.failures import bad_request
+from scheduler.people import audit
 
 NUL = "\0"
 
@@ -39,3 +40,17 @@ class RefuseNul:
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None
+
+
+class AuditTrail:
+    """Gives audit entries of a request the caller's address.
+
+    The account is added where it is authenticated: `BearerToken` of the API, the admin site.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with audit.acting(address=request.META.get("REMOTE_ADDR")):
+            return self._get_response(request)

@@ -212,7 +212,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "project.middleware.RefuseNul",
-    "project.audit_trail.AuditTrail",
+    "project.middleware.AuditTrail",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

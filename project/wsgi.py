@@ -8,7 +8,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from daemons.management.processes import die_with_parent
+from daemons.science.kernel import die_with_parent
 
 # A worker that outlived a killed parent would continue to answer beside the workers of the next
 # one.  On SIGTERM it would wait for its connections without limit, so it gets SIGKILL.

@@ -14,10 +14,10 @@ from typing import Any
 from django.conf import settings
 
 from daemons.science import worker
-from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
-from daemons.science.validators import UnknownValidator, allowed
+from daemons.science.validators import allowed
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.models import App, Workunit
 from scheduler.results.rules import quorum
 
@@ -108,7 +108,7 @@ def run(trial: Trial) -> Outcome:
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         raise UsageError(str(error)) from error
     question = Question(
         validator=target,
@@ -127,7 +127,8 @@ def run(trial: Trial) -> Outcome:
     try:
         # A confined worker can read only these folders.
         folders = {str(path.resolve().parent) for paths in trial.results.values() for path in paths}
-        answer = ask(question, plugin, trial.time_limit, reads=tuple(sorted(folders)))
+        reads = tuple(sorted(folders))
+        answer = worker.compare(question, plugin, trial.time_limit, reads=reads)
     except TransientScienceError as error:
         failure = f"transient, try again later: {error}"
     except worker.ScienceFailed as error:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput, TransientScienceError
 from daemons.science.messages import BadMessage, a_list, a_text, an_object, one_of
-from daemons.science.validators import UnknownValidator, find
+from daemons.science.validators import find
+from scheduler.apps.rules.plugins import UnknownPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -40,17 +41,8 @@ class Question:
 
     def message(self) -> dict[str, Any]:
         """Return the question as JSON for the worker; JSON has no keys that are numbers."""
-        return {
-            "validator": self.validator,
-            "options": dict(self.options),
-            "folder": self.folder,
-            "results": [
-                [result_id, [asdict(output) for output in outputs]]
-                for result_id, outputs in self.results.items()
-            ],
-            "canonical": self.canonical,
-            "at_least": self.at_least,
-        }
+        message = asdict(self)
+        return {**message, "results": list(message["results"].items())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +135,7 @@ def compare(question: Question) -> Answer:
     """Prepare each result, compare each pair, and call `tidy` in any case."""
     try:
         validator = find(question.validator, question.options, folder=question.folder)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         return Answer(unusable=str(error))
     evidence: dict[int, Any] = {}
     bad: dict[int, str] = {}

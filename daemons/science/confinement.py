@@ -16,6 +16,7 @@ needed files.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -28,21 +29,20 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from daemons.science.messages import LENGTH, BadMessage, status_of, unpacked
-from daemons.science.worker_main import TRACES_SIZE, Config
+from daemons.science.messages import LENGTH, BadMessage, receive, status_of, unpacked
+from daemons.science.worker_main import DEFAULT_LIMITS, TRACES_SIZE, Config, Limits
 
-BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
+BUBBLEWRAP, LANDLOCK, NONE = "bubblewrap", "landlock", "none"
 #: Local forms, in the order in which they are tried.
 LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
 #: The user id for science of a daemon that runs as root; Debian assigns it to no user.
 SCIENCE_UID: Final = 65_533
 #: Timeout of the test run of a form; seconds.
 _PROBE_SECONDS: Final = 20.0
-_TMP_BYTES: Final = 512 << 20
 #: The only variables that science code inherits; all others may hold secrets.
 _ENVIRONMENT: Final = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
@@ -70,16 +70,6 @@ class CannotConfine(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of one worker; see the settings `SCIENCE_...`."""
-
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The access of one plug-in's worker; each profile has workers of its own.
 
@@ -93,7 +83,7 @@ class Profile:
     writes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     network: bool = False
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass(slots=True)
@@ -130,7 +120,8 @@ def trouble(form: str) -> str:
 
 def _test_form(form: str) -> str:
     why = "it does not work"
-    for user in _users():
+    # The users that workers can run as, best first; None is the daemon's own.
+    for user in (None,) if os.geteuid() else (SCIENCE_UID, None):
         try:
             _try(form, user)
         except (CannotConfine, OSError, subprocess.SubprocessError, BadMessage) as error:
@@ -141,14 +132,9 @@ def _test_form(form: str) -> str:
     return why
 
 
-def _users() -> tuple[int | None, ...]:
-    """Return the users that workers can run as, best first; None is the daemon's own."""
-    return (None,) if os.geteuid() else (SCIENCE_UID, None)
-
-
 def _try(form: str, user: int | None) -> None:
     """Run a worker until it is ready; raises if it does not become ready."""
-    started = _start(form, Profile(), user, stderr=subprocess.DEVNULL)
+    started = start(form, Profile(), user, stderr=subprocess.DEVNULL)
     try:
         started.channel.settimeout(_PROBE_SECONDS)
         size = int.from_bytes(_exactly(started.channel, LENGTH, form), "big")
@@ -165,21 +151,14 @@ def _try(form: str, user: int | None) -> None:
 
 
 def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = channel.recv(count - len(data))
-        if not part:
-            raise CannotConfine(f"{form}: its worker ended at once")
-        data += part
+    data = receive(channel, count)
+    if len(data) < count:
+        raise CannotConfine(f"{form}: its worker ended at once")
     return data
 
 
-def start(form: str, profile: Profile) -> Started:
+def start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     """Start a worker of a local form; raises `CannotConfine`."""
-    return _start(form, profile, user_for(form, profile))
-
-
-def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     daemon_end, worker_end = socket.socketpair()
     traces = new_traces()
     folder = "" if form == BUBBLEWRAP else _own_folder(user)
@@ -260,13 +239,11 @@ def spawn(
     stderr: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the process that serves a channel; `folder` is for its temporary files."""
+    processes = profile.limits.processes + _processes_before(form, user)
     config = Config(
         form=form,
         network=profile.network,
-        memory_mb=profile.limits.memory_mb,
-        file_mb=profile.limits.file_mb,
-        processes=profile.limits.processes + _processes_before(form, user),
-        cpu_seconds=profile.limits.cpu_seconds,
+        limits=replace(profile.limits, processes=processes),
         user=user,
         group=_group_for(form, user, profile),
     )
@@ -274,12 +251,13 @@ def spawn(
         config = replace(
             config,
             reads=(*_shown(profile), *_DEVICES),
-            lists=tuple(_code_folders()),
+            # Folders whose entries Python lists to find modules; not all of them are readable.
+            lists=tuple(path for path in _module_paths() if os.path.isdir(path)),
             writes=(folder, "/dev/null", *profile.writes),
         )
     tmp = folder or "/tmp"  # noqa: S108 - a private one
     command = [sys.executable, "-m", "daemons.science.worker_main", str(channel), str(traces)]
-    command.append(config.to_json())
+    command.append(json.dumps(asdict(config)))
     if form == BUBBLEWRAP:
         command = [*_bubblewrap(profile, user), *command]
     return subprocess.Popen(  # noqa: S603 - a fixed command
@@ -413,11 +391,6 @@ def _module_paths() -> list[str]:
         and (os.path.abspath(path) in named or any(_is_in(path, root) for root in trusted_roots))
     ]
     return list(dict.fromkeys((str(BASE), *paths)))
-
-
-def _code_folders() -> list[str]:
-    """Return folders whose entries Python lists to find modules; not all of them are readable."""
-    return [path for path in _module_paths() if os.path.isdir(path)]
 
 
 def _code(base: Path) -> Iterator[str]:

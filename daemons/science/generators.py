@@ -16,7 +16,7 @@ from daemons.science.interfaces import BadOptions, Defer
 from daemons.science.messages import BadMessage, a_list, an_object, optional
 from daemons.science.moments import moment_message, read_moment
 from daemons.science.worker_main import resolve
-from scheduler.apps.rules.plugins import GENERATOR, BadPluginOptions
+from scheduler.apps.rules.plugins import GENERATOR
 
 if TYPE_CHECKING:
     from scheduler.apps.rules.plugins import Plugin, Plugins
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 MAX_ANSWER: Final = 16 << 20
 #: The built-in generator: ``copy:WORKUNIT``.
 COPY: Final = "copy"
-
-
-class UnknownGenerator(LookupError):
-    """An app names a generator that is not in the allow-list. Hint: the message lists the names."""
 
 
 class BadGenerator(ValueError):
@@ -65,24 +61,19 @@ class Generator(Protocol):
 def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None, dict[str, Any]]:
     """Return the plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
 
-    Raises `UnknownGenerator` and `BadOptions`.
+    Raises `UnknownPlugin` and `BadOptions`.
     """
     kind, _, rest = name.partition(":")
     if kind == COPY and rest:
         if not isinstance(options, dict):
             raise BadOptions('The options are not a JSON object. Hint: write {} or {"most": 100}.')
         return None, options
-    plugin = plugins.find(GENERATOR, name)
-    if plugin is None:
-        raise UnknownGenerator(plugins.unknown(GENERATOR, name))
-    try:
-        return plugin, plugin.options(options)
-    except BadPluginOptions as error:
-        raise BadOptions(str(error)) from error
+    plugin = plugins.get(GENERATOR, name)
+    return plugin, plugin.options(options)
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownGenerator` or `BadOptions`.  Does not run science code."""
+    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from scheduler.apps.rules.plugins import BadOptions as BadOptions  # noqa: PLC0414 - for plug-ins
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
@@ -38,10 +40,6 @@ class BadOutput(Exception):
 
     The result gets no credit and is computed again (VALIDATE_ERROR).
     """
-
-
-class BadOptions(ValueError):
-    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
 
 
 #: The position of a program's standard error, for validators that read it.

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import json
 import math
+import socket
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
 LENGTH: Final = 8
+_MAX_PART: Final = 1 << 20
 #: Valid answers are not nested deeper; PostgreSQL and `json` accept more.
 MAX_DEPTH: Final = 50
 #: The maximum lengths of a failure's sentence and traceback; characters.
@@ -41,6 +43,14 @@ def packed(message: object) -> bytes:
     """Encode a message for the channel; raises TypeError or ValueError if it is not JSON."""
     data = json.dumps(message, allow_nan=False, ensure_ascii=False).encode("utf-8")
     return len(data).to_bytes(LENGTH, "big") + data
+
+
+def receive(channel: socket.socket, count: int) -> bytes:
+    """Return the next `count` bytes of a channel; fewer if it ends."""
+    data = bytearray()
+    while len(data) < count and (part := channel.recv(min(count - len(data), _MAX_PART))):
+        data += part
+    return bytes(data)
 
 
 def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
@@ -147,12 +157,6 @@ def one_of(value: object, what: str, allowed: Collection[int]) -> int:
     if type(value) is not int or value not in allowed:
         raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value
-
-
-def nothing(value: object) -> None:
-    """Accept null only; raises `BadMessage`."""
-    if value is not None:
-        raise BadMessage(f"It is not null: {value!r:.100}")
 
 
 def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:

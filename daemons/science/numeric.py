@@ -62,14 +62,14 @@ class Rules:
     """The parsed options; patterns are in the order in which they are tried."""
 
     tolerance: Tolerance
-    format: str
-    delimiter: str
-    header: bool
     columns: dict[str, Tolerance]
     keys: dict[str, Tolerance]
-    ignore_columns: tuple[str, ...]
-    ignore_keys: tuple[str, ...]
-    ignore_lines: tuple[re.Pattern[str], ...]
+    format: str = "auto"
+    delimiter: str = ","
+    header: bool = True
+    ignore_columns: tuple[str, ...] = ()
+    ignore_keys: tuple[str, ...] = ()
+    ignore_lines: tuple[re.Pattern[str], ...] = ()
 
     def keeps(self, line: str) -> bool:
         """Return whether a line is compared."""
@@ -125,21 +125,13 @@ def agree(first: Evidence, second: Evidence) -> bool:
 def _rules(options: Options) -> Rules:
     settings = checked("numeric", options, _OPTIONS)
     tolerance = Tolerance(
-        settings.get("absolute", 0.0),
-        settings.get("relative", RELATIVE),
-        nan_is_nan=settings.get("nan", "equal") == "equal",
+        settings.pop("absolute", 0.0),
+        settings.pop("relative", RELATIVE),
+        nan_is_nan=settings.pop("nan", "equal") == "equal",
     )
-    return Rules(
-        tolerance=tolerance,
-        format=settings.get("format", "auto"),
-        delimiter=settings.get("delimiter", ","),
-        header=settings.get("header", True),
-        columns=_tolerances(settings.get("columns", {}), "column", tolerance),
-        keys=_tolerances(settings.get("keys", {}), "key", tolerance),
-        ignore_columns=settings.get("ignore_columns", ()),
-        ignore_keys=settings.get("ignore_keys", ()),
-        ignore_lines=settings.get("ignore_lines", ()),
-    )
+    columns = _tolerances(settings.pop("columns", {}), "column", tolerance)
+    keys = _tolerances(settings.pop("keys", {}), "key", tolerance)
+    return Rules(tolerance, columns, keys, **settings)
 
 
 def _tolerances(values: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:

@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daemons.science import checking
 from daemons.science.interfaces import Defer, TransientScienceError
+from daemons.science.kernel import ending
 from daemons.science.messages import optional
 from daemons.science.moments import defer_message, read_defer
+from daemons.science.script import ScriptFailed, end_of, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 TRY_AGAIN = 3
 _MAX_EXCERPT = 8000
 _KNOWN = {"arguments": checking.texts, "environment": checking.texts_by_name}
-
-
-class ScriptFailed(Exception):
-    """The program failed; the message has the end of its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +95,12 @@ def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
     Raises `ScriptFailed`, and `TransientScienceError` if it requests a retry.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        try:
-            # In the worker's process group, so that it is killed with the worker.
-            status = subprocess.run(  # noqa: S603 - the program that the operator chose
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                env={**os.environ, **variables},
-                check=False,
-            ).returncode
-        except BlockingIOError as error:
-            raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
-        except OSError as error:
-            hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
-            raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
+        status = start(command, output, errors, env={**os.environ, **variables}).wait()
         if status == 0:
             return None
-        excerpt = _end_of(errors)
+        excerpt = end_of(errors, _MAX_EXCERPT)
         if status == TRY_AGAIN:
-            if match := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(output)):
+            if match := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", end_of(output, _MAX_EXCERPT)):
                 return defer_message(Defer(timedelta(seconds=int(match[1])), excerpt))
             raise TransientScienceError(f"{command[0]} requested a later retry.\n{excerpt}")
-        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-        raise ScriptFailed(f"{command[0]} ended with {how}.\n{excerpt}".rstrip())
-
-
-def _end_of(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _MAX_EXCERPT))
-    return file.read().decode(errors="replace")
+        raise ScriptFailed(f"{command[0]} ended with {ending(status)}.\n{excerpt}".rstrip())

@@ -26,8 +26,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from daemons.science import confinement
-from daemons.science.confinement import Limits, Profile
-from daemons.science.messages import LENGTH, packed
+from daemons.science.confinement import Profile
+from daemons.science.messages import LENGTH, packed, receive
+from daemons.science.worker_main import Limits
 
 log = logging.getLogger("science_service")
 
@@ -146,12 +147,9 @@ def _hello(connection: socket.socket) -> tuple[Profile, int]:
 def _profile(connection: socket.socket, size: int) -> Profile:
     if size > _MAX_HELLO:
         raise ValueError(f"a profile of {size} bytes")
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ValueError("the profile is cut short")
-        data += part
+    data = receive(connection, size)
+    if len(data) < size:
+        raise ValueError("the profile is cut short")
     message: dict[str, Any] = json.loads(data)
     limits = Limits(**message.pop("limits"))
     message.pop("identities", None)

@@ -75,10 +75,7 @@ class Table:
         self._insert([own | row for row in rows])
 
     def _own(self, assimilation: Assimilation) -> dict[str, Any]:
-        own = {
-            self.key_column: assimilation.key,
-            self.workunit_column: assimilation.workunit_name,
-        }
+        own = {self.key_column: assimilation.key, self.workunit_column: assimilation.workunit_name}
         return {name: value for name, value in own.items() if name}
 
     @staticmethod

@@ -18,14 +18,16 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from django.conf import settings
 
 from daemons.science import confinement
+from daemons.science.comparison import TARGET, Answer, Question, read_answer
 from daemons.science.confinement import Profile, Started
 from daemons.science.interfaces import TransientScienceError
 from daemons.science.messages import (
@@ -37,7 +39,7 @@ from daemons.science.messages import (
     status_of,
     unpacked,
 )
-from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
+from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE, Limits
 from scheduler.apps.rules.plugins import Plugin
 
 T = TypeVar("T")
@@ -48,6 +50,8 @@ MAX_CALLS, MAX_SECONDS = 500, 3600.0
 MAX_WORKERS: Final = 4
 #: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
+#: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
+_MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
 #: The interval at which a silent worker is checked, and the time that a dying one has to write its
@@ -73,6 +77,21 @@ class ScienceCrashed(ScienceFailed):
 
 class ScienceRaised(ScienceFailed):
     """Science code raised (the sentence is the exception's last line) or answered invalidly."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
+
+    errors: dict[int, str] = field(default_factory=dict)
+    transient: set[int] = field(default_factory=set)
+
+    def add(self, subject_id: int, error: Exception) -> None:
+        """Add the failure of a subject, with the traceback in the worker if the error has one."""
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        self.errors[subject_id] = getattr(error, "traceback", text)
+        if isinstance(error, TransientScienceError):
+            self.transient.add(subject_id)
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
@@ -119,12 +138,48 @@ def call(
     raise ScienceRaised(sentence, trace)
 
 
+def call_plugin(
+    plugin: Plugin, run: str, *args: Any, read: Callable[[object], T] = anything, **options: Any
+) -> T:
+    """Call `run` as `call` does, in a worker of the plug-in.
+
+    Its first arguments are the plug-in's ``package.module:function`` and the science folder.
+    """
+    profile = profile_of(plugin)
+    return call(
+        run, plugin.function, science_folder(), *args, read=read, profile=profile, **options
+    )
+
+
+def compare(
+    question: Question, plugin: Plugin | None, time_limit: timedelta, *, reads: tuple[str, ...] = ()
+) -> Answer:
+    """Compare results in a worker; `reads` are folders in addition to those of every worker.
+
+    Raises what `call` raises.
+    """
+    count: Final = len(question.results)
+    return call(
+        TARGET,
+        question.message(),
+        time_limit=time_limit,
+        read=partial(read_answer, question),
+        profile=profile_of(plugin, *reads),
+        max_answer=MAX_ANSWER + count * (_MAX_REASON_BYTES + count * _MAX_PAIR_BYTES),
+    )
+
+
+def science_folder() -> str:
+    """Return the folder of the project's own programs and modules of science."""
+    return f"{settings.VAR_DIR}/science"
+
+
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
     """Return the access of a plug-in's worker; None is built-in science.
 
     `reads` are further folders.  All workers can read outputs and the project's science folder.
     """
-    inputs = (f"{settings.VAR_DIR}/upload", f"{settings.VAR_DIR}/science")
+    inputs = (f"{settings.VAR_DIR}/upload", science_folder())
     own: tuple[str, ...] = ()
     if plugin is not None:
         own = plugin.reads
@@ -144,7 +199,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
         writes=() if plugin is None else plugin.writes,
         hidden=(str(settings.VAR_DIR), str(settings.KEYS_DIR)),
         network=plugin is not None and plugin.network,
-        limits=confinement.Limits(
+        limits=Limits(
             memory_mb=settings.SCIENCE_MEMORY_MB,
             file_mb=settings.SCIENCE_FILE_MB,
             processes=settings.SCIENCE_PROCESSES,
@@ -349,7 +404,7 @@ class _Worker:
 def _local(profile: Profile) -> Started:
     form = confinement.best_form(settings.SCIENCE_CONFINEMENT)
     try:
-        return confinement.start(form, profile)
+        return confinement.start(form, profile, confinement.user_for(form, profile))
     except (confinement.CannotConfine, OSError) as error:
         msg = (
             f"No worker can be started: {error}. "

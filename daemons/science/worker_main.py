@@ -25,7 +25,7 @@ import struct
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
@@ -33,9 +33,10 @@ from typing import Any, Final
 
 from daemons.science import landlock
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.messages import LENGTH, packed
+from daemons.science.kernel import die_with_parent, ending, prctl
+from daemons.science.messages import LENGTH, packed, receive
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 #: linux/capability.h: three sets of 64 bits follow.
 _CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; its last bytes record how the worker ended.
@@ -48,11 +49,25 @@ _MEGABYTE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one worker; see the settings `SCIENCE_...`."""
+
+    memory_mb: int = 4096
+    file_mb: int = 1024
+    processes: int = 64
+    cpu_seconds: int = 86_400
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """How a worker is confined.
 
     `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
-    `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
+    `lists` only names can be read.  The limit of processes counts all of the user's in this user
+    namespace.
     `user` and `group` are the ids that root switches to.
     """
 
@@ -61,16 +76,9 @@ class Config:
     lists: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     network: bool = False
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
+    limits: Limits = DEFAULT_LIMITS
     user: int | None = None
     group: int | None = None
-
-    def to_json(self) -> str:
-        """Return the configuration as a command line argument."""
-        return json.dumps(asdict(self))
 
 
 def main(channel_number: int, traces: int, config: Config) -> None:
@@ -80,8 +88,8 @@ def main(channel_number: int, traces: int, config: Config) -> None:
         group = config.user if config.group is None else config.group
         os.setresgid(group, group, group)
         os.setresuid(config.user, config.user, config.user)
-    _end_with_parent()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    die_with_parent(by=signal.SIGKILL)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
     channel = socket.socket(fileno=channel_number)
     # No program that the science starts may hold the channel open.
     os.set_inheritable(channel_number, False)
@@ -90,7 +98,7 @@ def main(channel_number: int, traces: int, config: Config) -> None:
     worker = os.fork()
     if not worker:
         os.setsid()
-        _end_with_parent()
+        die_with_parent(by=signal.SIGKILL)
         _work(channel, traces, config)
         os._exit(0)
     _keep(worker, channel, traces)
@@ -106,9 +114,9 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
             os.kill(worker, signal.SIGUSR1)
         status = _status_within(worker, _TRACEBACK_SECONDS)
     _kill_descendants()
-    ending = "was killed" if status is None else _ending(status)
+    words = "was killed" if status is None else ending(os.waitstatus_to_exitcode(status))
     with suppress(OSError):
-        os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
+        os.pwrite(traces, words.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
         # A process that outlives this one may have a copy of the channel: shut it down for all.
         channel.shutdown(socket.SHUT_RDWR)
@@ -173,15 +181,6 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit status {code}"
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"
-
-
 # The worker
 
 
@@ -200,14 +199,14 @@ def _work(channel: socket.socket, traces: int, config: Config) -> None:
 def confine(config: Config) -> None:
     """Give up all access that the configuration does not grant; this cannot be undone."""
     os.umask(0o027)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _drop_capabilities()
     limits = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: config.cpu_seconds,
-        resource.RLIMIT_AS: config.memory_mb * _MEGABYTE,
-        resource.RLIMIT_FSIZE: config.file_mb * _MEGABYTE,
-        resource.RLIMIT_NPROC: config.processes,
+        resource.RLIMIT_CPU: config.limits.cpu_seconds,
+        resource.RLIMIT_AS: config.limits.memory_mb * _MEGABYTE,
+        resource.RLIMIT_FSIZE: config.limits.file_mb * _MEGABYTE,
+        resource.RLIMIT_NPROC: config.limits.processes,
     }
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
@@ -216,10 +215,7 @@ def confine(config: Config) -> None:
         resource.setrlimit(limit, (value, value))
     if config.form == "landlock":
         landlock.confine(
-            reads=config.reads,
-            lists=config.lists,
-            writes=config.writes,
-            network=config.network,
+            reads=config.reads, lists=config.lists, writes=config.writes, network=config.network
         )
 
 
@@ -266,28 +262,10 @@ def _failure(status: str, sentence: str, trace: str) -> bytes:
 
 def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
     """Return the next request, or None at the end."""
-    head = _read(channel, LENGTH)
-    return json.loads(_read(channel, int.from_bytes(head, "big"))) if head else None
-
-
-def _read(channel: socket.socket, count: int) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        part = channel.recv(min(count, _MEGABYTE))
-        if not part:
-            return b""
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def _end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, even if it hangs (Linux only)."""
-    parent = os.getppid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before this call.
-    if os.getppid() != parent:
-        os._exit(1)
+    head = receive(channel, LENGTH)
+    if len(head) < LENGTH:
+        return None
+    return json.loads(receive(channel, int.from_bytes(head, "big")))
 
 
 def _drop_capabilities() -> None:
@@ -305,10 +283,7 @@ def _drop_capabilities() -> None:
         raise OSError(code, f"The worker cannot give up root's privileges: {os.strerror(code)}")
 
 
-def _prctl(option: int, value: int) -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Config(**json.loads(sys.argv[3])))
+    config = json.loads(sys.argv[3])
+    limits = Limits(**config.pop("limits"))
+    main(int(sys.argv[1]), int(sys.argv[2]), Config(**config, limits=limits))

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemons.science.interfaces import ReportedOutput
 from scheduler.credit.rules import credit
-from scheduler.lifecycle import (
-    Actor,
-    Axis,
-    Because,
-    Move,
-    ResultState,
-    ValidateState,
-)
+from scheduler.lifecycle import Actor, Axis, Because, Move, ResultState, ValidateState
 from scheduler.results.rules import quorum
 
 if TYPE_CHECKING:

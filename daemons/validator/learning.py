@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -128,22 +128,14 @@ def update_records(results: Iterable[JudgedResult]) -> None:
     for result in on_versions:
         records[result.pair].update(result)
     kept = [records[pair] for pair in pairs]
-    sql.execute(
-        "learn_host_app_versions",
-        {
-            **params,
-            "consecutive_valids": sql.array(record.consecutive_valid for record in kept),
-            "n_valids": sql.array(record.n_valid for record in kept),
-            "max_results_per_days": sql.array(record.max_results_per_day for record in kept),
-            "et_ns": sql.array(record.et_n for record in kept),
-            "et_avgs": sql.array(record.et_avg for record in kept),
-            "pfc_ns": sql.array(record.pfc_n for record in kept),
-            "pfc_avgs": sql.array(record.pfc_avg for record in kept),
-            "turnaround_ns": sql.array(record.turnaround_n for record in kept),
-            "turnaround_avgs": sql.array(record.turnaround_avg for record in kept),
+    params = {
+        **params,
+        **{
+            f"{column}s": sql.array(getattr(record, column) for record in kept)
+            for column in (field.name for field in fields(Record))
         },
-        PACKAGE,
-    )
+    }
+    sql.execute("learn_host_app_versions", params, PACKAGE)
 
 
 def version_averages(results: Iterable[JudgedResult]) -> dict[int, tuple[float, float]]:

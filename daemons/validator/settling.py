@@ -107,23 +107,20 @@ def _mark_outliers(judged: Sequence[Judged]) -> None:
 
 
 def _settle_workunits(judged: Sequence[Judged], *, now: datetime, is_leased: bool) -> None:
-    settled = sql.fetch(
-        "settle_validated",
-        {
-            "now": now,
-            "ids": sql.array(entry.workunit.id for entry in judged),
-            "canonical_ids": sql.array(entry.canonical for entry in judged),
-            "credits": sql.array(entry.pay for entry in judged),
-            "unfinished": sql.array(entry.unfinished for entry in judged),
-            "is_leased": is_leased,
-            "axis": Axis.WORKUNIT.value,
-            "source": int(WorkunitState.OPEN),
-            "target": int(WorkunitState.CANONICAL),
-            "because": Because.AGREES.value,
-            "by": Actor.VALIDATOR.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": sql.array(entry.workunit.id for entry in judged),
+        "canonical_ids": sql.array(entry.canonical for entry in judged),
+        "credits": sql.array(entry.pay for entry in judged),
+        "unfinished": sql.array(entry.unfinished for entry in judged),
+        "is_leased": is_leased,
+        "axis": Axis.WORKUNIT.value,
+        "source": int(WorkunitState.OPEN),
+        "target": int(WorkunitState.CANONICAL),
+        "because": Because.AGREES.value,
+        "by": Actor.VALIDATOR.value,
+    }
+    settled = sql.fetch("settle_validated", params, PACKAGE)
     if missed := {entry.workunit.id for entry in judged} - {row["id"] for row in settled}:
         msg = f"Workunits {sorted(missed)[:10]} are no longer in the state that was judged."
         raise StaleValidation(msg)

@@ -76,14 +76,11 @@ def _read_averages(judged: Sequence[Judged]) -> Pairs:
     )
     if not pairs:
         return {}
-    rows = sql.fetch(
-        "read_scales",
-        {
-            "host_ids": [host for host, _ in pairs],
-            "app_version_ids": [version for _, version in pairs],
-        },
-        PACKAGE,
-    )
+    params = {
+        "host_ids": [host for host, _ in pairs],
+        "app_version_ids": [version for _, version in pairs],
+    }
+    rows = sql.fetch("read_scales", params, PACKAGE)
     return {
         (row.pop("host_id"), row.pop("app_version_id")): adaptive.Averages(**row) for row in rows
     }

@@ -9,10 +9,10 @@ before the cursor.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scheduler.dispatch.candidates import BEFORE_ALL, Cursor, StreamKey
+from scheduler.sql.low_water import LowWaterMark
 
 Cursors = Mapping[StreamKey, Cursor]
 
@@ -45,14 +45,10 @@ class HostScanCursors:
         self._cursors[host_id] = (now, dict(cursors))
 
 
-@dataclass(slots=True)
-class _StreamMark:
-    """One stream: its first unsent result at the last scan, and when to use it."""
+class _StreamMark(LowWaterMark[Cursor]):
+    """The first unsent result of a stream at the last scan, and how many results were sent."""
 
-    begin: Cursor = BEFORE_ALL
-    scanned_at: datetime | None = None
     sent: int = 0
-    seconds: float = 0.0
 
 
 class LowWaterMarks:
@@ -77,12 +73,9 @@ class LowWaterMarks:
     def of(self, stream: StreamKey, *, now: datetime) -> Cursor:
         """Return the cursor at which to begin a scan of a stream."""
         mark = self._marks.get(stream)
-        if mark is None or mark.scanned_at is None or mark.sent < self.MIN_SENT:
+        if mark is None or mark.sent < self.MIN_SENT or mark.is_full_read_due(now.timestamp()):
             return BEFORE_ALL
-        interval = max(
-            self.FULL_SCAN_INTERVAL, timedelta(seconds=mark.seconds * self.FULL_SCAN_SHARE)
-        )
-        return BEFORE_ALL if abs(now - mark.scanned_at) >= interval else mark.begin
+        return mark.mark
 
     def record_scan(
         self,
@@ -100,9 +93,10 @@ class LowWaterMarks:
         """
         mark = self._mark(stream)
         if after == BEFORE_ALL:
-            mark.scanned_at, mark.seconds = now, seconds
-        if first is not None and after in (BEFORE_ALL, mark.begin):
-            mark.begin = first
+            pause = max(self.FULL_SCAN_INTERVAL.total_seconds(), seconds * self.FULL_SCAN_SHARE)
+            mark.record_full_read(now.timestamp(), pause)
+        if first is not None and after in (BEFORE_ALL, mark.mark):
+            mark.mark = first
 
     def count_sent(self, stream: StreamKey, count: int = 1) -> None:
         """Count results sent from a stream."""
@@ -111,4 +105,4 @@ class LowWaterMarks:
     def _mark(self, stream: StreamKey) -> _StreamMark:
         if len(self._marks) >= self.MAX_STREAMS:
             self._marks.clear()
-        return self._marks.setdefault(stream, _StreamMark())
+        return self._marks.setdefault(stream, _StreamMark(BEFORE_ALL))

@@ -4,7 +4,7 @@ An edge (a view, a command, the admin) sets the actor once, by `acting`; the
 operations below it call `record` in the transaction of the change, so that an entry and its change
 are committed together or not at all.  Passwords, keys and tokens never appear in an entry.
 
-Every web request begins with an actor that has an address only (`project.audit_trail`); an edge
+Every web request begins with an actor that has an address only (`project.middleware`); an edge
 that authenticates the caller adds the account by `identify`.  Each entry is also logged, once it is
 committed, by the logger `manyhands.audit`, so that it can be kept on another machine.
 """

@@ -44,7 +44,7 @@ def result_name(workunit_name: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultFacts:
-    """One result as the transitioner reads it; codes are the law's.
+    """One result as the transitioner reads it; codes are the law's, the order is its statement's.
 
     A pass leaves out times on which nothing depends: `received_at` is set for successes that
     arrived after their credit deadline, and where the app's `delete_delay` counts from it.
@@ -66,12 +66,13 @@ class ResultFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkunitFacts:
-    """One workunit with all its results, in ascending id."""
+    """One workunit with all its results in ascending id; the order is the transitioner's."""
 
     id: int
     name: str
     app_id: int
     priority: int
+    canonical_result_id: int | None
     min_quorum: int
     target_nresults: int
     max_error_results: int
@@ -88,7 +89,6 @@ class WorkunitFacts:
     cancel_requested_at: datetime | None
     error_mask: int
     need_validate: bool
-    canonical_result_id: int | None
     assimilate_state: int
     file_delete_state: int
     transition_at: datetime | None

@@ -251,7 +251,7 @@ class TestDrop:
 
 def test_poison_and_parked_agree_on_what_is_parked():
     app = rows.an_app(max_science_failures=1)
-    poison.failed(Stage.ASSIMILATE, {7: TRACE}, {7: app.pk}, now=NOON)
+    poison.record(Stage.ASSIMILATE, {7: TRACE}, {7: app.pk}, now=NOON)
     assert [one["failures"] for one in run_json("list")["parked"]] == [1]
 
 

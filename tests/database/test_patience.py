@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from django.db import InterfaceError, OperationalError, connection
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 from scheduler.boinc import database_outages
 from scheduler.boinc.database_outages import DatabaseWatchdog
 

@@ -17,9 +17,10 @@ pytestmark = pytest.mark.django_db
 
 
 def fail(app, *ids, stage=Stage.ASSIMILATE, error="boom", now=NOON, **options):
-    return poison.failed(
+    records = poison.record(
         stage, dict.fromkeys(ids, error), dict.fromkeys(ids, app.pk), now=now, **options
     )
+    return {subject_id for subject_id, record in records.items() if record.parked}
 
 
 def test_a_subject_is_parked_at_its_apps_limit_and_not_before():

@@ -291,8 +291,8 @@ def test_what_may_heal_waits_longer_each_time_and_succeeds_in_the_end(caplog):
 
 
 def test_a_wait_is_never_longer_than_six_hours():
-    assert turns.wait_after(1) == timedelta(seconds=10)
-    assert turns.wait_after(500) == timedelta(hours=6)
+    assert poison.wait_after(1, turns.MAX_WAIT) == timedelta(seconds=10)
+    assert poison.wait_after(500, turns.MAX_WAIT) == timedelta(hours=6)
 
 
 def test_what_may_heal_is_parked_after_ten_times_as_many_failures():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from project import children as room
-from project.children import Children, Revival, wait_until
+from daemons.management import processes as room
+from daemons.management.processes import Child, Children, wait_until
 
 
 @pytest.fixture
@@ -27,15 +27,15 @@ class Started:
         self.children, self.program = children, program
         self.began, self.said = [], []
         self.start()
-        self.revival = Revival(children, "one", self.start, self.said.append, pause=pause)
+        self.child = Child("one", self.start, children.started["one"], pause)
 
     def start(self):
         self.began.append(time.monotonic())
-        self.children.start("one", [sys.executable, "-c", self.program])
+        return self.children.start("one", [sys.executable, "-c", self.program])
 
     def await_start(self, number):
         def has_started():
-            self.revival.look()
+            self.children.restart(self.child, self.said.append)
             return len(self.began) == number
 
         assert wait_until(has_started, within=60, look_again=0.01)

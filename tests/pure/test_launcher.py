@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 from scheduler.dispatch.rules.launching import command_line
 from scheduler.storage.app_files.launcher import ARCHIVE_NAME, launcher
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from daemons import low_water
-from daemons.low_water import LowWaterMark
+from scheduler.sql.low_water import LowWaterMark
 
 
 class Clock:
@@ -41,28 +41,28 @@ def looking(clock, *, seconds=0.1, found=True):
 def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock)
-    queue.read(look)
+    low_water.read(queue, look)
     queue.mark = 7
-    assert queue.read(look) == [(7,)]
+    assert low_water.read(queue, look) == [(7,)]
     assert places == [0, 7]
 
 
 def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock)
-    queue.read(look)
+    low_water.read(queue, look)
     queue.mark = 7
     clock.at += 1.8
-    queue.read(look)
+    low_water.read(queue, look)
     clock.at += 0.2
-    queue.read(look)
+    low_water.read(queue, look)
     assert places == [0, 7, 0]
 
 
 def test_nothing_is_only_said_after_a_look_from_the_head(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock, found=False)
-    queue.read(look)
+    low_water.read(queue, look)
     queue.mark = 7
-    assert queue.read(look) == []
+    assert low_water.read(queue, look) == []
     assert places == [0, 7, 0]

@@ -14,7 +14,7 @@ from django.db import Error as DatabaseError
 from daemons import registry
 from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
-from daemons.management.processes import die_with_parent
+from daemons.science.kernel import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
 from scheduler.management.base import PlainCommand, require
 

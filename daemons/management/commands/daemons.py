@@ -12,8 +12,9 @@ from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
-from daemons.management.processes import Child, ProcessGroup, die_with_parent, forked_process
+from daemons.management.processes import Child, ProcessGroup, forked_process
 from daemons.registry import DAEMONS
+from daemons.science.kernel import die_with_parent
 from scheduler.health import installation
 from scheduler.management.base import PlainCommand
 

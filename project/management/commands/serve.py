@@ -15,16 +15,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
+from daemons.management.processes import LOOK_EVERY, Child, Children, wait_until
 from daemons.science import worker
 from project import folders, keys
-from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
 from scheduler import signing
@@ -32,6 +32,9 @@ from scheduler.health import installation
 from scheduler.management.base import shell_actor
 from scheduler.models import Account
 from scheduler.people import accounts, audit
+
+if TYPE_CHECKING:
+    import subprocess
 
 ADMIN = "admin@localhost"
 #: The file in the folder of keys, used when the banner does not go to a terminal.
@@ -204,7 +207,7 @@ def start_server(
     options: dict[str, Any],
     environment: dict[str, str],
     output: IO[bytes] | None = None,
-) -> None:
+) -> subprocess.Popen[bytes]:
     """Start the web server alone; its output goes to `output`, or to this process's."""
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
@@ -212,7 +215,7 @@ def start_server(
     words += ["--blocking-threads", str(THREADS_PER_WORKER)]
     words += HTTP
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
-    children.start(
+    return children.start(
         "server",
         [sys.executable, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
         environment={"DATABASE_POOL": str(CONNECTIONS_PER_WORKER), **HEAP, **environment},
@@ -225,11 +228,11 @@ def start_daemons(
     options: dict[str, Any],
     environment: dict[str, str],
     output: IO[bytes] | None = None,
-) -> None:
+) -> subprocess.Popen[bytes]:
     """Start all daemons; their output goes to `output`, or to this process's."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
-    children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
+    return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
 def look_after(
@@ -240,13 +243,13 @@ def look_after(
     The web server ends if a worker dies twice within some seconds, which it regards as a loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
-    revivals = [
-        Revival(children, name, partial(start_one, children, options, environment), _say)
+    watched = [
+        Child(name, partial(start_one, children, options, environment), children.started[name])
         for name, start_one in starts.items()
     ]
-    while not stop.wait(0.2):
-        for revival in revivals:
-            revival.look()
+    while not stop.wait(LOOK_EVERY):
+        for child in watched:
+            children.restart(child, _say)
 
 
 def _say(text: str) -> None:

@@ -56,8 +56,12 @@ class BadPlugins(ValueError):
     """The allow-list cannot be read. Hint: the message shows the correct form."""
 
 
-class BadPluginOptions(ValueError):
-    """An app sets an option that is fixed by the allow-list. Hint: the message lists the others."""
+class BadOptions(ValueError):
+    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
+
+
+class UnknownPlugin(LookupError):
+    """An app names a plug-in that does not exist. Hint: the message lists the valid names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +93,25 @@ class Plugin:
         """Return the program's path, or the dotted name."""
         return self.target.partition(":")[2]
 
+    @property
+    def function(self) -> str:
+        """Return the Python object as ``package.module:name``."""
+        return ":".join(self.path.rsplit(".", 1))
+
     def options(self, own: object) -> dict[str, Any]:
-        """Return the fixed options and the app's `own`; raises `BadPluginOptions`.
+        """Return the fixed options and the app's `own`; raises `BadOptions`.
 
         An app may repeat a fixed option with its fixed value.
         """
         if not isinstance(own, Mapping):
             msg = 'The options are not a JSON object. Hint: write {"name": value} or {}.'
-            raise BadPluginOptions(msg)
+            raise BadOptions(msg)
         fixed: dict[str, Any] = json.loads(self.options_json)
         for name, value in own.items():
             is_same = name in fixed and fixed[name] == value
             if name not in self.app_options and not is_same:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
-                raise BadPluginOptions(
+                raise BadOptions(
                     f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
                     f"Hint: apps can set: {allowed}; an operator can add names to `app_options` in "
                     "the PLUGINS file."
@@ -124,8 +133,10 @@ class Plugins:
         """Return the names that apps can use, the built-in ones first."""
         return (*BUILT_IN[kind], *(name for its, name in self.entries if its == kind))
 
-    def unknown(self, kind: str, name: str) -> str:
-        """Return the error text for a name that is neither built in nor in the allow-list."""
+    def get(self, kind: str, name: str) -> Plugin:
+        """Return the entry of exactly this name; raises `UnknownPlugin`."""
+        if plugin := self.find(kind, name):
+            return plugin
         words = kind.replace("_", " ")
         near = get_close_matches(name, self.names(kind), n=1)
         if near:
@@ -136,7 +147,8 @@ class Plugins:
                 f"use one of: {choices}. Code of your own runs only under a name that an operator "
                 "has added to the PLUGINS file (docs/operating.md)."
             )
-        return f"There is no {words} {name!r}. Hint: {hint}"
+        msg = f"There is no {words} {name!r}. Hint: {hint}"
+        raise UnknownPlugin(msg)
 
 
 def read(document: object) -> Plugins:

@@ -144,7 +144,7 @@ RULES = (
     ),
     Switch(
         "The retry delay grows with each failure (validator)",
-        Code("daemons.validator.turns:wait_after", always(timedelta(seconds=10))),
+        Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
         (SCIENCE,),
     ),
     Switch(
