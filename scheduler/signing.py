@@ -188,12 +188,11 @@ def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> Non
     earlier = [path.read_text() for path in _public_paths(folder)]
     for signature in signatures:
         if not any(verify(digest, signature, public) for public in earlier):
-            message = (
+            raise BadRotation(
                 "A rotation signature over the new key is not by one of this project's keys.\n"
                 "Hint: make it by `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
                 "private half of the current key."
             )
-            raise BadRotation(message)
 
 
 def _keep_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
@@ -329,12 +328,11 @@ def _parse_key(text: str, nbytes: int) -> bytes:
     bits, _, block = text.strip().partition("\n")
     data = read_hex_block(block)
     if bits.strip() != str(_BITS) or len(data) != nbytes:
-        message = (
+        raise BadKey(
             f"A key begins with {bits.strip()[:20]!r} and has {len(data)} bytes, not "
             f"'{_BITS}' and {nbytes}.\nHint: BOINC's clients take {_BITS}-bit RSA keys only, in "
             "the text format of its crypt_prog, not PEM."
         )
-        raise BadKey(message)
     return data
 
 
@@ -371,12 +369,11 @@ def sign(content: bytes | BinaryIO) -> str:
 def refuse_key_shaped(start: bytes, name: str = "The content") -> None:
     """Raise KeyShaped if clients could take a content that begins with `start` for a public key."""
     if looks_like_key(start):
-        message = (
+        raise KeyShaped(
             f"{name} could be taken for a public key by a client: a signature over it would "
             "replace the project's key. Hint: put a line of text, such as a comment, at its "
             "beginning, or compress it."
         )
-        raise KeyShaped(message)
 
 
 def _signable_md5(content: bytes | BinaryIO) -> str:
@@ -505,11 +502,10 @@ def _parse_grant_keys(text: str) -> dict[bytes, bytes]:
     except ValueError:
         keys = {}
     if not keys or any(len(key_id) != _GRANT_ID for key_id in keys):
-        message = (
+        raise BadKey(
             "File upload_grant_keys is damaged.\nHint: restore it from a backup; each line is "
             "'<8 hex digits> <64 hex digits>'."
         )
-        raise BadKey(message)
     return keys
 
 
@@ -526,11 +522,10 @@ def unseal(sealed: bytes) -> str:
     try:
         return _load("account_seal_key", _parse_seal_keys).decrypt(bytes(sealed)).decode()
     except InvalidToken:
-        message = (
+        raise BadKey(
             "An account key cannot be decrypted.\nHint: restore the account_seal_key that it was "
             "sealed with; that file may contain several keys, one per line, newest first."
-        )
-        raise BadKey(message) from None
+        ) from None
 
 
 def _parse_seal_keys(text: str) -> MultiFernet:
@@ -554,11 +549,10 @@ def _load(name: str, read: Callable[[str], T]) -> T:
             cached = (version, read(Path(path).read_text(encoding="ascii")))
             _loaded[path, read] = cached
     except FileNotFoundError:
-        message = (
+        raise KeyMissing(
             f"Key file {path} is missing.\nHint: restore it from a backup; for a code signing key "
             "on another machine see docs/signing.md."
-        )
-        raise KeyMissing(message) from None
+        ) from None
     value: T = cached[1]
     return value
 

@@ -34,8 +34,7 @@ def new_batch(request: Request) -> NewRemoteBatch:
     """Return the batch that a request submits; raises `RemoteRefused`."""
     batch = request.batch
     if batch is None:
-        msg = "no batch. Hint: describe the jobs in a <batch>."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no batch. Hint: describe the jobs in a <batch>.")
     return NewRemoteBatch(
         app_name=batch.text("app_name"),
         batch_id=batch.whole("batch_id"),
@@ -94,8 +93,7 @@ def _file(element: InputFile) -> SubmittedFile:
     if mode in _MODES:
         return _MODES[mode](element)
     hint = _REFUSED.get(mode, f"Hint: the modes are {', '.join(_MODES)}.")
-    msg = f"unsupported file mode: {mode or 'none'}. {hint}"
-    raise RemoteRefused(msg)
+    raise RemoteRefused(f"unsupported file mode: {mode or 'none'}. {hint}")
 
 
 def _inline(element: InputFile) -> SubmittedFile:

@@ -86,8 +86,7 @@ class _SpaceChecked:
     def read(self, size: int = -1) -> bytes:
         """Read a chunk; raises `RemoteRefused` if the disk is full."""
         if not storage.has_room_for(max(size, 0)):
-            msg = "the server's disk is full. Hint: try again later."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("the server's disk is full. Hint: try again later.")
         return self._content.read(size)
 
 

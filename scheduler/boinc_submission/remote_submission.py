@@ -100,8 +100,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     batch = _batch_to_fill(account, app, new_batch)
     drafts = _drafts(app, new_batch)
     if not drafts:
-        msg = "no jobs in the batch. Hint: describe at least one."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no jobs in the batch. Hint: describe at least one.")
     physical_names = sent_files.find(account, templates.names(drafts))
     physical_names |= sent_files.keep_remote_files(account, templates.remotes(drafts), now=now)
 
@@ -112,8 +111,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     def then(done: submit.Submission) -> None:
         filled = Batch.objects.filter(pk=done.batch_id or 0, workunits_submitted=done.count)
         if not filled.exists():
-            msg = "batch not in init state: another submission came first."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("batch not in init state: another submission came first.")
         _keep_permanently(account, drafts, done, now)
         quotas.require_bytes(account)
 
@@ -177,8 +175,7 @@ def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) ->
         )
     )
     if missing := [name for name in names if name not in own_ids]:
-        msg = f"no job {missing[0]}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no job {missing[0]}")
     if own_ids:
         cancel.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
 
@@ -190,8 +187,7 @@ def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tupl
     else:
         workunit = queries.find_workunit(account, name=workunit_name)
         if workunit is None:
-            msg = f"job not found: {workunit_name}"
-            raise RemoteRefused(msg)
+            raise RemoteRefused(f"job not found: {workunit_name}")
         app = workunit.app
     own = templates.of_app(app)
     if own is None or own.output is None:
@@ -207,8 +203,7 @@ def _app(account: Account, name: str) -> App:
     """
     app = App.objects.filter(name=name).first()
     if app is None:
-        msg = f"app not found: {name}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"app not found: {name}")
     require_submit(account, app)
     return app
 
@@ -232,16 +227,13 @@ def _batch_to_fill(account: Account, app: App, new_batch: NewRemoteBatch) -> Bat
     if batch is None:
         if not new_batch.batch_id:
             return None
-        msg = f"no batch {new_batch.batch_id}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no batch {new_batch.batch_id}")
     if batch.state != State.INIT:
         if not new_batch.batch_id:
             raise _name_is_taken(batch)
-        msg = "batch not in init state. Hint: fill each batch by one submission."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("batch not in init state. Hint: fill each batch by one submission.")
     if batch.app_id != app.pk:
-        msg = f"batch {batch.name} is for another app than {app.name}."
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"batch {batch.name} is for another app than {app.name}.")
     return batch
 
 
@@ -269,14 +261,12 @@ def _drafts(app: App, new_batch: NewRemoteBatch) -> list[Templated]:
     try:
         return templates.workunits(described, app=app, numbers=new_batch.numbers)
     except templates.WrongFiles as fault:
-        msg = (
+        raise RemoteRefused(
             f"wrong # of input files for job {_index(fault)}: "
             f"need {fault.n_wanted}, got {fault.n_submitted}"
-        )
-        raise RemoteRefused(msg) from fault
+        ) from fault
     except (templates.BadTemplate, templates.TwoCommandLines) as fault:
-        msg = f"job {_index(fault)}: {fault}"
-        raise RemoteRefused(msg) from fault
+        raise RemoteRefused(f"job {_index(fault)}: {fault}") from fault
 
 
 def _index(fault: Exception) -> str:

@@ -57,8 +57,7 @@ def new_key(
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
         raise BadName(msg)
     if kind is AccountKey.Kind.WEAK:
-        msg = "An account has one weak key. Hint: revoke it to get another."
-        raise AccountRefused(msg)
+        raise AccountRefused("An account has one weak key. Hint: revoke it to get another.")
     key = secrets.token_hex(16)
     with transaction.atomic():
         _save_key(account, key, kind, name, now, is_current=False)
@@ -133,8 +132,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
         locked = lock(account)
         revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
         if revoked is None:
-            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
-            raise UnknownKey(msg)
+            raise UnknownKey(f"The account has no unrevoked key {key_id}. Hint: list its keys.")
         was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
         _revoke(revoked, now)
         audit.record(
@@ -170,8 +168,7 @@ def login_key(account: Account) -> str:
     """Return the current strong key, which log-in returns; raises `UnknownKey` without one."""
     current = current_key(account, AccountKey.Kind.STRONG)
     if current is None:
-        msg = f"Account {account.pk} has no current key. Hint: create one with new_key."
-        raise UnknownKey(msg)
+        raise UnknownKey(f"Account {account.pk} has no current key. Hint: create one with new_key.")
     return signing.unseal(bytes(current.sealed))
 
 

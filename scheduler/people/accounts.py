@@ -260,8 +260,7 @@ def create_staff(
     """
     email = _good_email(email.strip().lower())
     if not password:
-        msg = "The password is empty. Hint: give one."
-        raise BadPasswordDigest(msg)
+        raise BadPasswordDigest("The password is empty. Hint: give one.")
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
     fields["name"] = good_name(name or email.partition("@")[0])
     stored = stored_password or stored_hash(email=email, password=password)
@@ -314,11 +313,10 @@ def look_up(
         key = login_key(account)
         if not _matches(account, passwd_hash, key):
             _failed(attempt)
-            msg = (
+            raise WrongPassword(
                 "The password is wrong. "
                 "Hint: check it, and the e-mail address, which is part of it."
             )
-            raise WrongPassword(msg)
         if attempt is not None:
             throttle.succeeded(attempt, account)
         return Credentials(account, key)
@@ -494,11 +492,10 @@ def _matches(account: Account, passwd_hash: str, key: str) -> bool:
 
 def _check_digest(passwd_hash: str) -> None:
     if not _DIGEST.fullmatch(passwd_hash):
-        msg = (
+        raise BadPasswordDigest(
             f"The password digest has {len(passwd_hash)} characters. "
             "Hint: send md5(password + lower-case e-mail), 32 lower-case hex digits."
         )
-        raise BadPasswordDigest(msg)
 
 
 def _good_email(email: str) -> str:

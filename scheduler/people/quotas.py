@@ -37,12 +37,11 @@ def require_workunits(account: Account | None, more: int) -> None:
         return
     limit, count = limits.max_unfinished_workunits, unfinished_workunits(account)
     if count + more > limit:
-        msg = (
+        raise QuotaExceeded(
             f"{account} has {count} unfinished workunits and may have {limit}; "
             f"{more} are too many. "
             "Hint: submit fewer, wait, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
 
 
 def require_bytes(account: Account | None, more: int = 0) -> int:
@@ -55,11 +54,10 @@ def require_bytes(account: Account | None, more: int = 0) -> int:
         return 0
     kept = kept_bytes(account) + kept_output_bytes(account)
     if kept + more > max_bytes:
-        msg = (
+        raise QuotaExceeded(
             f"{account} would have {kept + more} bytes of files kept, and may have {max_bytes}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
     return kept
 
 

@@ -130,8 +130,7 @@ def _group(role: str) -> Group:
     group = Group.objects.filter(name=role).first()
     if group is None:
         names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
-        msg = f"There is no role {role!r}. Hint: the roles are {names}."
-        raise UnknownRole(msg)
+        raise UnknownRole(f"There is no role {role!r}. Hint: the roles are {names}.")
     return group
 
 

@@ -110,8 +110,7 @@ def _as_utf8(body: bytes) -> bytes:
     if encoding in _LATIN:
         body = body.decode("latin-1").encode()
     elif encoding not in _UTF8:
-        message = f"The encoding {encoding} is not read here. Hint: send UTF-8."
-        raise BadXml(message)
+        raise BadXml(f"The encoding {encoding} is not read here. Hint: send UTF-8.")
     if _CONTROL.search(body):
         message = "There is a control character in it. Hint: XML has none but tab and line ends."
         raise BadXml(message)
