@@ -185,10 +185,5 @@ def set_password(account: Account, password: str, *, revoke_host_keys: bool = Fa
     return account
 
 
-def refuse(form: forms.BaseForm, refusal: Exception) -> None:
-    """Show an operation's refusal on the form instead of failing."""
-    form.add_error(None, str(refusal))
-
-
 #: The only admin site; ``project/urls.py`` mounts it at ``/admin/``.
 staff = StaffSite(name="admin")
