@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
-from scheduler.admin.site import RevokesKeysForm, set_password, staff
+from scheduler.admin.site import RevokesKeysForm, staff
 from scheduler.models import Account, AccountKey, Team
 from scheduler.people import accounts, audit, roles
 from scheduler.people.audit import Event
@@ -103,11 +103,7 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
 
     def save(self) -> Account:
         """Set the password."""
-        return set_password(
-            self.user,
-            self.cleaned_data["password1"],
-            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
-        )
+        return self.set_password(self.user, self.cleaned_data["password1"])
 
     @property
     def changed_data(self) -> list[str]:
