@@ -196,10 +196,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         return (*self.readonly_fields, *rights)
 
     def add_view(
-        self,
-        request: HttpRequest,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
         """Hash the new account's password before Django's transaction begins."""
         if request.method == "POST" and self.has_add_permission(request):
@@ -215,24 +212,13 @@ class AccountAdmin(StaffAdmin, UserBase):
             form.stored_password = self._stored_passwords.get(request)
         return super().save_form(request, form, change)
 
-    def formfield_for_manytomany(
-        self,
-        db_field: Any,
-        request: HttpRequest,
-        **kwargs: Any,
-    ) -> Any:
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Read the content types of permissions in the same statement."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
-    def save_model(
-        self,
-        request: HttpRequest,
-        obj: Any,
-        form: Any,
-        change: bool,
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save the changed columns; a new account was already saved by its form."""
         if change:
             super().save_model(request, obj, form, change)

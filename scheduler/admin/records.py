@@ -43,10 +43,7 @@ class LedgerEntryAdmin(RecordAdmin):
     readonly_fields = ("when", "of", "moved", "reason", "actor")
 
     def get_search_results(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        search_term: str,
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         """Return the moves of one workunit; the ledger has no index for other searches."""
         term = search_term.strip().removeprefix("#")

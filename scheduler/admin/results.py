@@ -128,11 +128,7 @@ class ResultAdmin(RecordAdmin):
         return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        *args: Any,
-        **kwargs: Any,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Add the timeline, reasons for waiting and possible next moves."""
         result: Result = context["original"]

@@ -179,15 +179,7 @@ class AppVersionAdmin(StaffAdmin):
 
     change_right = Right.PUBLISH_VERSIONS
     audit_event = Event.VERSION_CHANGED
-    list_display = (
-        "app",
-        "version",
-        "platform",
-        "plan_class",
-        "avg_ncpus",
-        "deprecated",
-        "beta",
-    )
+    list_display = ("app", "version", "platform", "plan_class", "avg_ncpus", "deprecated", "beta")
     list_filter = ("deprecated", "beta", "app", "platform")
     search_fields = ("app__name", "platform__name", "plan_class")
     search_numbers = ("id", "version_num")

@@ -116,14 +116,7 @@ class SubmitterAppAdmin(RecordAdmin):
 class ApiTokenAdmin(RecordAdmin):
     """API tokens by name; their secrets are not stored."""
 
-    list_display = (
-        "account",
-        "name",
-        "scopes",
-        "last_used_on",
-        "expire_at",
-        "revoked_at",
-    )
+    list_display = ("account", "name", "scopes", "last_used_on", "expire_at", "revoked_at")
     list_filter = (
         "may_publish",
         "may_manage",

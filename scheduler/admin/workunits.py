@@ -236,11 +236,7 @@ class WorkunitAdmin(RecordAdmin):
     # The page of one workunit
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        *args: Any,
-        **kwargs: Any,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Add its results, timeline, reasons for waiting and possible next moves."""
         workunit: Workunit = context["original"]

@@ -67,9 +67,7 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
         target_host=_target_host(job),
     )
     return SubmittedWorkunit(
-        described=described,
-        input_template=job.input_template,
-        output_template=job.output_template,
+        described=described, input_template=job.input_template, output_template=job.output_template
     )
 
 

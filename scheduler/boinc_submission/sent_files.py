@@ -68,11 +68,7 @@ def absent(
 
 
 def keep(
-    account: Account,
-    files: Sequence[tuple[str, storage.Staged]],
-    *,
-    until: datetime,
-    now: datetime,
+    account: Account, files: Sequence[tuple[str, storage.Staged]], *, until: datetime, now: datetime
 ) -> None:
     """Store files under their submitter's names.
 

@@ -42,11 +42,7 @@ class UnknownKey(AccountRefused):
 
 
 def new_key(
-    *,
-    account: Account,
-    name: str,
-    kind: AccountKey.Kind = AccountKey.Kind.STRONG,
-    now: datetime,
+    *, account: Account, name: str, kind: AccountKey.Kind = AccountKey.Kind.STRONG, now: datetime
 ) -> str:
     """Create another strong or submission key; its text can be read only from this return value.
 

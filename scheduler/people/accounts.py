@@ -288,11 +288,7 @@ def stored_hash(*, email: str, password: str) -> str:
 
 
 def look_up(
-    *,
-    email: str,
-    passwd_hash: str | None,
-    address: str | None = None,
-    now: datetime,
+    *, email: str, passwd_hash: str | None, address: str | None = None, now: datetime
 ) -> Credentials | None:
     """Log in: find an account's current strong key (PROTOCOL 1.3).
 
@@ -442,10 +438,7 @@ def _active_account(email: str) -> Account:
 
 def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
     account = Account(
-        password=stored_password,
-        cross_project_id=secrets.token_hex(16),
-        created_at=now,
-        **fields,
+        password=stored_password, cross_project_id=secrets.token_hex(16), created_at=now, **fields
     )
     with transaction.atomic():
         account.save(force_insert=True)

@@ -196,10 +196,7 @@ def recognize(text: str, *, now: datetime) -> ApiToken | None:
     if token.last_used_on != now.date():
         ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
     audit.record_daily(
-        Event.TOKEN_USED,
-        now=now,
-        subject=f"token {token.pk}",
-        details={"scopes": scopes_of(token)},
+        Event.TOKEN_USED, now=now, subject=f"token {token.pk}", details={"scopes": scopes_of(token)}
     )
     return token
 

@@ -28,13 +28,7 @@ class _Each(Func):
 
 
 def page(
-    rows: QuerySet[Row],
-    viewer: Account,
-    *,
-    batch: str,
-    beyond: Q,
-    order: str,
-    count: int,
+    rows: QuerySet[Row], viewer: Account, *, batch: str, beyond: Q, order: str, count: int
 ) -> list[Row]:
     """Return the viewer's first `count` rows that match `beyond`, by id (`order` "pk" or "-pk").
 

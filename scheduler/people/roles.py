@@ -18,13 +18,7 @@ from django.db import transaction
 from scheduler.models import Account, Submitter, SubmitterApp
 from scheduler.people import audit
 from scheduler.people.audit import Event
-from scheduler.rights import (
-    FORMER_STAFF,
-    FORMER_STAFF_RIGHTS,
-    ROLES,
-    Right,
-    allowed_scopes,
-)
+from scheduler.rights import FORMER_STAFF, FORMER_STAFF_RIGHTS, ROLES, Right, allowed_scopes
 
 __all__ = [
     "BUILT_IN_GROUPS",

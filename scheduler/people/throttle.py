@@ -121,11 +121,7 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
 def succeeded(attempt: Attempt, account: Account, *, record: bool = True) -> None:
     """Refund the attempt, store the network, and record a log-in from it at most hourly."""
     refund(attempt)
-    params = {
-        "account_id": account.pk,
-        "network": attempt.network,
-        "now": attempt.now,
-    }
+    params = {"account_id": account.pk, "network": attempt.network, "now": attempt.now}
     if sql.fetch("people/remember_login_network", params) and record:
         _record(audit.Event.LOGIN_SUCCEEDED, attempt, {}, account_id=account.pk)
 
