@@ -18,6 +18,7 @@ from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section,
 from scheduler.admin.site import RevokesKeysForm, staff
 from scheduler.models import Account, AccountKey, Team
 from scheduler.people import accounts, audit, roles
+from scheduler.people.account_keys import BadName
 from scheduler.people.audit import Event
 from scheduler.rights import ROLES, Right
 
@@ -50,7 +51,7 @@ class NewAccountForm(Passwords, AccountForm):
         name = str(self.cleaned_data["name"])
         try:
             return accounts.good_name(name) if name else ""
-        except accounts.BadName as refusal:
+        except BadName as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
 
     def clean(self) -> dict[str, Any]:

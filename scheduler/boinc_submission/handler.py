@@ -38,7 +38,6 @@ from scheduler.files import download_files
 from scheduler.health import maintenance
 from scheduler.models import Account, AccountKey, Batch
 from scheduler.people import account_keys, quotas
-from scheduler.people.account_lookup import find_account_by_key
 from scheduler.people.submitters import NotAllowed, require_submitter
 from scheduler.work import batches
 from scheduler.work.submission.submission_checks import SubmissionRefused
@@ -222,7 +221,7 @@ def account_of(request: Request, *, now: datetime) -> Account:
     key = request.text("authenticator")
     if not key:
         raise RemoteRefused("no authenticator")
-    owner = find_account_by_key(key)
+    owner = account_keys.find_account_by_key(key)
     if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
         raise RemoteRefused(_NO_SUBMISSION_KEY)
     account_keys.record_use(owner.account, owner.key, now=now)

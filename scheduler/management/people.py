@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.core.management.base import CommandError
 
-from scheduler.people.account_lookup import find_account_by_email
+from scheduler.people.accounts import find_account_by_email
 
 if TYPE_CHECKING:
     from scheduler.models import Account

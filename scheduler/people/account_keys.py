@@ -1,4 +1,4 @@
-"""Create, renew and revoke the keys of accounts.
+"""Find accounts by their keys; create, renew and revoke keys.
 
 Theory of operation.  A key is stored hashed, to be recognized, and sealed, to be returned again at
 log-in.  An account has one current strong key and one current weak key.  The weak key is derived
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -20,7 +21,6 @@ from django.db.models.expressions import Combinable
 from scheduler import signing
 from scheduler.models import Account, AccountKey
 from scheduler.people import audit
-from scheduler.people.account_lookup import current_key, key_hash
 
 _MAX_KEY_NAME = 100
 
@@ -39,6 +39,41 @@ class BadName(AccountRefused):
 
 class UnknownKey(AccountRefused):
     """The account has no such key that is not revoked. Hint: list its keys."""
+
+
+class KeyOwner(NamedTuple):
+    """An account, and the key by which it was found with its kind."""
+
+    account: Account
+    kind: AccountKey.Kind
+    key: AccountKey
+
+
+def key_hash(key: str) -> str:
+    """Return a key's SHA-256 as 64 hex digits.  Keys are random, so no salt is needed."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def find_account_by_key(key: str) -> KeyOwner | None:
+    """Return the active account of an unrevoked key, in one statement, or None.
+
+    White space and quotation marks around the key are ignored, as BOINC's server does.
+    """
+    row = (
+        AccountKey.objects.select_related("account")
+        .filter(
+            key_hash=key_hash(key.strip().strip("'\"")),
+            revoked_at__isnull=True,
+            account__is_active=True,
+        )
+        .first()
+    )
+    return KeyOwner(row.account, AccountKey.Kind(row.kind), row) if row else None
+
+
+def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:
+    """Return the account's current key of this kind, which log-in returns, or None."""
+    return account.keys.filter(kind=kind, is_current=True).first()
 
 
 def new_key(

@@ -20,18 +20,6 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.rights import FORMER_STAFF, FORMER_STAFF_RIGHTS, ROLES, Right, allowed_scopes
 
-__all__ = [
-    "BUILT_IN_GROUPS",
-    "UnknownRole",
-    "give",
-    "grantable_scopes",
-    "may_change",
-    "members",
-    "of_account",
-    "set_up",
-    "take",
-]
-
 #: Groups whose permissions come from this release and cannot be changed by hand.
 BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
 #: Roles that are used in the admin site: they give `is_staff`.

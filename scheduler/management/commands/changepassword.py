@@ -11,7 +11,6 @@ from scheduler.management.conversation import as_shell
 from scheduler.management.parsing import PlainCommand
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
-from scheduler.people.account_lookup import find_account_by_email
 
 
 class Command(PlainCommand):
@@ -34,7 +33,7 @@ class Command(PlainCommand):
 
     @as_shell
     def handle(self, *_args: Any, email: str, **options: Any) -> None:
-        account = find_account_by_email(email)
+        account = accounts.find_account_by_email(email)
         if account is None:
             raise CommandError(
                 f"No account has the e-mail address {email!r}.\n"

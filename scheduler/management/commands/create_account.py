@@ -11,13 +11,14 @@ from django.utils import timezone
 from scheduler.management.conversation import Answer, Conversation
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
+from scheduler.people.account_keys import AccountRefused
 
 
 class Command(Conversation):
     """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
     help = "Create an account and print its key; repeating the command prints the same key."
-    refusals: ClassVar[tuple[type[Exception], ...]] = (accounts.AccountRefused,)
+    refusals: ClassVar[tuple[type[Exception], ...]] = (AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("email")
