@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.health import parked as operations
-from scheduler.health import parked_science
-from scheduler.health.parked_science import Failing
+from scheduler.health.parked import Failing
 from scheduler.management.conversation import Answer, Conversation, plural
 
 _ACTIONS = ("list", "show", "retry", "drop")
@@ -55,7 +54,7 @@ class Command(Conversation):
         if action == "show":
             if len(ids) != 1:
                 raise CommandError("Give one id. Hint: `parked show ID`.", returncode=2)
-            return _show(parked_science.find(ids=ids)[0])
+            return _show(operations.find(ids=ids)[0])
         if action == "retry":
             return _retry(options)
         return self._drop(options)
@@ -76,7 +75,7 @@ class Command(Conversation):
 
 
 def _list(app: str, *, troubled: bool) -> Answer:
-    subjects = parked_science.find(app=app, troubled=troubled)
+    subjects = operations.find(app=app, troubled=troubled)
     facts = {"parked": [_facts(subject) for subject in subjects]}
     if not subjects:
         return Answer("Nothing is parked.", facts)
@@ -108,7 +107,7 @@ def _retry(options: Mapping[str, Any]) -> Answer:
             raise operations.NothingNamed(
                 "Nothing is selected. Hint: give ids, --app APP, or --all."
             )
-        subjects = parked_science.find(ids=options["ids"], app=options["app"])
+        subjects = operations.find(ids=options["ids"], app=options["app"])
         sentence = f"{plural(len(subjects), 'subject')} would be tried again."
     else:
         subjects = operations.retry(
