@@ -52,9 +52,7 @@ def job_file(request: HttpRequest) -> HttpResponse:
 
 def _query_files(call: Call) -> str:
     names = call.request.texts("phys_name")
-    account = call.account
-    places = sent_files.absent(account, names, until=_until(call), now=call.now)
-    return wire.absent_files(places)
+    return wire.absent_files(sent_files.absent(call.account, names, until=_until(call)))
 
 
 def _upload_files(call: Call, form: Form) -> str:

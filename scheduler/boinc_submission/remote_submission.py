@@ -19,7 +19,13 @@ from django.db.models import Sum
 
 from scheduler.boinc_submission import sent_files, templates
 from scheduler.boinc_submission import submission_reads as queries
-from scheduler.boinc_submission.templates import Templated, Templates, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import (
+    Templated,
+    TwoCommandLines,
+    WorkunitDescription,
+    WrongFiles,
+)
+from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
 from scheduler.people import quotas
 from scheduler.people.submitters import require_submit
@@ -260,12 +266,12 @@ def _drafts(app: App, new_batch: NewRemoteBatch) -> list[Templated]:
         described.append((Templates(input_text, output_text), workunit.described))
     try:
         return templates.workunits(described, app=app, numbers=new_batch.numbers)
-    except templates.WrongFiles as fault:
+    except WrongFiles as fault:
         raise RemoteRefused(
             f"wrong # of input files for job {_index(fault)}: "
             f"need {fault.n_wanted}, got {fault.n_submitted}"
         ) from fault
-    except (templates.BadTemplate, templates.TwoCommandLines) as fault:
+    except (templates.BadTemplate, TwoCommandLines) as fault:
         raise RemoteRefused(f"job {_index(fault)}: {fault}") from fault
 
 

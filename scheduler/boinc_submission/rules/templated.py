@@ -62,9 +62,8 @@ class TwoCommandLines(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file that hosts fetch elsewhere; `name` is the submitter's name for it."""
+    """A file that hosts fetch elsewhere."""
 
-    name: str
     urls: tuple[str, ...]
     md5: str
     nbytes: int
@@ -142,7 +141,7 @@ def templated(
         target_account=described.target_account,
         target_team=described.target_team,
     )
-    return Templated(_with_room(workunit), _place(inputs.inputs, described.files))
+    return Templated(_with_room(workunit), _place(inputs, described.files))
 
 
 def _fields(
@@ -170,30 +169,17 @@ def _with_room(workunit: NewWorkunit) -> NewWorkunit:
 
 
 def _outputs(template: OutputTemplate) -> tuple[NewOutput, ...]:
-    return tuple(
-        NewOutput(
-            open_name=each.open_name,
-            max_nbytes=each.max_nbytes,
-            optional=each.optional,
-            copy_file=each.copy_file,
-            sticky=each.sticky,
-            no_validate=each.no_validate,
-            no_delete=each.no_delete,
-            gzip_when_done=each.gzip_when_done,
-            report_immediately=template.report_immediately,
-        )
-        for each in template.outputs
-    )
+    at_once = template.report_immediately
+    return tuple(replace(each, report_immediately=at_once) for each in template.outputs)
 
 
-def _place(
-    wanted: Sequence[TemplateInput], submitted: Sequence[SubmittedFile]
-) -> tuple[PlacedFile, ...]:
-    if (count := sum(not each.is_constant for each in wanted)) != len(submitted):
-        raise WrongFiles(count, len(submitted))
+def _place(template: InputTemplate, submitted: Sequence[SubmittedFile]) -> tuple[PlacedFile, ...]:
+    if template.wanted != len(submitted):
+        raise WrongFiles(template.wanted, len(submitted))
     left = iter(submitted)
     return tuple(
-        _constant(each) if each.is_constant else _taken(each, next(left)) for each in wanted
+        _constant(each) if each.is_constant else _taken(each, next(left))
+        for each in template.inputs
     )
 
 
@@ -213,7 +199,7 @@ def _taken(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
         return PlacedFile(file, remote=submitted.remote)
     # As in BOINC: the template has the start of the URL, the submission its end.
     urls = tuple(url + submitted.name for url in wanted.urls)
-    remote = RemoteFile(name=submitted.name, urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
+    remote = RemoteFile(urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
     return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)
 
 

@@ -52,6 +52,10 @@ class Element:
         """Whether BOINC reads the element as a flag that is on: `<x/>`, or a number except 0."""
         return self.text is None or xml.to_int(self.words) != 0
 
+    def fault(self, sentence: str, hint: str) -> BadTemplate:
+        """Return the error that reports a fault of this element."""
+        return BadTemplate(self.line, self.name, sentence, hint)
+
     def all_of(self, name: str) -> list[Element]:
         """Return the children of this name."""
         return [each for each in self.inside if each.name == name]
@@ -74,12 +78,8 @@ def unwrapped(text: str, wrapper: str) -> tuple[Element, ...]:
         return top
     if len(top) > 1:
         other = top[1] if top[0].name == wrapper else top[0]
-        raise BadTemplate(
-            other.line,
-            other.name,
-            f"It is outside <{wrapper}>.",
-            f"put everything into one <{wrapper}>.",
-        )
+        hint = f"put everything into one <{wrapper}>."
+        raise other.fault(f"It is outside <{wrapper}>.", hint)
     return wrappers[0].inside
 
 
