@@ -23,14 +23,18 @@ import functools
 import hashlib
 import hmac
 import io
+import itertools
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.rsa import (
+    RSAPrivateNumbers,
+    RSAPublicNumbers,
+    generate_private_key,
+)
 from django.conf import settings
 
 from scheduler.key_text import START_NBYTES, looks_like_key
@@ -80,18 +84,6 @@ class Grant(enum.Enum):
     UNKNOWN_KEY = "unknown key"
 
 
-@dataclass(frozen=True, slots=True)
-class _PrivateKey:
-    n: int
-    e: int
-    d: int
-    p: int
-    q: int
-    dmp1: int
-    dmq1: int
-    iqmp: int
-
-
 # Making keys
 
 
@@ -137,11 +129,6 @@ class NewCodeSignKey:
                 _sign_rotations_and_forget(folder)
 
 
-def rotate_code_sign_key(*, revoke: bool = False) -> None:
-    """Create and install a new code signing pair, as `NewCodeSignKey.install` does."""
-    NewCodeSignKey().install(revoke=revoke)
-
-
 def install_code_sign_key(
     public_text: str, rotation_signatures: Collection[str] = (), *, revoke: bool = False
 ) -> None:
@@ -152,7 +139,7 @@ def install_code_sign_key(
     it as well, once, and are deleted.  Raises BadKey for a text that is not a public key, and
     BadRotation for a signature by none of the earlier keys.
     """
-    new = _canonical_public_text(public_text)
+    new = _public_text(_parse_public(public_text))
     with _key_folder_locked() as folder:
         current = folder / "code_sign_public"
         if current.exists() and current.read_text().split() != new.split():
@@ -176,11 +163,6 @@ def _set_aside(folder: Path) -> None:
         if (folder / half).exists():
             _save(folder / f"{half}.{number}", (folder / half).read_text())
     (folder / "code_sign_public").unlink()
-
-
-def _canonical_public_text(text: str) -> str:
-    n, e = _parse_public(text)
-    return _public_text(n, e)
 
 
 def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
@@ -272,23 +254,12 @@ def _save(path: Path, text: str) -> None:
 
 def _publish_private(folder: Path) -> None:
     private = _parse_private((folder / "code_sign_private").read_text())
-    _save(folder / "code_sign_public", _public_text(private.n, private.e))
+    _save(folder / "code_sign_public", _public_text(private.public_numbers))
 
 
-def _new_private_key() -> _PrivateKey:
+def _new_private_key() -> RSAPrivateNumbers:
     # 1024 bits are weak by current standards, but BOINC's clients accept no more (trap 15).
-    numbers = rsa.generate_private_key(65537, _BITS).private_numbers()
-    public = numbers.public_numbers
-    return _PrivateKey(
-        n=public.n,
-        e=public.e,
-        d=numbers.d,
-        p=numbers.p,
-        q=numbers.q,
-        dmp1=numbers.dmp1,
-        dmq1=numbers.dmq1,
-        iqmp=numbers.iqmp,
-    )
+    return generate_private_key(65537, _BITS).private_numbers()
 
 
 def _new_grant_line() -> str:
@@ -314,12 +285,13 @@ def read_hex_block(text: str) -> bytes:
     return bytes.fromhex("".join(digits[: len(digits) & ~1]))
 
 
-def _public_text(n: int, e: int) -> str:
-    return f"{_BITS}\n" + hex_block(n.to_bytes(_SIZE, "big") + e.to_bytes(_SIZE, "big"))
+def _public_text(key: RSAPublicNumbers) -> str:
+    return f"{_BITS}\n" + hex_block(key.n.to_bytes(_SIZE, "big") + key.e.to_bytes(_SIZE, "big"))
 
 
-def _private_text(key: _PrivateKey) -> str:
-    whole = b"".join(part.to_bytes(_SIZE, "big") for part in (key.n, key.e, key.d))
+def _private_text(key: RSAPrivateNumbers) -> str:
+    public = key.public_numbers
+    whole = b"".join(part.to_bytes(_SIZE, "big") for part in (public.n, public.e, key.d))
     halves = (key.p, key.q, key.dmp1, key.dmq1, key.iqmp)
     return f"{_BITS}\n" + hex_block(whole + b"".join(x.to_bytes(_HALF, "big") for x in halves))
 
@@ -336,17 +308,19 @@ def _parse_key(text: str, nbytes: int) -> bytes:
     return data
 
 
-def _parse_public(text: str) -> tuple[int, int]:
+def _parse_public(text: str) -> RSAPublicNumbers:
     data = _parse_key(text, 2 * _SIZE)
-    return int.from_bytes(data[:_SIZE], "big"), int.from_bytes(data[_SIZE:], "big")
+    n, e = int.from_bytes(data[:_SIZE], "big"), int.from_bytes(data[_SIZE:], "big")
+    return RSAPublicNumbers(e, n)
 
 
-def _parse_private(text: str) -> _PrivateKey:
+def _parse_private(text: str) -> RSAPrivateNumbers:
     data = _parse_key(text, 3 * _SIZE + 5 * _HALF)
-    ends = [_SIZE, 2 * _SIZE, 3 * _SIZE, *(3 * _SIZE + i * _HALF for i in range(1, 6))]
-    starts = [0, *ends]
-    parts = [int.from_bytes(data[a:b], "big") for a, b in zip(starts, ends, strict=False)]
-    return _PrivateKey(*parts)
+    places = [0, _SIZE, 2 * _SIZE, *range(3 * _SIZE, len(data) + 1, _HALF)]
+    n, e, d, p, q, dmp1, dmq1, iqmp = (
+        int.from_bytes(data[start:end], "big") for start, end in itertools.pairwise(places)
+    )
+    return RSAPrivateNumbers(p, q, d, dmp1, dmq1, iqmp, RSAPublicNumbers(e, n))
 
 
 # Signatures (PROTOCOL 4.2)
@@ -391,9 +365,9 @@ def verify(md5_hex: str, signature: str, public_text: str) -> bool:
 
     Raises BadKey if the text is not a public key.
     """
-    n, e = _parse_public(public_text)
+    key = _parse_public(public_text)
     value = int.from_bytes(read_hex_block(signature), "big")
-    return value < n and pow(value, e, n).to_bytes(_SIZE, "big") == _padded(md5_hex)
+    return value < key.n and pow(value, key.e, key.n).to_bytes(_SIZE, "big") == _padded(md5_hex)
 
 
 def rotation_signature(old_public_text: str) -> str | None:
@@ -437,7 +411,7 @@ def _padded(md5_hex: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _sign(md5_hex: str, key: _PrivateKey) -> str:
+def _sign(md5_hex: str, key: RSAPrivateNumbers) -> str:
     # Plain arithmetic: libraries add a DigestInfo that clients refuse, and may refuse the size.
     value = int.from_bytes(_padded(md5_hex), "big")
     by_p = pow(value, key.dmp1, key.p)

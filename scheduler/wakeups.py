@@ -23,7 +23,6 @@ from django.db import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +103,7 @@ class Bell:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
