@@ -104,8 +104,8 @@ class OutageAdmin(StaffAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Record the outage with `outages.add`."""
-        made = outages.add(obj.began_at, obj.ended_at, reason=obj.reason, now=timezone.now())
-        obj.pk = made.pk
+        now = timezone.now()
+        obj.pk = outages.add(obj.began_at, obj.ended_at, reason=obj.reason, now=now).pk
 
 
 @admin.register(Heartbeat, site=staff)

@@ -85,7 +85,7 @@ def create_batch(
     """
     app = _app(account, app_name)
     wanted = submit.NewBatch(
-        name=name or _made_name(account, app, now), expire_at=expire_at, keep_outputs=True
+        name=name or _generated_name(account, app, now), expire_at=expire_at, keep_outputs=True
     )
     existing = queries.find_batch(account, name=wanted.name or "")
     if existing is None:
@@ -125,7 +125,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
         app=app.name,
         workunits=[templates.with_files(draft, physical_names) for draft in drafts],
         batch=submit.NewBatch(
-            name=batch.name if batch else new_batch.name or _made_name(account, app, now),
+            name=batch.name if batch else new_batch.name or _generated_name(account, app, now),
             keep_outputs=True,
         ),
         submitter=account,
@@ -214,7 +214,7 @@ def _app(account: Account, name: str) -> App:
     return app
 
 
-def _made_name(account: Account, app: App, now: datetime) -> str:
+def _generated_name(account: Account, app: App, now: datetime) -> str:
     suffix = f"{app.name}:{now.astimezone(UTC):%a, %d %b %Y %H:%M:%S +0000}:{secrets.token_hex(2)}"
     return f"{account.name[: _MAX_NAME - len(suffix) - 1]}:{suffix}"
 

@@ -91,7 +91,7 @@ def wrapped_texts(templates: Templates) -> tuple[str, str]:
 
 
 def workunits(
-    described: Sequence[tuple[Templates, WorkunitDescription]],
+    descriptions: Sequence[tuple[Templates, WorkunitDescription]],
     *,
     app: App,
     numbers: Mapping[str, float] | None = None,
@@ -102,7 +102,7 @@ def workunits(
     the number of the workunit in a note.
     """
     drafts = []
-    for index, (templates, description) in enumerate(described):
+    for index, (templates, description) in enumerate(descriptions):
         try:
             drafts.append(
                 templated(

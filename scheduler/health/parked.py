@@ -141,12 +141,12 @@ def retry(
     del now  # every operation takes it; this one does not need it
     if not ids and not app and not everything:
         raise NothingNamed("Nothing is selected. Hint: give ids, --app NAME, or --all.")
-    chosen = find(ids=ids, app=app)
-    for chunk in _chunks(chosen):
+    subjects = find(ids=ids, app=app)
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             execute("health/retry_science", {"ids": [subject.id for subject in chunk]})
-    return chosen
+    return subjects
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
@@ -156,11 +156,11 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
     """
     if not ids:
         raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
-    chosen = find(ids=ids)
-    if tried := [subject.id for subject in chosen if subject.parked_at is None]:
-        raise NotParked(tried)
+    subjects = find(ids=ids)
+    if unparked_ids := [subject.id for subject in subjects if subject.parked_at is None]:
+        raise NotParked(unparked_ids)
     total = Dropped()
-    for chunk in _chunks(chosen):
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             plan = _plan(chunk)
@@ -171,16 +171,16 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
     return total
 
 
-def _plan(chosen: Sequence[Failing]) -> Dropped:
+def _plan(subjects: Sequence[Failing]) -> Dropped:
     """Decide what to do with each; the workunits are locked, so that the decision stays valid."""
-    unvalidated = [subject.subject_id for subject in chosen if subject.stage == Stage.VALIDATE]
+    unvalidated = [subject.subject_id for subject in subjects if subject.stage == Stage.VALIDATE]
     answered = set(
         Workunit.objects.filter(pk__in=unvalidated)
         .exclude(canonical_result_id=None)
         .values_list("pk", flat=True)
     )
     plan = Dropped()
-    for subject in chosen:
+    for subject in subjects:
         if subject.stage == Stage.VALIDATE:
             (plan.answered if subject.subject_id in answered else plan.cancelled).append(subject)
         elif subject.stage == Stage.ASSIMILATE:
@@ -217,13 +217,13 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
     ScienceFailure.objects.filter(pk__in=[subject.id for subject in plan.changed]).delete()
 
 
-def _lock(chosen: Sequence[Failing]) -> None:
+def _lock(subjects: Sequence[Failing]) -> None:
     """Lock the workunits first, as all transactions do."""
-    workunits = {subject.subject_id for subject in chosen if subject.stage in _OF_WORKUNITS}
+    workunits = {subject.subject_id for subject in subjects if subject.stage in _OF_WORKUNITS}
     fetch("results/lock_workunits", {"workunit_ids": sorted(workunits)})
 
 
-def _chunks(chosen: Iterable[Failing]) -> Iterable[list[Failing]]:
-    remaining = iter(chosen)
+def _chunks(subjects: Iterable[Failing]) -> Iterable[list[Failing]]:
+    remaining = iter(subjects)
     while chunk := list(islice(remaining, _CHUNK)):
         yield chunk

@@ -150,15 +150,15 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
             with transaction.atomic():
                 if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
                     invitations.use(invite_code, now=now)
-                made = _create(stored, now, fields)
-                _record_creation(made.account, attempt, now)
+                credentials = _create(stored, now, fields)
+                _record_creation(credentials.account, attempt, now)
         except IntegrityError:
             # A concurrent request, most likely of the same client, created it.
             if existing := find_account_by_email(email):
                 return _existing(existing, passwd_hash, attempt)
             raise
-        throttle.succeeded(attempt, made.account)
-        return made
+        throttle.succeeded(attempt, credentials.account)
+        return credentials
 
 
 def _team(name: str) -> Team | None:

@@ -56,9 +56,11 @@ def create_by_token(
 
     Raises `TokenRefused`.
     """
-    if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
+    if missing_scopes := [
+        scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)
+    ]:
         raise TokenRefused(
-            f"The token in use does not have the scope {more[0]!r} itself. "
+            f"The token in use does not have the scope {missing_scopes[0]!r} itself. "
             "Hint: log in with e-mail address and password to create one that has it."
         )
     if parent.expire_at is not None:
@@ -124,9 +126,9 @@ def create(
     if not scopes:
         raise TokenRefused(f"The token has no scope. Hint: give one of {', '.join(SCOPES)}.")
     grantable = roles.grantable_scopes(account)
-    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
+    if refused_scopes := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
         raise TokenRefused(
-            f"{account} may not give the scope {beyond[0]!r}. "
+            f"{account} may not give the scope {refused_scopes[0]!r}. "
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
     if expire_at is not None and expire_at <= now:

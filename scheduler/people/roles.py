@@ -100,8 +100,8 @@ def take(account: Account, role: str, *, now: datetime) -> bool:
         if not account.groups.filter(pk=group.pk).exists():
             return False
         account.groups.remove(group)
-        bare = not (account.groups.exists() or account.user_permissions.exists())
-        if account.is_staff and bare and not account.is_superuser:
+        has_nothing = not (account.groups.exists() or account.user_permissions.exists())
+        if account.is_staff and has_nothing and not account.is_superuser:
             account.is_staff = False
             account.save(update_fields=["is_staff"])
         _record(account, {"taken": role}, now)

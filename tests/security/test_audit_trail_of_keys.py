@@ -29,7 +29,7 @@ OUTPUTS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def first_use_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: NOON)
-    audit._noted.clear()
+    audit._recorded_uses.clear()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_one_entry_a_day_for_each_address_and_all_doors_share_it(
 
 def test_another_process_does_not_record_the_same_use_again(world: World) -> None:
     post("query_batches", "submit_rpc_handler.php")
-    audit._noted.clear()
+    audit._recorded_uses.clear()
     post("query_batches", "submit_rpc_handler.php")
     require_one_entry_of(world)
 

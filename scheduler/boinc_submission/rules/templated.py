@@ -113,7 +113,7 @@ class Templated:
 
 
 def templated(
-    described: WorkunitDescription,
+    description: WorkunitDescription,
     *,
     inputs: InputTemplate,
     outputs: OutputTemplate | None,
@@ -125,23 +125,23 @@ def templated(
     `numbers` are the whole submission's; `defaults` are the app's `workunit_defaults`, whose
     outputs are used if there is no output template.  Raises `BadDescription` for bad defaults.
     """
-    if inputs.command_line and described.command_line:
-        raise TwoCommandLines(inputs.command_line, described.command_line)
-    merged = {**numbers, **inputs.numbers, **described.numbers}
+    if inputs.command_line and description.command_line:
+        raise TwoCommandLines(inputs.command_line, description.command_line)
+    merged = {**numbers, **inputs.numbers, **description.numbers}
     workunit = new_workunit({**BOINC_DEFAULTS, **defaults})
     workunit = replace(
         workunit,
         **_fields(merged, workunit, explicit={*defaults, *merged}),
-        name=described.name,
-        command_line=described.command_line or inputs.command_line or workunit.command_line,
+        name=description.name,
+        command_line=description.command_line or inputs.command_line or workunit.command_line,
         outputs=workunit.outputs if outputs is None else _outputs(outputs),
-        priority=workunit.priority if described.priority is None else described.priority,
-        app_version_num=described.app_version_num or workunit.app_version_num,
-        target_host=described.target_host,
-        target_account=described.target_account,
-        target_team=described.target_team,
+        priority=workunit.priority if description.priority is None else description.priority,
+        app_version_num=description.app_version_num or workunit.app_version_num,
+        target_host=description.target_host,
+        target_account=description.target_account,
+        target_team=description.target_team,
     )
-    return Templated(_with_room(workunit), _place(inputs, described.files))
+    return Templated(_with_room(workunit), _place(inputs, description.files))
 
 
 def _fields(
@@ -178,19 +178,19 @@ def _place(template: InputTemplate, submitted: Sequence[SubmittedFile]) -> tuple
         raise WrongFiles(template.wanted, len(submitted))
     left = iter(submitted)
     return tuple(
-        _constant(each) if each.is_constant else _taken(each, next(left))
+        _constant_file(each) if each.is_constant else _submitted_file(each, next(left))
         for each in template.inputs
     )
 
 
-def _constant(wanted: TemplateInput) -> PlacedFile:
+def _constant_file(wanted: TemplateInput) -> PlacedFile:
     name = wanted.physical_name or ""
-    return PlacedFile(_used(wanted, name), constant=name)
+    return PlacedFile(_new_file(wanted, name), constant=name)
 
 
-def _taken(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
+def _submitted_file(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
     file = replace(
-        _used(wanted, submitted.name),
+        _new_file(wanted, submitted.name),
         content=submitted.content,
         path=submitted.path,
         known_as=submitted.known_as,
@@ -203,7 +203,7 @@ def _taken(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
     return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)
 
 
-def _used(wanted: TemplateInput, name: str) -> NewFile:
+def _new_file(wanted: TemplateInput, name: str) -> NewFile:
     return NewFile(
         open_name=wanted.open_name or name,
         copy_file=wanted.copy_file,

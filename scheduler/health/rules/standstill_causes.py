@@ -90,7 +90,7 @@ class HeldFacts:
 
 def waits(
     unsent: UnsentFacts,
-    waiting: HeldFacts,
+    held: HeldFacts,
     *,
     now: datetime,
     maintenance: str = "",
@@ -103,7 +103,7 @@ def waits(
         *_general(unsent, maintenance, not_served),
         *_of_contacts(unsent, now),
         *of_hosts,
-        *_of_held(waiting),
+        *_of_held(held),
     )
 
 
