@@ -1,4 +1,4 @@
-"""Signing: the room of keys; no other part of the server reads one.
+"""Create, rotate and use the project's keys; no other module reads a key file.
 
 Under ``settings.KEYS_DIR``, a folder for the owner only::
 

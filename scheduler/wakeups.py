@@ -1,4 +1,4 @@
-"""Wake-ups: the room of bells; a datagram signals that a daemon may have work.
+"""Wake daemons: a datagram to a daemon's socket signals that it may have work.
 
 Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
 that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a

@@ -431,15 +431,13 @@ def _taken(email: str) -> str:
 
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
-    if not _DIGEST.fullmatch(passwd_hash.lower()):
-        return False  # stored digests are ASCII, and only ASCII text can be compared
+    digest = passwd_hash.lower()
+    if not _DIGEST.fullmatch(digest):
+        return False
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
-    digest = passwd_hash.lower()
-    return hmac.compare_digest(by_key.encode(), digest.encode("utf-8", "replace")) or matches_hash(
-        digest, account.password
-    )
+    return hmac.compare_digest(by_key, digest) or matches_hash(digest, account.password)
 
 
 def _check_digest(passwd_hash: str) -> None:

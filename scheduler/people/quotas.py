@@ -1,4 +1,4 @@
-"""Quotas of submitters, which are checked under the lock of their row.
+"""Read and check the quotas of submitters.
 
 Accounts with the right `exceed_submission_limits` have no quota.
 
