@@ -52,9 +52,7 @@ def is_superuser(request: HttpRequest) -> bool:
     return isinstance(request.user, Account) and request.user.is_superuser
 
 
-def section(
-    title: str | None, *fields: str, is_collapsed: bool = False
-) -> tuple[str | None, dict[str, Any]]:
+def section(title: str | None, *fields: str, is_collapsed: bool = False) -> Any:
     """Return a group of fields of a form, for `fieldsets`."""
     return title, {"fields": fields, "classes": ("collapse",) if is_collapsed else ()}
 
