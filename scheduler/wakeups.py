@@ -1,4 +1,4 @@
-"""Wake-ups: the room of bells; a datagram signals that a daemon may have work.
+"""Wake daemons: a datagram to a daemon's socket signals that it may have work.
 
 Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
 that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a
@@ -23,7 +23,6 @@ from django.db import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +103,7 @@ class Bell:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

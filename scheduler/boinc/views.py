@@ -18,6 +18,9 @@ from scheduler.boinc.wire import web
 from scheduler.config import AccountCreation
 from scheduler.dispatch import candidates
 from scheduler.people import accounts
+from scheduler.people.account_keys import AccountRefused
+from scheduler.people.hashing import HashQueueFull
+from scheduler.people.throttle import TooManyAttempts
 
 XML = "text/xml"
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It is also returned for throttled
@@ -67,9 +70,9 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
         params = request.POST if request.method == "POST" else request.GET
         try:
             return _xml(answer(params, _address(request), timezone.now()))
-        except accounts.AccountRefused as refusal:
+        except AccountRefused as refusal:
             return _xml(web.encode_error(refusal.error_num, str(refusal)))
-        except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+        except (TooManyAttempts, HashQueueFull) as refusal:
             return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
         except (OperationalError, InterfaceError) as error:
             outage_log.begin(error)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scheduler.work.submission.facts import NewOutput
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateInput:
@@ -23,8 +25,6 @@ class TemplateInput:
     copy_file: bool = False
     sticky: bool = False
     no_delete: bool = False
-    gzip: bool = False
-    line: int = field(default=0, compare=False)
 
     @property
     def is_constant(self) -> bool:
@@ -42,7 +42,6 @@ class InputTemplate:
     inputs: tuple[TemplateInput, ...] = ()
     command_line: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def wanted(self) -> int:
@@ -51,23 +50,8 @@ class InputTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateOutput:
-    """One output file: a ``<file_ref>`` of the result and the ``<file_info>`` that it names."""
-
-    open_name: str
-    max_nbytes: int
-    copy_file: bool = False
-    optional: bool = False
-    no_validate: bool = False
-    sticky: bool = False
-    no_delete: bool = False
-    gzip_when_done: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTemplate:
-    """The output files of every result of one kind."""
+    """The output files of every result of one kind, and whether hosts report it at once."""
 
-    outputs: tuple[TemplateOutput, ...] = ()
+    outputs: tuple[NewOutput, ...] = ()
     report_immediately: bool = False
-    warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -38,7 +38,6 @@ from scheduler.files import download_files
 from scheduler.health import maintenance
 from scheduler.models import Account, AccountKey, Batch
 from scheduler.people import account_keys, quotas
-from scheduler.people.account_lookup import find_account_by_key
 from scheduler.people.submitters import NotAllowed, require_submitter
 from scheduler.work import batches
 from scheduler.work.submission.submission_checks import SubmissionRefused
@@ -102,12 +101,10 @@ class Call:
         """Return the batch that the request names by number or name; raises `RemoteRefused`."""
         number, name = self.request.whole("batch_id"), self.request.text("batch_name")
         if not number and not name:
-            msg = "batch not specified"
-            raise RemoteRefused(msg)
+            raise RemoteRefused("batch not specified")
         batch = queries.find_batch(self.account, batch_id=number, name=name)
         if batch is None:
-            msg = "no such batch"
-            raise RemoteRefused(msg)
+            raise RemoteRefused("no such batch")
         return batch
 
 
@@ -223,9 +220,8 @@ def account_of(request: Request, *, now: datetime) -> Account:
     """
     key = request.text("authenticator")
     if not key:
-        msg = "no authenticator"
-        raise RemoteRefused(msg)
-    owner = find_account_by_key(key)
+        raise RemoteRefused("no authenticator")
+    owner = account_keys.find_account_by_key(key)
     if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
         raise RemoteRefused(_NO_SUBMISSION_KEY)
     account_keys.record_use(owner.account, owner.key, now=now)
@@ -282,8 +278,7 @@ def _query_batch(call: Call) -> str:
     account, number = call.account, call.batch.pk
     batch = queries.batch(account, number, with_cpu_time=with_cpu_time)
     if batch is None:
-        msg = "no such batch"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such batch")
     details = call.request.whole("get_job_details") != 0
     fields = reply_messages.batch_fields(batch, with_cpu_time=with_cpu_time, now=call.now)
     jobs = [
@@ -307,8 +302,7 @@ def _query_batch2(call: Call) -> str:
 def _named(account: Account, name: str) -> Batch:
     batch = queries.find_batch(account, name=name)
     if batch is None:
-        msg = f"no batch named {name}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no batch named {name}")
     return batch
 
 
@@ -327,16 +321,14 @@ def _query_batches(call: Call) -> str:
 def _query_completed_job(call: Call) -> str:
     workunit = queries.find_workunit(call.account, name=call.request.text("job_name"))
     if workunit is None:
-        msg = "no such job"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such job")
     return reply_messages.completed_job(workunit, queries.final_result(workunit))
 
 
 def _query_job(call: Call) -> str:
     workunit = queries.find_workunit(call.account, workunit_id=call.request.whole("job_id"))
     if workunit is None:
-        msg = "no such job"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such job")
     return "".join(map(reply_messages.instance, queries.results_of(workunit)))
 
 

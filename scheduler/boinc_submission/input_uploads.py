@@ -52,9 +52,7 @@ def job_file(request: HttpRequest) -> HttpResponse:
 
 def _query_files(call: Call) -> str:
     names = call.request.texts("phys_name")
-    account = call.account
-    places = sent_files.absent(account, names, until=_until(call), now=call.now)
-    return wire.absent_files(places)
+    return wire.absent_files(sent_files.absent(call.account, names, until=_until(call)))
 
 
 def _upload_files(call: Call, form: Form) -> str:
@@ -86,8 +84,7 @@ class _SpaceChecked:
     def read(self, size: int = -1) -> bytes:
         """Read a chunk; raises `RemoteRefused` if the disk is full."""
         if not storage.has_room_for(max(size, 0)):
-            msg = "the server's disk is full. Hint: try again later."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("the server's disk is full. Hint: try again later.")
         return self._content.read(size)
 
 

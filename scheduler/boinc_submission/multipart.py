@@ -132,8 +132,7 @@ def _multipart(http: HttpRequest, source: IO[bytes], max_bytes: int) -> Form:
             return Form(_all(content, max_bytes), parts)
         if kind == FILE:
             break
-    msg = "There is no field request before the files. Hint: send the field request first."
-    raise BadForm(msg)
+    raise BadForm("There is no field request before the files. Hint: send the field request first.")
 
 
 def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[bytes]]]:
@@ -148,5 +147,4 @@ def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[by
             name = disposition[1].get("name", "") if disposition else ""
             yield kind, name.decode() if isinstance(name, bytes) else name, cast("Any", content)
     except (MultiPartParserError, SuspiciousOperation, UnicodeDecodeError) as error:
-        msg = f"The form cannot be read: {error}. Hint: let a library write it."
-        raise BadForm(msg) from error
+        raise BadForm(f"The form cannot be read: {error}. Hint: let a library write it.") from error

@@ -35,51 +35,30 @@ class Owned(NamedTuple, Generic[Row]):
 
 def batch(*, batch_id: int, name: str, key_hash: str) -> Owned[Batch] | None:
     """Return the batch if the hash is by a key of its submitter over its number, else None."""
-    if batch_id:
-        batches = Batch.objects.select_related("submitter").filter(pk=batch_id)
-    else:
-        batches = Batch.objects.select_related("submitter").filter(name=name)
+    batches = Batch.objects.select_related("submitter")
+    batches = batches.filter(pk=batch_id) if batch_id else batches.filter(name=name)
     # Several submitters may use the same name; the hash identifies the batch.
-    for candidate in batches[:_MAX_NAMESAKES]:
-        if key := _key_of(candidate.submitter, key_hash, of=str(candidate.pk)):
-            return Owned(candidate, candidate.submitter, key)
-    return None
+    owned = (_owned(row, row, key_hash, of=str(row.pk)) for row in batches[:_MAX_NAMESAKES])
+    return next(filter(None, owned), None)
 
 
 def result(name: str, *, key_hash: str) -> Owned[Result] | None:
     """Return the result if the hash is by a key of its submitter over its name, else None."""
-    row = (
-        Result.objects.select_related("workunit__batch__submitter")
-        .filter(name=name, workunit__batch__isnull=False)
-        .first()
-    )
-    if row is None or row.workunit.batch is None:
-        return None
-    submitter = row.workunit.batch.submitter
-    key = _key_of(submitter, key_hash, of=row.name)
-    return Owned(row, submitter, key) if key else None
+    results = Result.objects.select_related("workunit__batch__submitter")
+    row = results.filter(name=name, workunit__batch__isnull=False).first()
+    return _owned(row, row.workunit.batch, key_hash, of=row.name) if row else None
 
 
 def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
     """Return the workunit of this name if the key is its submitter's, else None."""
-    workunit = _in_batches().filter(name=name).first()
-    if workunit is None or workunit.batch is None:
-        return None
-    submitter = workunit.batch.submitter
-    for row, text in _keys(submitter):
-        if _is_same(text, key):
-            return Owned(workunit, submitter, row)
-    return None
+    row = _in_batches().filter(name=name).first()
+    return _owned(row, row.batch, key, of=None) if row else None
 
 
 def workunit(workunit_id: int, *, key_hash: str) -> Owned[Workunit] | None:
     """Return the workunit if the hash is by a key of its submitter over its number, else None."""
-    workunit = _in_batches().filter(pk=workunit_id).first()
-    if workunit is None or workunit.batch is None:
-        return None
-    submitter = workunit.batch.submitter
-    key = _key_of(submitter, key_hash, of=str(workunit_id))
-    return Owned(workunit, submitter, key) if key else None
+    row = _in_batches().filter(pk=workunit_id).first()
+    return _owned(row, row.batch, key_hash, of=str(row.pk)) if row else None
 
 
 def output(result_id: int, position: int) -> ResultFile | None:
@@ -101,11 +80,17 @@ def _in_batches() -> QuerySet[Workunit]:
     return Workunit.objects.select_related("batch__submitter").filter(batch__isnull=False)
 
 
-def _key_of(account: Account, key_hash: str, *, of: str) -> AccountKey | None:
-    """Return the account's key that the hash was made with, or None."""
-    for row, text in _keys(account):
-        if _is_same(hashlib.md5((text + of).encode(), usedforsecurity=False).hexdigest(), key_hash):
-            return row
+def _owned(row: Row, batch: Batch | None, received: str, *, of: str | None) -> Owned[Row] | None:
+    """Return the row if the received text is a key of the batch's submitter, else None.
+
+    With `of`, the received text is the MD5 of a key and this text.
+    """
+    if batch is None:
+        return None
+    for key, text in _keys(batch.submitter):
+        md5 = hashlib.md5((text + (of or "")).encode(), usedforsecurity=False).hexdigest()
+        if _is_same(text if of is None else md5, received):
+            return Owned(row, batch.submitter, key)
     return None
 
 

@@ -19,7 +19,13 @@ from django.db.models import Sum
 
 from scheduler.boinc_submission import sent_files, templates
 from scheduler.boinc_submission import submission_reads as queries
-from scheduler.boinc_submission.templates import Templated, Templates, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import (
+    Templated,
+    TwoCommandLines,
+    WorkunitDescription,
+    WrongFiles,
+)
+from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
 from scheduler.people import quotas
 from scheduler.people.submitters import require_submit
@@ -79,7 +85,7 @@ def create_batch(
     """
     app = _app(account, app_name)
     wanted = submit.NewBatch(
-        name=name or _made_name(account, app, now), expire_at=expire_at, keep_outputs=True
+        name=name or _generated_name(account, app, now), expire_at=expire_at, keep_outputs=True
     )
     existing = queries.find_batch(account, name=wanted.name or "")
     if existing is None:
@@ -100,8 +106,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     batch = _batch_to_fill(account, app, new_batch)
     drafts = _drafts(app, new_batch)
     if not drafts:
-        msg = "no jobs in the batch. Hint: describe at least one."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no jobs in the batch. Hint: describe at least one.")
     physical_names = sent_files.find(account, templates.names(drafts))
     physical_names |= sent_files.keep_remote_files(account, templates.remotes(drafts), now=now)
 
@@ -112,8 +117,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     def then(done: submit.Submission) -> None:
         filled = Batch.objects.filter(pk=done.batch_id or 0, workunits_submitted=done.count)
         if not filled.exists():
-            msg = "batch not in init state: another submission came first."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("batch not in init state: another submission came first.")
         _keep_permanently(account, drafts, done, now)
         quotas.require_bytes(account)
 
@@ -121,7 +125,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
         app=app.name,
         workunits=[templates.with_files(draft, physical_names) for draft in drafts],
         batch=submit.NewBatch(
-            name=batch.name if batch else new_batch.name or _made_name(account, app, now),
+            name=batch.name if batch else new_batch.name or _generated_name(account, app, now),
             keep_outputs=True,
         ),
         submitter=account,
@@ -177,8 +181,7 @@ def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) ->
         )
     )
     if missing := [name for name in names if name not in own_ids]:
-        msg = f"no job {missing[0]}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no job {missing[0]}")
     if own_ids:
         cancel.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
 
@@ -190,8 +193,7 @@ def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tupl
     else:
         workunit = queries.find_workunit(account, name=workunit_name)
         if workunit is None:
-            msg = f"job not found: {workunit_name}"
-            raise RemoteRefused(msg)
+            raise RemoteRefused(f"job not found: {workunit_name}")
         app = workunit.app
     own = templates.of_app(app)
     if own is None or own.output is None:
@@ -207,13 +209,12 @@ def _app(account: Account, name: str) -> App:
     """
     app = App.objects.filter(name=name).first()
     if app is None:
-        msg = f"app not found: {name}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"app not found: {name}")
     require_submit(account, app)
     return app
 
 
-def _made_name(account: Account, app: App, now: datetime) -> str:
+def _generated_name(account: Account, app: App, now: datetime) -> str:
     suffix = f"{app.name}:{now.astimezone(UTC):%a, %d %b %Y %H:%M:%S +0000}:{secrets.token_hex(2)}"
     return f"{account.name[: _MAX_NAME - len(suffix) - 1]}:{suffix}"
 
@@ -232,16 +233,13 @@ def _batch_to_fill(account: Account, app: App, new_batch: NewRemoteBatch) -> Bat
     if batch is None:
         if not new_batch.batch_id:
             return None
-        msg = f"no batch {new_batch.batch_id}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no batch {new_batch.batch_id}")
     if batch.state != State.INIT:
         if not new_batch.batch_id:
             raise _name_is_taken(batch)
-        msg = "batch not in init state. Hint: fill each batch by one submission."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("batch not in init state. Hint: fill each batch by one submission.")
     if batch.app_id != app.pk:
-        msg = f"batch {batch.name} is for another app than {app.name}."
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"batch {batch.name} is for another app than {app.name}.")
     return batch
 
 
@@ -268,15 +266,13 @@ def _drafts(app: App, new_batch: NewRemoteBatch) -> list[Templated]:
         described.append((Templates(input_text, output_text), workunit.described))
     try:
         return templates.workunits(described, app=app, numbers=new_batch.numbers)
-    except templates.WrongFiles as fault:
-        msg = (
+    except WrongFiles as fault:
+        raise RemoteRefused(
             f"wrong # of input files for job {_index(fault)}: "
             f"need {fault.n_wanted}, got {fault.n_submitted}"
-        )
-        raise RemoteRefused(msg) from fault
-    except (templates.BadTemplate, templates.TwoCommandLines) as fault:
-        msg = f"job {_index(fault)}: {fault}"
-        raise RemoteRefused(msg) from fault
+        ) from fault
+    except (templates.BadTemplate, TwoCommandLines) as fault:
+        raise RemoteRefused(f"job {_index(fault)}: {fault}") from fault
 
 
 def _index(fault: Exception) -> str:

@@ -121,11 +121,7 @@ def instance(result: Result) -> str:
         for file in sorted(result.output_files.all(), key=lambda file: file.position)
         if result.server_state == ServerState.OVER
     )
-    fields: list[Field] = [
-        ("name", result.name),
-        ("id", result.pk),
-        ("state", state_words(result)),
-    ]
+    fields: list[Field] = [("name", result.name), ("id", result.pk), ("state", state_words(result))]
     return wire.element("instance", fields, "    ", files)
 
 

@@ -49,14 +49,11 @@ def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> 
     return max(earliest, delete_at or earliest)
 
 
-def absent(
-    account: Account, names: Sequence[str], *, until: datetime, now: datetime
-) -> tuple[int, ...]:
+def absent(account: Account, names: Sequence[str], *, until: datetime) -> tuple[int, ...]:
     """Return the positions of the files that must be sent; the others are kept until `until`.
 
     Raises `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
-    del now  # a file marked for deletion is absent, whenever it was marked
     for name in names:
         storage.check_name(name)
     with transaction.atomic():
@@ -68,11 +65,7 @@ def absent(
 
 
 def keep(
-    account: Account,
-    files: Sequence[tuple[str, storage.Staged]],
-    *,
-    until: datetime,
-    now: datetime,
+    account: Account, files: Sequence[tuple[str, storage.Staged]], *, until: datetime, now: datetime
 ) -> None:
     """Store files under their submitter's names.
 

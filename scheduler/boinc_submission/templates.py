@@ -9,7 +9,7 @@ files that they name.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,36 +18,18 @@ from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate
 from scheduler.boinc_submission.rules.templated import (
     PlacedFile,
     RemoteFile,
-    SubmittedFile,
     Templated,
     TwoCommandLines,
     WorkunitDescription,
     WrongFiles,
     templated,
 )
+from scheduler.boinc_submission.wire import template_elements
 from scheduler.boinc_submission.wire import templates as wire
-from scheduler.boinc_submission.wire.template_elements import BadTemplate
 from scheduler.models import App
 from scheduler.work.submission.facts import NewFile, NewWorkunit
 
-__all__ = [
-    "BadTemplate",
-    "NoTemplate",
-    "RemoteFile",
-    "SubmittedFile",
-    "Templated",
-    "Templates",
-    "TwoCommandLines",
-    "WorkunitDescription",
-    "WrongFiles",
-    "by_name",
-    "check",
-    "faults",
-    "of_app",
-    "wanted_files",
-    "workunits",
-    "wrapped_texts",
-]
+BadTemplate = template_elements.BadTemplate
 
 _MAX_NAMES_SHOWN = 10
 #: How many parsed templates are cached.
@@ -66,25 +48,13 @@ class Templates:
     output: str | None = None
 
 
-def check(text: str, *, kind: str | None = None) -> tuple[str, ...]:
-    """Check a template before it is stored; returns warnings, raises `BadTemplate`.
-
-    `kind` is ``input`` or ``output``; with None it is detected.  An empty text is accepted.
-    """
-    if not text.strip():
-        return ()
-    if kind == "input" or (kind is None and wire.is_input_template(text)):
-        return _input(text).warnings
-    return _output(text).warnings
-
-
 def faults(app: App, columns: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield each template column among `columns` whose text is invalid, and the reason."""
-    for kind in ("input", "output"):
-        column = f"{kind}_template"
-        if column in columns:
+    read: Callable[[str], object]
+    for column, read in (("input_template", _input), ("output_template", _output)):
+        if column in columns and (text := getattr(app, column)).strip():
             try:
-                check(getattr(app, column), kind=kind)
+                read(text)
             except BadTemplate as error:
                 yield column, str(error)
 
@@ -121,7 +91,7 @@ def wrapped_texts(templates: Templates) -> tuple[str, str]:
 
 
 def workunits(
-    described: Sequence[tuple[Templates, WorkunitDescription]],
+    descriptions: Sequence[tuple[Templates, WorkunitDescription]],
     *,
     app: App,
     numbers: Mapping[str, float] | None = None,
@@ -132,7 +102,7 @@ def workunits(
     the number of the workunit in a note.
     """
     drafts = []
-    for index, (templates, description) in enumerate(described):
+    for index, (templates, description) in enumerate(descriptions):
         try:
             drafts.append(
                 templated(
@@ -193,13 +163,10 @@ def key_of(remote: RemoteFile) -> str:
 
 
 def _resolved(placed: PlacedFile, physical_names: Mapping[str, str]) -> NewFile:
-    if placed.constant is not None:
-        return replace(placed.file, known_as=physical_names[placed.constant])
-    if placed.remote is not None:
-        return replace(placed.file, known_as=physical_names[key_of(placed.remote)])
-    if placed.file.known_as is not None:
-        return replace(placed.file, known_as=physical_names[placed.file.known_as])
-    return placed.file
+    name = placed.constant
+    if name is None:
+        name = key_of(placed.remote) if placed.remote else placed.file.known_as
+    return placed.file if name is None else replace(placed.file, known_as=physical_names[name])
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

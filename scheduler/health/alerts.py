@@ -48,12 +48,12 @@ def facts(*, now: datetime) -> Facts:
     }
     row = sql.fetch_one("health/read_troubles", params) or {}
     stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
-    shut = storage.notice("maintenance")
+    notice = storage.notice("maintenance")
     apps = list(App.objects.filter(deprecated=False).order_by("name").values(*_APP_COLUMNS))
     return Facts(
         lives=lives(),
-        daemons_paused=shut is not None and bool(shut.get("daemons", True)),
-        maintenance=_maintenance(shut),
+        daemons_paused=notice is not None and bool(notice.get("daemons", True)),
+        maintenance=_maintenance(notice),
         oldest={
             "transitioner": row["undecided_since"],
             "timeout_checker": row["overdue_since"],

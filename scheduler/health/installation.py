@@ -25,10 +25,9 @@ def claim_folder() -> None:
         raise CommandError(msg) from error
     identifier = str(row)
     if (owner := storage.record_owner(identifier)) != identifier:
-        msg = (
+        raise CommandError(
             f"{settings.VAR_DIR} holds the files of another project ({owner}), not of the project "
             f"in the database ({identifier}).\nHint: set VAR_DIR or DATABASE_URL so that they "
             "belong together; if these files are meant for this database, remove the file "
             "project-id."
         )
-        raise CommandError(msg)

@@ -122,8 +122,8 @@ def _run(name: str) -> list[Violation]:
         "becauses": [move.because.value for move in MOVES],
         "bys": [move.by.value for move in MOVES],
     }
-    used = params if name == "moves_are_legal" else {}
-    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, used, PACKAGE)]
+    accepted = params if name == "moves_are_legal" else {}
+    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, accepted, PACKAGE)]
 
 
 def _forgotten_workunits(now: datetime) -> list[Violation]:

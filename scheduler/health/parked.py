@@ -1,4 +1,4 @@
-"""Retry or drop subjects on which science code failed too often.
+"""Read, retry or drop subjects on which science code failed too often.
 
 A parked subject waits forever: its science failed too often (`ScienceFailure`), and the daemons
 skip it.  Retrying deletes the failures.  Dropping ends the wait in the way that the stage allows:
@@ -19,14 +19,10 @@ from itertools import islice
 from django.db import transaction
 
 from scheduler import wakeups
-from scheduler.health import parked_science
-from scheduler.health.parked_science import Failing, NotParked
 from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
 from scheduler.models import ScienceFailure, TrickleUp, Workunit
 from scheduler.sql import execute, fetch
 from scheduler.work import cancel
-
-__all__ = ["Dropped", "NotParked", "NothingNamed", "drop", "retry"]
 
 Stage = ScienceFailure.Stage
 #: Number of subjects that one transaction changes.
@@ -34,8 +30,41 @@ _CHUNK = 1000
 _OF_WORKUNITS = (Stage.VALIDATE, Stage.ASSIMILATE)
 
 
+class NotParked(LookupError):
+    """No subject is parked with this id. Hint: `manage.py parked list` lists them."""
+
+    def __init__(self, missing: Sequence[int]) -> None:
+        shown = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)  # noqa: PLR2004
+        super().__init__(f"Nothing is parked as {shown}. Hint: see `manage.py parked list`.")
+
+
 class NothingNamed(ValueError):
     """No ids, no app and not all are selected. Hint: give ids, --app NAME, or --all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """One subject on which science code fails; `parked_at` is None while it is still tried.
+
+    `subject` is the name of a workunit or app, or a trickle as ``trickle 7``.
+    """
+
+    id: int
+    stage: ScienceFailure.Stage
+    subject_id: int
+    subject: str
+    app: str
+    failures: int
+    transients: int
+    error: str
+    failed_at: datetime
+    parked_at: datetime | None
+
+    @property
+    def reason(self) -> str:
+        """The last non-empty line of the traceback."""
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
 
 
 @dataclass(slots=True)
@@ -54,6 +83,53 @@ class Dropped:
         return [*self.cancelled, *self.given_up, *self.trickles]
 
 
+def find(*, ids: Sequence[int] = (), app: str = "", troubled: bool = False) -> list[Failing]:
+    """Return parked subjects, oldest first, of all apps or of `app`.
+
+    `ids` selects subjects whether or not they are parked, and raises `NotParked` for unknown ids.
+    `troubled` includes subjects that failed but are still tried.
+    """
+    failures = ScienceFailure.objects.select_related("app").order_by("parked_at", "id")
+    if ids:
+        failures = failures.filter(pk__in=ids)
+    elif not troubled:
+        failures = failures.filter(parked_at__isnull=False)
+    if app:
+        failures = failures.filter(app__name=app)
+    rows = list(failures)
+    if missing := sorted(set(ids) - {row.pk for row in rows}):
+        raise NotParked(missing)
+    names = _names(rows)
+    return [
+        Failing(
+            id=row.pk,
+            stage=Stage(row.stage),
+            subject_id=row.subject_id,
+            subject=names.get((row.stage, row.subject_id), f"{row.subject_id} (gone)"),
+            app=row.app.name,
+            failures=row.failures,
+            transients=row.transients,
+            error=row.error,
+            failed_at=row.failed_at,
+            parked_at=row.parked_at,
+        )
+        for row in rows
+    ]
+
+
+def _names(rows: Sequence[ScienceFailure]) -> dict[tuple[int, int], str]:
+    """Return names by stage and subject id; subjects that no longer exist are omitted."""
+    ids = {stage: [row.subject_id for row in rows if row.stage == stage] for stage in Stage}
+    workunits = Workunit.objects.filter(pk__in=ids[Stage.VALIDATE] + ids[Stage.ASSIMILATE])
+    trickles = TrickleUp.objects.filter(pk__in=ids[Stage.TRICKLE]).values_list("pk", flat=True)
+    names = {
+        (row.stage, row.subject_id): row.app.name for row in rows if row.stage == Stage.GENERATE
+    }
+    for workunit_id, name in workunits.values_list("pk", "name"):
+        names |= {(stage, workunit_id): name for stage in _OF_WORKUNITS}
+    return names | {(Stage.TRICKLE, number): f"trickle {number}" for number in trickles}
+
+
 def retry(
     *, ids: Sequence[int] = (), app: str = "", everything: bool = False, now: datetime
 ) -> list[Failing]:
@@ -65,12 +141,12 @@ def retry(
     del now  # every operation takes it; this one does not need it
     if not ids and not app and not everything:
         raise NothingNamed("Nothing is selected. Hint: give ids, --app NAME, or --all.")
-    chosen = parked_science.find(ids=ids, app=app)
-    for chunk in _chunks(chosen):
+    subjects = find(ids=ids, app=app)
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             execute("health/retry_science", {"ids": [subject.id for subject in chunk]})
-    return chosen
+    return subjects
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
@@ -80,11 +156,11 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
     """
     if not ids:
         raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
-    chosen = parked_science.find(ids=ids)
-    if tried := [subject.id for subject in chosen if subject.parked_at is None]:
-        raise NotParked(tried)
+    subjects = find(ids=ids)
+    if unparked_ids := [subject.id for subject in subjects if subject.parked_at is None]:
+        raise NotParked(unparked_ids)
     total = Dropped()
-    for chunk in _chunks(chosen):
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             plan = _plan(chunk)
@@ -95,16 +171,16 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
     return total
 
 
-def _plan(chosen: Sequence[Failing]) -> Dropped:
+def _plan(subjects: Sequence[Failing]) -> Dropped:
     """Decide what to do with each; the workunits are locked, so that the decision stays valid."""
-    unvalidated = [subject.subject_id for subject in chosen if subject.stage == Stage.VALIDATE]
+    unvalidated = [subject.subject_id for subject in subjects if subject.stage == Stage.VALIDATE]
     answered = set(
         Workunit.objects.filter(pk__in=unvalidated)
         .exclude(canonical_result_id=None)
         .values_list("pk", flat=True)
     )
     plan = Dropped()
-    for subject in chosen:
+    for subject in subjects:
         if subject.stage == Stage.VALIDATE:
             (plan.answered if subject.subject_id in answered else plan.cancelled).append(subject)
         elif subject.stage == Stage.ASSIMILATE:
@@ -141,13 +217,13 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
     ScienceFailure.objects.filter(pk__in=[subject.id for subject in plan.changed]).delete()
 
 
-def _lock(chosen: Sequence[Failing]) -> None:
+def _lock(subjects: Sequence[Failing]) -> None:
     """Lock the workunits first, as all transactions do."""
-    workunits = {subject.subject_id for subject in chosen if subject.stage in _OF_WORKUNITS}
+    workunits = {subject.subject_id for subject in subjects if subject.stage in _OF_WORKUNITS}
     fetch("results/lock_workunits", {"workunit_ids": sorted(workunits)})
 
 
-def _chunks(chosen: Iterable[Failing]) -> Iterable[list[Failing]]:
-    remaining = iter(chosen)
+def _chunks(subjects: Iterable[Failing]) -> Iterable[list[Failing]]:
+    remaining = iter(subjects)
     while chunk := list(islice(remaining, _CHUNK)):
         yield chunk

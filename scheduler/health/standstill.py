@@ -8,10 +8,11 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduler import sql, storage
+from scheduler import sql
 from scheduler.dispatch.catalog import ANONYMOUS
 from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.health import maintenance
 from scheduler.health.rules.standstill_causes import (
     MAX_EXAMINED,
     HeldFacts,
@@ -29,8 +30,7 @@ def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
     its reasons.
     """
     params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
-    rows = sql.fetch_rows("health/read_unsent_of_batch", params)
-    ids = [workunit_id for (workunit_id,) in rows]
+    ids = [workunit_id for (workunit_id,) in sql.fetch_rows("health/read_unsent_of_batch", params)]
     held_row: dict[str, Any] = sql.fetch_one("health/read_held_waits", params) or {}
     predecessor = batch.after.name if batch.after is not None else ""
     not_served = ""
@@ -65,9 +65,9 @@ def _unsent_facts(ids: Collection[int], *, now: datetime) -> UnsentFacts:
 
 
 def _maintenance() -> str:
-    notice = storage.notice("maintenance")
-    if notice is None or not notice.get("scheduler", True):
+    shut = maintenance.stops_scheduler()
+    if shut is None:
         return ""
-    if notice.get("ended"):
+    if shut.ended:
         return "The project has ended: no work is sent."
     return "The project is shut down for maintenance: no work is sent."

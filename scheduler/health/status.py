@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
@@ -119,7 +119,7 @@ def read(*, now: datetime) -> Status:
         results=_each(counted.results, exact=exact),
         outcomes=_each(counted.outcomes, exact=exact),
         people=_each(counted.people, exact=exact),
-        stations=_with_lives(_stations(counted, exact=exact), now),
+        stations=_stations(counted, exact=exact, now=now),
         counted=counted,
         waits=standstill.waits_of_project(now=now),
         apps=_apps(),
@@ -147,13 +147,15 @@ _DOES = {
 }
 
 
-def _stations(counted: Counts, *, exact: bool) -> tuple[Station, ...]:
+def _stations(counted: Counts, *, exact: bool, now: datetime) -> tuple[Station, ...]:
+    seen = storage.signs_of_life()
     return tuple(
         Station(
             daemon,
             does,
             Count(counted.waiting[daemon], exact),
-            _behind(counted.oldest.get(daemon), counted.read_at),
+            behind=_behind(counted.oldest.get(daemon), counted.read_at),
+            silent=now - seen[daemon] if daemon in seen else None,
         )
         for daemon, does in _DOES.items()
     )
@@ -162,17 +164,6 @@ def _stations(counted: Counts, *, exact: bool) -> tuple[Station, ...]:
 def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
     """Return how long the oldest row had been due at `read_at`; None if no row was due."""
     return None if oldest is None or oldest > read_at else read_at - oldest
-
-
-def _with_lives(stations: tuple[Station, ...], now: datetime) -> tuple[Station, ...]:
-    seen = storage.signs_of_life()
-    return tuple(
-        replace(station, silent=_age(seen.get(station.daemon), now)) for station in stations
-    )
-
-
-def _age(at: datetime | None, now: datetime) -> timedelta | None:
-    return None if at is None else now - at
 
 
 # Apps and their newest valid results

@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scheduler.models import Host
 from scheduler.people import audit
 from scheduler.people.audit import Event
 
 _MAX_REASON = 200
+#: The maximum number of ids in one audit entry, so that it stays readable.
+_HOSTS_PER_ENTRY = 100
 
 
 class UnknownHost(LookupError):
@@ -46,6 +49,20 @@ def allow(host_id: int, *, now: datetime) -> bool:
     if changed:
         _record(host_id, {"denied": False}, now)
     return bool(changed)
+
+
+@transaction.atomic
+def change_all(hosts: QuerySet[Host], *, denied: bool, reason: str = "", now: datetime) -> int:
+    """Deny or allow those of the hosts that are not denied, or allowed, already; count them."""
+    others = hosts.filter(denied=not denied).order_by("pk")
+    ids = [host.pk for host in others.select_for_update(no_key=True, of=("self",))]
+    for first in range(0, len(ids), _HOSTS_PER_ENTRY):
+        some = ids[first : first + _HOSTS_PER_ENTRY]
+        subject = f"{len(some)} hosts" if len(some) > 1 else f"host {some[0]}"
+        details = {"denied": denied, "hosts": some}
+        audit.record(Event.HOST_CHANGED, now=now, subject=subject, details=details)
+    rows = Host.objects.filter(pk__in=ids)
+    return rows.update(denied=denied, deny_reason=reason[:_MAX_REASON])
 
 
 @transaction.atomic

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from scheduler.management.parsing import prepare
 from scheduler.models import Account
 from scheduler.people import audit
-from scheduler.people.account_lookup import find_account_by_email
+from scheduler.people.accounts import find_account_by_email
 
 
 class PlainCommand(BaseCommand):

@@ -11,7 +11,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from scheduler.boinc_submission import sent_files, templates
-from scheduler.boinc_submission.templates import SubmittedFile, Templates, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import SubmittedFile, WorkunitDescription
+from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App
 from scheduler.work.submission import submit
 from scheduler.work.submission.submission_checks import find_target

@@ -377,11 +377,7 @@ class WorkunitFile(models.Model):
 
     # No constraint: one statement inserts both rows; fsck checks it (decision 12).
     workunit = models.ForeignKey(
-        Workunit,
-        models.CASCADE,
-        related_name="input_files",
-        db_constraint=False,
-        db_index=False,
+        Workunit, models.CASCADE, related_name="input_files", db_constraint=False, db_index=False
     )
     file = models.ForeignKey("scheduler.File", models.PROTECT, related_name="+")
     position = models.SmallIntegerField()
@@ -563,9 +559,7 @@ class ResultFile(models.Model):
     class Meta:
         db_table = "result_file"
         constraints = [
-            models.UniqueConstraint(
-                fields=["result", "position"], name="result_file_has_its_place"
-            ),
+            models.UniqueConstraint(fields=["result", "position"], name="result_file_has_its_place")
         ]
 
     def __str__(self) -> str:

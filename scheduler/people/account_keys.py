@@ -1,4 +1,4 @@
-"""Create, renew and revoke the keys of accounts.
+"""Find accounts by their keys; create, renew and revoke keys.
 
 Theory of operation.  A key is stored hashed, to be recognized, and sealed, to be returned again at
 log-in.  An account has one current strong key and one current weak key.  The weak key is derived
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -20,7 +21,6 @@ from django.db.models.expressions import Combinable
 from scheduler import signing
 from scheduler.models import Account, AccountKey
 from scheduler.people import audit
-from scheduler.people.account_lookup import current_key, key_hash
 
 _MAX_KEY_NAME = 100
 
@@ -41,12 +41,43 @@ class UnknownKey(AccountRefused):
     """The account has no such key that is not revoked. Hint: list its keys."""
 
 
+class KeyOwner(NamedTuple):
+    """An account, and the key by which it was found with its kind."""
+
+    account: Account
+    kind: AccountKey.Kind
+    key: AccountKey
+
+
+def key_hash(key: str) -> str:
+    """Return a key's SHA-256 as 64 hex digits.  Keys are random, so no salt is needed."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def find_account_by_key(key: str) -> KeyOwner | None:
+    """Return the active account of an unrevoked key, in one statement, or None.
+
+    White space and quotation marks around the key are ignored, as BOINC's server does.
+    """
+    row = (
+        AccountKey.objects.select_related("account")
+        .filter(
+            key_hash=key_hash(key.strip().strip("'\"")),
+            revoked_at__isnull=True,
+            account__is_active=True,
+        )
+        .first()
+    )
+    return KeyOwner(row.account, AccountKey.Kind(row.kind), row) if row else None
+
+
+def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:
+    """Return the account's current key of this kind, which log-in returns, or None."""
+    return account.keys.filter(kind=kind, is_current=True).first()
+
+
 def new_key(
-    *,
-    account: Account,
-    name: str,
-    kind: AccountKey.Kind = AccountKey.Kind.STRONG,
-    now: datetime,
+    *, account: Account, name: str, kind: AccountKey.Kind = AccountKey.Kind.STRONG, now: datetime
 ) -> str:
     """Create another strong or submission key; its text can be read only from this return value.
 
@@ -57,8 +88,7 @@ def new_key(
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
         raise BadName(msg)
     if kind is AccountKey.Kind.WEAK:
-        msg = "An account has one weak key. Hint: revoke it to get another."
-        raise AccountRefused(msg)
+        raise AccountRefused("An account has one weak key. Hint: revoke it to get another.")
     key = secrets.token_hex(16)
     with transaction.atomic():
         _save_key(account, key, kind, name, now, is_current=False)
@@ -133,8 +163,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
         locked = lock(account)
         revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
         if revoked is None:
-            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
-            raise UnknownKey(msg)
+            raise UnknownKey(f"The account has no unrevoked key {key_id}. Hint: list its keys.")
         was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
         _revoke(revoked, now)
         audit.record(
@@ -170,8 +199,7 @@ def login_key(account: Account) -> str:
     """Return the current strong key, which log-in returns; raises `UnknownKey` without one."""
     current = current_key(account, AccountKey.Kind.STRONG)
     if current is None:
-        msg = f"Account {account.pk} has no current key. Hint: create one with new_key."
-        raise UnknownKey(msg)
+        raise UnknownKey(f"Account {account.pk} has no current key. Hint: create one with new_key.")
     return signing.unseal(bytes(current.sealed))
 
 

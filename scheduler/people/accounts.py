@@ -41,51 +41,16 @@ from scheduler.people import audit, invitations, throttle
 from scheduler.people.account_keys import (
     AccountRefused,
     BadName,
-    UnknownKey,
     first_keys,
     lock,
     login_key,
-    new_key,
     revoke_after_password_change,
-    revoke_key,
 )
-from scheduler.people.account_lookup import KeyOwner, find_account_by_email, find_account_by_key
 from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
-from scheduler.people.invitations import BadInvitation
-from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-__all__ = [
-    "AccountCreationDisabled",
-    "AccountRefused",
-    "BadEmail",
-    "BadInvitation",
-    "BadName",
-    "BadPasswordDigest",
-    "Credentials",
-    "EmailTaken",
-    "HashQueueFull",
-    "KeyOwner",
-    "MasterPasswordBackend",
-    "TooManyAttempts",
-    "UnknownEmail",
-    "UnknownKey",
-    "WrongPassword",
-    "change_password",
-    "create_account",
-    "create_staff",
-    "find_account_by_key",
-    "good_name",
-    "log_in",
-    "look_up",
-    "new_key",
-    "password_digest",
-    "revoke_key",
-    "stored_hash",
-]
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
@@ -179,23 +144,21 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
             return _existing(existing, passwd_hash, attempt)
         if not by_staff:
             _check_open_to(invite_code, now)
-        fields: dict[str, Any] = {"email": _good_email(email), "name": good_name(name)}
-        fields["team"] = _team(team_name)
+        fields = {"email": _good_email(email), "name": good_name(name), "team": _team(team_name)}
         stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
                 if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
                     invitations.use(invite_code, now=now)
-                made = _create(stored, now, fields)
-                _record_creation(made.account, attempt, now)
+                credentials = _create(stored, now, fields)
+                _record_creation(credentials.account, attempt, now)
         except IntegrityError:
             # A concurrent request, most likely of the same client, created it.
             if existing := find_account_by_email(email):
                 return _existing(existing, passwd_hash, attempt)
             raise
-        if attempt is not None:
-            throttle.succeeded(attempt, made.account)
-        return made
+        throttle.succeeded(attempt, credentials.account)
+        return credentials
 
 
 def _team(name: str) -> Team | None:
@@ -218,7 +181,7 @@ def look_up_login_token(*, user_id: str, address: str, now: datetime) -> NoRetur
     """
     subject = user_id if user_id.isdecimal() and len(user_id) <= _MAX_ID_DIGITS else "unknown"
     with _attempt("login_token_lookup", f"user {subject}", address, now) as attempt:
-        _failed(attempt)
+        throttle.failed(attempt)
         msg = "The log-in token is not valid. Hint: log in with e-mail address and password."
         raise BadLoginToken(msg)
 
@@ -260,8 +223,7 @@ def create_staff(
     """
     email = _good_email(email.strip().lower())
     if not password:
-        msg = "The password is empty. Hint: give one."
-        raise BadPasswordDigest(msg)
+        raise BadPasswordDigest("The password is empty. Hint: give one.")
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
     fields["name"] = good_name(name or email.partition("@")[0])
     stored = stored_password or stored_hash(email=email, password=password)
@@ -289,11 +251,7 @@ def stored_hash(*, email: str, password: str) -> str:
 
 
 def look_up(
-    *,
-    email: str,
-    passwd_hash: str | None,
-    address: str | None = None,
-    now: datetime,
+    *, email: str, passwd_hash: str | None, address: str | None = None, now: datetime
 ) -> Credentials | None:
     """Log in: find an account's current strong key (PROTOCOL 1.3).
 
@@ -309,18 +267,16 @@ def look_up(
         try:
             account = _active_account(email)
         except UnknownEmail:
-            _failed(attempt)
+            throttle.failed(attempt)
             raise
         key = login_key(account)
         if not _matches(account, passwd_hash, key):
-            _failed(attempt)
-            msg = (
+            throttle.failed(attempt)
+            raise WrongPassword(
                 "The password is wrong. "
                 "Hint: check it, and the e-mail address, which is part of it."
             )
-            raise WrongPassword(msg)
-        if attempt is not None:
-            throttle.succeeded(attempt, account)
+        throttle.succeeded(attempt, account)
         return Credentials(account, key)
 
 
@@ -339,16 +295,12 @@ def log_in(
         account = find_account_by_email(email)
         if account is None:
             make_password(digest)
-            is_right = False
-        else:
-            is_right = account.check_password(digest) and account.is_active
-        if account is None or not is_right:
-            if record:
-                _failed(attempt)
-            return None
-        if attempt is not None:
+        elif account.check_password(digest) and account.is_active:
             throttle.succeeded(attempt, account, record=record)
-        return account
+            return account
+        if record:
+            throttle.failed(attempt)
+        return None
 
 
 def change_password(
@@ -429,9 +381,11 @@ def _attempt(
         raise
 
 
-def _failed(attempt: throttle.Attempt | None) -> None:
-    if attempt is not None:
-        throttle.failed(attempt)
+def find_account_by_email(email: str) -> Account | None:
+    """Return the account of an e-mail address, ignoring case, or None."""
+    if "\0" in email:  # PostgreSQL would refuse to look it up
+        return None
+    return Account.objects.filter(email=email.strip().lower()).first()
 
 
 def _active_account(email: str) -> Account:
@@ -444,10 +398,7 @@ def _active_account(email: str) -> Account:
 
 def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
     account = Account(
-        password=stored_password,
-        cross_project_id=secrets.token_hex(16),
-        created_at=now,
-        **fields,
+        password=stored_password, cross_project_id=secrets.token_hex(16), created_at=now, **fields
     )
     with transaction.atomic():
         account.save(force_insert=True)
@@ -467,10 +418,9 @@ def _record_creation(account: Account, attempt: throttle.Attempt | None, now: da
 
 def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | None) -> Credentials:
     if not (account.check_password(passwd_hash) and account.is_active):
-        _failed(attempt)
+        throttle.failed(attempt)
         raise EmailTaken(_taken(account.email))
-    if attempt is not None:
-        throttle.succeeded(attempt, account)
+    throttle.succeeded(attempt, account)
     return Credentials(account, login_key(account))
 
 
@@ -481,24 +431,21 @@ def _taken(email: str) -> str:
 
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
-    if not _DIGEST.fullmatch(passwd_hash.lower()):
-        return False  # stored digests are ASCII, and only ASCII text can be compared
+    digest = passwd_hash.lower()
+    if not _DIGEST.fullmatch(digest):
+        return False
     # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
     # The client's dialog has the address in lower case, as it is stored.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
-    digest = passwd_hash.lower()
-    return hmac.compare_digest(by_key.encode(), digest.encode("utf-8", "replace")) or matches_hash(
-        digest, account.password
-    )
+    return hmac.compare_digest(by_key, digest) or matches_hash(digest, account.password)
 
 
 def _check_digest(passwd_hash: str) -> None:
     if not _DIGEST.fullmatch(passwd_hash):
-        msg = (
+        raise BadPasswordDigest(
             f"The password digest has {len(passwd_hash)} characters. "
             "Hint: send md5(password + lower-case e-mail), 32 lower-case hex digits."
         )
-        raise BadPasswordDigest(msg)
 
 
 def _good_email(email: str) -> str:

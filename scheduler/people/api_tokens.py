@@ -40,8 +40,7 @@ def of_password(*, email: str, password: str, address: str, now: datetime) -> Ac
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
-        msg = "No account has this e-mail address and password. Hint: check both."
-        raise WrongPassword(msg)
+        raise WrongPassword("No account has this e-mail address and password. Hint: check both.")
     return account
 
 
@@ -57,19 +56,19 @@ def create_by_token(
 
     Raises `TokenRefused`.
     """
-    if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
-        msg = (
-            f"The token in use does not have the scope {more[0]!r} itself. "
+    if missing_scopes := [
+        scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)
+    ]:
+        raise TokenRefused(
+            f"The token in use does not have the scope {missing_scopes[0]!r} itself. "
             "Hint: log in with e-mail address and password to create one that has it."
         )
-        raise TokenRefused(msg)
     if parent.expire_at is not None:
         if expire_at is not None and expire_at > parent.expire_at:
-            msg = (
+            raise TokenRefused(
                 f"The token in use expires at {parent.expire_at:%Y-%m-%dT%H:%M:%SZ}, before this "
                 "one. Hint: let it expire no later, or log in with e-mail address and password."
             )
-            raise TokenRefused(msg)
         expire_at = expire_at or parent.expire_at
     return create(
         account=parent.account,
@@ -125,15 +124,13 @@ def create(
         msg = f"There is no scope {min(unknown)!r}. Hint: the scopes are {', '.join(SCOPES)}."
         raise TokenRefused(msg)
     if not scopes:
-        msg = f"The token has no scope. Hint: give one of {', '.join(SCOPES)}."
-        raise TokenRefused(msg)
+        raise TokenRefused(f"The token has no scope. Hint: give one of {', '.join(SCOPES)}.")
     grantable = roles.grantable_scopes(account)
-    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
-        msg = (
-            f"{account} may not give the scope {beyond[0]!r}. "
+    if refused_scopes := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
+        raise TokenRefused(
+            f"{account} may not give the scope {refused_scopes[0]!r}. "
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
-        raise TokenRefused(msg)
     if expire_at is not None and expire_at <= now:
         msg = "The token would have expired already. Hint: give a later moment, or none."
         raise TokenRefused(msg)
@@ -168,8 +165,7 @@ def create(
 def _require_live(parent: ApiToken) -> None:
     """Raise `TokenRefused` if the token was revoked concurrently; its account is locked."""
     if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
-        msg = "The token in use was revoked. Hint: log in again."
-        raise TokenRefused(msg)
+        raise TokenRefused("The token in use was revoked. Hint: log in again.")
 
 
 def _require_same_password(account: Account) -> None:
@@ -178,8 +174,7 @@ def _require_same_password(account: Account) -> None:
     A concurrent change revokes all tokens; no token may be created by the old password after it.
     """
     if lock(account).password != account.password:
-        msg = "The password was changed in the meantime. Hint: log in again."
-        raise WrongPassword(msg)
+        raise WrongPassword("The password was changed in the meantime. Hint: log in again.")
 
 
 def recognize(text: str, *, now: datetime) -> ApiToken | None:
@@ -203,10 +198,7 @@ def recognize(text: str, *, now: datetime) -> ApiToken | None:
     if token.last_used_on != now.date():
         ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
     audit.record_daily(
-        Event.TOKEN_USED,
-        now=now,
-        subject=f"token {token.pk}",
-        details={"scopes": scopes_of(token)},
+        Event.TOKEN_USED, now=now, subject=f"token {token.pk}", details={"scopes": scopes_of(token)}
     )
     return token
 

@@ -102,8 +102,8 @@ def record(
 
 #: Uses that this process has recorded or found recorded (day, event, subject, account, address), so
 #: that only the first one costs statements.  Emptied when it is full; the next use is read again.
-_noted: set[tuple[date, str, str, int | None, str | None]] = set()
-_MAX_NOTED = 10_000
+_recorded_uses: set[tuple[date, str, str, int | None, str | None]] = set()
+_MAX_RECORDED_USES = 10_000
 
 
 def record_daily(
@@ -121,7 +121,7 @@ def record_daily(
     actor, today = current_actor(), now.astimezone(UTC)
     address = valid_address(actor.address)
     use = (today.date(), str(event), subject, actor.account_id, address)
-    if use in _noted:
+    if use in _recorded_uses:
         return
     recorded = AuditEntry.objects.filter(
         account_id=actor.account_id,
@@ -132,9 +132,9 @@ def record_daily(
     )
     if not recorded.exists():
         record(event, now=now, subject=subject, details=details)
-    if len(_noted) >= _MAX_NOTED:
-        _noted.clear()
-    _noted.add(use)
+    if len(_recorded_uses) >= _MAX_RECORDED_USES:
+        _recorded_uses.clear()
+    _recorded_uses.add(use)
 
 
 def _log(entry: AuditEntry) -> None:

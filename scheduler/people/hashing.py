@@ -1,4 +1,4 @@
-"""Hash passwords in a bounded queue, without a connection.
+"""Hash passwords in a bounded queue, without a database connection.
 
 Hashing takes a twentieth of a second of a core and 16 MB, on purpose, and any visitor can cause it.
 So one thread of each process hashes.  A request that waits for it first returns its database

@@ -150,10 +150,9 @@ def _claim(params: dict[str, Any]) -> int | None:
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
-            msg = (
+            raise StillUnderWay(
                 "The first request with this idempotency key is not done yet. "
                 "Hint: send it again a little later."
-            )
-            raise StillUnderWay(msg) from error
+            ) from error
         raise
     return None if row is None else int(row["id"])

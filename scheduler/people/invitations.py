@@ -45,20 +45,20 @@ def make(
         raise AccountRefused(msg)
     code = secrets.token_hex(10)
     with transaction.atomic():
-        made = Invitation.objects.create(
+        invitation = Invitation.objects.create(
             code_hash=_hash(code), name=name, max_uses=max_uses, expire_at=expire_at, created_at=now
         )
         audit.record(
             Event.INVITATION_CREATED,
             now=now,
-            subject=f"invitation {made.pk}",
+            subject=f"invitation {invitation.pk}",
             details={
                 "name": name,
                 "max_uses": max_uses,
                 "expire_at": None if expire_at is None else expire_at.isoformat(),
             },
         )
-    return made, code
+    return invitation, code
 
 
 def valid(now: datetime) -> QuerySet[Invitation]:

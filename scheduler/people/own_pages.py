@@ -28,13 +28,7 @@ class _Each(Func):
 
 
 def page(
-    rows: QuerySet[Row],
-    viewer: Account,
-    *,
-    batch: str,
-    beyond: Q,
-    order: str,
-    count: int,
+    rows: QuerySet[Row], viewer: Account, *, batch: str, beyond: Q, order: str, count: int
 ) -> list[Row]:
     """Return the viewer's first `count` rows that match `beyond`, by id (`order` "pk" or "-pk").
 
@@ -43,18 +37,10 @@ def page(
     """
     near = rows.model._default_manager.filter(beyond).order_by(order).values("pk")
     page_rows = _read(rows, viewer, near[: SCANNED_PER_ROW * count], batch, order, count)
-    return (
-        page_rows
-        if len(page_rows) == count
-        else _read(
-            rows,
-            viewer,
-            _of_each_batch(rows, viewer, batch, beyond, order, count),
-            batch,
-            order,
-            count,
-        )
-    )
+    if len(page_rows) < count:
+        ids = _of_each_batch(rows, viewer, batch, beyond, order, count)
+        page_rows = _read(rows, viewer, ids, batch, order, count)
+    return page_rows
 
 
 def _of_each_batch(

@@ -1,4 +1,4 @@
-"""Quotas of submitters, which are checked under the lock of their row.
+"""Read and check the quotas of submitters.
 
 Accounts with the right `exceed_submission_limits` have no quota.
 
@@ -9,19 +9,72 @@ before the check, and keeps the lock until its additions are committed.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from scheduler.models import Account, Submitter
-from scheduler.people.allowances import (
-    bytes_of,
-    kept_bytes,
-    kept_output_bytes,
-    unfinished_workunits,
-)
+from django.db.models import Q, Sum
+
+from scheduler.lifecycle import AssimilateState
+from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
 from scheduler.rights import Right
+from scheduler.sql import fetch_one
 
 
 class QuotaExceeded(Exception):
     """A submitter's quota would be exceeded. Hint: the message explains how to use less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The apps and limits of an account that submits; None means no limit."""
+
+    all_apps: bool
+    apps: tuple[SubmitterApp, ...]
+    max_unfinished_workunits: int | None
+    max_kept_bytes: int | None
+
+
+def rights(account: Account) -> Rights:
+    """Return what an account may submit."""
+    every_app = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
+    submitter = Submitter.objects.filter(account=account).first()
+    if submitter is None:
+        return Rights(every_app, (), None, None)
+    apps = SubmitterApp.objects.filter(submitter=submitter).select_related("app")
+    unlimited = account.has_right(Right.EXCEED_SUBMISSION_LIMITS)
+    return Rights(
+        all_apps=submitter.all_apps or every_app,
+        apps=tuple(apps.order_by("app__name")),
+        max_unfinished_workunits=None if unlimited else submitter.max_unfinished_workunits,
+        max_kept_bytes=None if unlimited else submitter.max_kept_bytes,
+    )
+
+
+def unfinished_workunits(account: Account) -> int:
+    """Count the workunits of an account's batches that are not over."""
+    unfinished = Q(canonical_result__isnull=True, error_mask=0)
+    return (
+        Workunit.objects.filter(unfinished, batch__submitter=account)
+        .filter(assimilate_state=AssimilateState.INIT)
+        .count()
+    )
+
+
+def kept_bytes(account: Account) -> int:
+    """Return the bytes of an account's held files and its workunits' inputs, each file once."""
+    row = fetch_one("people/read_kept_bytes", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])
+
+
+def kept_output_bytes(account: Account) -> int:
+    """Return the bytes of outputs that are kept for an account until it retires their batches."""
+    row = fetch_one("people/read_kept_outputs", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])
+
+
+def bytes_of(file_ids: Collection[int]) -> int:
+    """Return the total bytes of files, without those that hosts fetch from other servers."""
+    total = File.objects.filter(pk__in=file_ids, urls="").aggregate(nbytes=Sum("nbytes"))
+    return int(total["nbytes"] or 0)
 
 
 def lock(account: Account | None) -> None:
@@ -37,12 +90,11 @@ def require_workunits(account: Account | None, more: int) -> None:
         return
     limit, count = limits.max_unfinished_workunits, unfinished_workunits(account)
     if count + more > limit:
-        msg = (
+        raise QuotaExceeded(
             f"{account} has {count} unfinished workunits and may have {limit}; "
             f"{more} are too many. "
             "Hint: submit fewer, wait, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
 
 
 def require_bytes(account: Account | None, more: int = 0) -> int:
@@ -55,11 +107,10 @@ def require_bytes(account: Account | None, more: int = 0) -> int:
         return 0
     kept = kept_bytes(account) + kept_output_bytes(account)
     if kept + more > max_bytes:
-        msg = (
+        raise QuotaExceeded(
             f"{account} would have {kept + more} bytes of files kept, and may have {max_bytes}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
     return kept
 
 

@@ -18,25 +18,7 @@ from django.db import transaction
 from scheduler.models import Account, Submitter, SubmitterApp
 from scheduler.people import audit
 from scheduler.people.audit import Event
-from scheduler.rights import (
-    FORMER_STAFF,
-    FORMER_STAFF_RIGHTS,
-    ROLES,
-    Right,
-    allowed_scopes,
-)
-
-__all__ = [
-    "BUILT_IN_GROUPS",
-    "UnknownRole",
-    "give",
-    "grantable_scopes",
-    "may_change",
-    "members",
-    "of_account",
-    "set_up",
-    "take",
-]
+from scheduler.rights import FORMER_STAFF, FORMER_STAFF_RIGHTS, ROLES, Right, allowed_scopes
 
 #: Groups whose permissions come from this release and cannot be changed by hand.
 BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
@@ -118,8 +100,8 @@ def take(account: Account, role: str, *, now: datetime) -> bool:
         if not account.groups.filter(pk=group.pk).exists():
             return False
         account.groups.remove(group)
-        bare = not (account.groups.exists() or account.user_permissions.exists())
-        if account.is_staff and bare and not account.is_superuser:
+        has_nothing = not (account.groups.exists() or account.user_permissions.exists())
+        if account.is_staff and has_nothing and not account.is_superuser:
             account.is_staff = False
             account.save(update_fields=["is_staff"])
         _record(account, {"taken": role}, now)
@@ -130,8 +112,7 @@ def _group(role: str) -> Group:
     group = Group.objects.filter(name=role).first()
     if group is None:
         names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
-        msg = f"There is no role {role!r}. Hint: the roles are {names}."
-        raise UnknownRole(msg)
+        raise UnknownRole(f"There is no role {role!r}. Hint: the roles are {names}.")
     return group
 
 

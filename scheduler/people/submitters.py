@@ -96,11 +96,10 @@ def require_submitter(account: Account) -> None:
     # The row is read first: most submitters have one, and then the rights are not read.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not submit work. "
         f"Hint: ask the project's staff for `manage.py submitter allow {account.email}`."
     )
-    raise NotAllowed(msg)
 
 
 def require_submit(account: Account, app: App) -> None:
@@ -108,11 +107,10 @@ def require_submit(account: Account, app: App) -> None:
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not submit work for app {app}. Hint: ask the project's staff for "
         f"`manage.py submitter allow {account.email} --app {app}`."
     )
-    raise NotAllowed(msg)
 
 
 def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
@@ -132,12 +130,11 @@ def require_publish(account: Account, app: App) -> None:
     """Raise `NotAllowed` if the account may not publish or withdraw versions of the app."""
     if account.has_right(Right.PUBLISH_VERSIONS) or _manages(account, app):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not publish versions of app {app}. Hint: ask the project's staff for "
         f"`manage.py submitter allow {account.email} --app {app} --manage`, or for the role "
         f"publisher: `manage.py role give {account.email} publisher`."
     )
-    raise NotAllowed(msg)
 
 
 def require_manage(account: Account, app: App | None) -> None:
@@ -145,11 +142,10 @@ def require_manage(account: Account, app: App | None) -> None:
     if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
         return
     what = f"manage app {app}" if app is not None else "create apps"
-    msg = (
+    raise NotAllowed(
         f"{account} may not {what}. Hint: ask the project's staff to do it, or for the role "
         f"publisher: `manage.py role give {account.email} publisher`."
     )
-    raise NotAllowed(msg)
 
 
 def _manages(account: Account, app: App) -> bool:

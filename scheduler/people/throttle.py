@@ -60,35 +60,28 @@ def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
     Call `succeeded` after a correct password, `failed` after a wrong one, and `refund` if the
     password was not checked.
     """
-    email = email.strip().lower()[:254]
-    attempt = Attempt(door, email, address, network_of(address), now)
+    attempt = charge_query(door=door, email=email, address=address, now=now)
     config = settings.PROJECT
     if not config.login_throttle:
         return attempt
     window = config.login_throttle_window
     _charge(
         attempt,
-        Limit("network", config.login_attempts_per_network, window),
-        attempt.network,
-        f"Too many log-in attempts from your network {attempt.network}.",
-    )
-    _charge(
-        attempt,
         Limit("account-network", config.login_attempts_per_account_and_network, window),
-        f"{email} {attempt.network}",
+        f"{attempt.email} {attempt.network}",
         f"Too many wrong passwords for this account from your network {attempt.network}.",
     )
     if not _has_logged_in_from(attempt):
         _charge(
             attempt,
             Limit("account", config.login_attempts_per_account, window),
-            email,
+            attempt.email,
             "Too many wrong passwords for this account from networks that are new to it.",
         )
     return attempt
 
 
-def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
+def charge_query(*, door: str, email: str, address: str, now: datetime) -> Attempt:
     """Count a lookup of an account against the limit of log-in attempts of its network.
 
     Raises `TooManyAttempts` if the limit is exhausted.  Does nothing if `login_throttle` is off.
@@ -102,6 +95,7 @@ def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
             attempt.network,
             f"Too many log-in attempts from your network {attempt.network}.",
         )
+    return attempt
 
 
 def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
@@ -118,21 +112,20 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
     return attempt
 
 
-def succeeded(attempt: Attempt, account: Account, *, record: bool = True) -> None:
+def succeeded(attempt: Attempt | None, account: Account, *, record: bool = True) -> None:
     """Refund the attempt, store the network, and record a log-in from it at most hourly."""
+    if attempt is None:
+        return
     refund(attempt)
-    params = {
-        "account_id": account.pk,
-        "network": attempt.network,
-        "now": attempt.now,
-    }
+    params = {"account_id": account.pk, "network": attempt.network, "now": attempt.now}
     if sql.fetch("people/remember_login_network", params) and record:
         _record(audit.Event.LOGIN_SUCCEEDED, attempt, {}, account_id=account.pk)
 
 
-def failed(attempt: Attempt) -> None:
+def failed(attempt: Attempt | None) -> None:
     """Record a wrong password; its charges stay."""
-    _record(audit.Event.LOGIN_FAILED, attempt, {})
+    if attempt is not None:
+        _record(audit.Event.LOGIN_FAILED, attempt, {})
 
 
 def refund(attempt: Attempt) -> None:

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from scheduler import signing
 from scheduler.config import AccountCreation
 from scheduler.models import Account, AccountKey
-from scheduler.people import accounts, invitations
+from scheduler.people import account_keys, accounts, invitations
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 6, 2, 12, tzinfo=UTC)
@@ -136,11 +136,11 @@ class TestCreating:
         with override_settings(PROJECT=invited):
             assert ada().key == first.key
             for email, given in (("b@example.org", ""), ("b@example.org", "no" + code)):
-                with pytest.raises(accounts.BadInvitation) as refusal:
+                with pytest.raises(invitations.BadInvitation) as refusal:
                     new_account(email, invite_code=given)
                 assert refusal.value.error_num == -209
             assert new_account("b@example.org", invite_code=code).created
-            with pytest.raises(accounts.BadInvitation, match="used up"):
+            with pytest.raises(invitations.BadInvitation, match="used up"):
                 new_account("c@example.org", invite_code=code)
         assert Account.objects.count() == 2
 
@@ -204,7 +204,7 @@ class TestLoggingIn:
         made = ada()
         Account.objects.update(is_active=False)
         assert authenticate(None, username=EMAIL, password="secret") is None
-        assert accounts.find_account_by_key(made.key) is None
+        assert account_keys.find_account_by_key(made.key) is None
         with pytest.raises(accounts.UnknownEmail):
             accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
 
@@ -225,11 +225,11 @@ class TestKeys:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         with CaptureQueriesContext(connection) as captured:
-            strong = accounts.find_account_by_key(f' "{made.key}"\n')
+            strong = account_keys.find_account_by_key(f' "{made.key}"\n')
         assert len(captured) == 1
         assert strong[:2] == (made.account, AccountKey.Kind.STRONG)
-        assert accounts.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
-        assert accounts.find_account_by_key("0" * 32) is None
+        assert account_keys.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
+        assert account_keys.find_account_by_key("0" * 32) is None
 
     def test_a_new_password_makes_a_new_weak_key_and_keeps_the_strong_one(self) -> None:
         made = ada()
@@ -237,9 +237,9 @@ class TestKeys:
         digest = accounts.password_digest(email=EMAIL, password="other")
         changed = accounts.change_password(account=made.account, passwd_hash=digest, now=LATER)
         assert changed.key == made.key
-        assert accounts.find_account_by_key(weak) is None
+        assert account_keys.find_account_by_key(weak) is None
         new_weak = said(the_key(made.account, AccountKey.Kind.WEAK))
-        assert accounts.find_account_by_key(new_weak) is not None
+        assert account_keys.find_account_by_key(new_weak) is not None
         assert authenticate(None, username=EMAIL, password="other") == made.account
         assert authenticate(None, username=EMAIL, password="secret") is None
 
@@ -249,37 +249,37 @@ class TestKeys:
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         made.account.set_password(DIGEST)
         made.account.save()
-        assert accounts.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
+        assert account_keys.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
 
     def test_a_named_key_is_good_until_it_is_revoked(self) -> None:
         made = ada()
-        key = accounts.new_key(account=made.account, name="cluster", now=LATER)
-        assert accounts.find_account_by_key(key)[:2] == (made.account, AccountKey.Kind.STRONG)
+        key = account_keys.new_key(account=made.account, name="cluster", now=LATER)
+        assert account_keys.find_account_by_key(key)[:2] == (made.account, AccountKey.Kind.STRONG)
         assert accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER) == replace(
             made, created=False
         )
         row = made.account.keys.get(name="cluster")
-        assert accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER) is None
-        assert accounts.find_account_by_key(key) is None
-        assert accounts.find_account_by_key(made.key) is not None
+        assert account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER) is None
+        assert account_keys.find_account_by_key(key) is None
+        assert account_keys.find_account_by_key(made.key) is not None
 
     def test_revoking_the_current_key_makes_another_and_another_weak_one(self) -> None:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         row = the_key(made.account, AccountKey.Kind.STRONG)
-        new = accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER)
+        new = account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
         found = accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
         assert found is not None
         assert found.key == new != made.key
-        assert accounts.find_account_by_key(made.key) is None
-        assert accounts.find_account_by_key(weak) is None
+        assert account_keys.find_account_by_key(made.key) is None
+        assert account_keys.find_account_by_key(weak) is None
 
     def test_a_revoked_weak_key_becomes_another_one(self) -> None:
         made = ada()
         row = the_key(made.account, AccountKey.Kind.WEAK)
-        new = accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER)
+        new = account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
         assert new not in {None, said(row)}
-        assert accounts.find_account_by_key(made.key) is not None
+        assert account_keys.find_account_by_key(made.key) is not None
 
     def test_a_key_is_revoked_once_and_by_its_owner(self) -> None:
         made = ada()
@@ -287,12 +287,12 @@ class TestKeys:
             email="b@example.org", passwd_hash=DIGEST, name="B", now=NOON
         )
         row = the_key(made.account, AccountKey.Kind.STRONG)
-        with pytest.raises(accounts.UnknownKey):
-            accounts.revoke_key(account=other.account, key_id=row.pk, now=LATER)
-        accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER)
-        with pytest.raises(accounts.UnknownKey):
-            accounts.revoke_key(account=made.account, key_id=row.pk, now=LATER)
+        with pytest.raises(account_keys.UnknownKey):
+            account_keys.revoke_key(account=other.account, key_id=row.pk, now=LATER)
+        account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
+        with pytest.raises(account_keys.UnknownKey):
+            account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
 
     def test_a_key_needs_a_name(self) -> None:
         with pytest.raises(accounts.BadName):
-            accounts.new_key(account=ada().account, name="", now=LATER)
+            account_keys.new_key(account=ada().account, name="", now=LATER)

@@ -26,7 +26,7 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.people import accounts
+from scheduler.people import account_keys, accounts
 from scheduler.storage.app_files import archives, packages
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ class TestCreateAccount:
         assert made["key"] == again["key"]
         found = f"Found account {made['account_id']} of ada@example.org; its key is {made['key']}."
         assert run(*words) == found
-        owner = accounts.find_account_by_key(str(made["key"]))
+        owner = account_keys.find_account_by_key(str(made["key"]))
         assert owner is not None
         assert owner.account.name == "ada"
 

@@ -33,8 +33,8 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.people import account_keys
-from scheduler.people.account_lookup import key_hash
-from scheduler.people.allowances import kept_output_bytes
+from scheduler.people.account_keys import key_hash
+from scheduler.people.quotas import kept_output_bytes
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.faces.submitters import (

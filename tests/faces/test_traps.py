@@ -178,7 +178,7 @@ def test_trap_14_a_rotated_key_is_sent_with_the_old_keys_signature() -> None:
     client = a_client()
     client.ask()
     old = client.code_sign_key
-    signing.rotate_code_sign_key()
+    signing.NewCodeSignKey().install()
     reply = client.ask()
     assert reply.code_sign_key == signing.code_sign_key_text() != old
     assert reply.code_sign_key_signature is not None

@@ -11,7 +11,7 @@ from django.utils import timezone
 from daemons.validator.preview import Preview, preview
 from scheduler.management.base import Answer, JsonCommand, plural, require
 from scheduler.models import Batch
-from scheduler.people.account_lookup import find_account_by_email
+from scheduler.people.accounts import find_account_by_email
 from scheduler.results import revalidate
 from scheduler.work import batch_reads
 

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, Scope, operation
-from scheduler.people import allowances, api_tokens
+from scheduler.people import api_tokens, quotas
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Me(Endpoint):
     )
     def get(self, request: Request) -> Response:
         """The account and scopes of the token, with the rights and quota of the account."""
-        account, rights = self.account, allowances.rights(self.account)
-        outputs = allowances.kept_output_bytes(account)
+        account, rights = self.account, quotas.rights(self.account)
+        outputs = quotas.kept_output_bytes(account)
         return Response(
             {
                 "account": {
@@ -101,9 +101,9 @@ class Me(Endpoint):
                 },
                 "quota": {
                     "max_unfinished_workunits": rights.max_unfinished_workunits,
-                    "unfinished_workunits": allowances.unfinished_workunits(account),
+                    "unfinished_workunits": quotas.unfinished_workunits(account),
                     "max_kept_bytes": rights.max_kept_bytes,
-                    "kept_bytes": allowances.kept_bytes(account) + outputs,
+                    "kept_bytes": quotas.kept_bytes(account) + outputs,
                     "kept_output_bytes": outputs,
                 },
             }

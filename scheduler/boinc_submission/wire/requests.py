@@ -94,14 +94,12 @@ def read_request(body: bytes | bytearray) -> Request:
     root, is_empty = _root(text)
     if is_empty:
         return Request(command=root)
-    texts: dict[str, list[str]] = {}
-    batch = None
-    for name, content, _attributes in xml.read_tree(text, root, raw=_RAW):
-        if name == "batch" and isinstance(content, list):
-            batch = _batch(content)
-        elif not isinstance(content, list):
-            texts.setdefault(name, []).append(xml.unescape(content or ""))
-    return Request(_tuples(texts), command=root, batch=batch)
+    nodes = list(xml.read_tree(text, root, raw=_RAW))
+    batches = [content for name, content, _ in nodes if name == "batch"]
+    batch = next(
+        (_batch(content) for content in reversed(batches) if isinstance(content, list)), None
+    )
+    return Request(_texts(nodes), command=root, batch=batch)
 
 
 def _as_utf8(body: bytes) -> bytes:
@@ -110,8 +108,7 @@ def _as_utf8(body: bytes) -> bytes:
     if encoding in _LATIN:
         body = body.decode("latin-1").encode()
     elif encoding not in _UTF8:
-        message = f"The encoding {encoding} is not read here. Hint: send UTF-8."
-        raise BadXml(message)
+        raise BadXml(f"The encoding {encoding} is not read here. Hint: send UTF-8.")
     if _CONTROL.search(body):
         message = "There is a control character in it. Hint: XML has none but tab and line ends."
         raise BadXml(message)
@@ -145,16 +142,12 @@ def _root(body: bytes) -> tuple[str, bool]:
     raise BadXml(message)
 
 
-def _tuples(by_name: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(texts) for name, texts in by_name.items()}
-
-
 def _texts(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
     texts: dict[str, list[str]] = {}
     for name, content, _attributes in nodes:
         if not isinstance(content, list):
             texts.setdefault(name, []).append(xml.unescape(content or ""))
-    return _tuples(texts)
+    return {name: tuple(values) for name, values in texts.items()}
 
 
 def _batch(nodes: list[Node]) -> BatchElement:

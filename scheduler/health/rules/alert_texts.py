@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -68,13 +68,9 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_silent(facts, now),
         *_web(facts, now),
         *_late(facts, now),
-        *_parked(facts),
-        *_unknown_science(facts),
-        *_command_apps(facts),
-        *_refused_by_all(facts),
-        *_hard_to_send(facts),
-        *_outages(facts),
-        *_expiring(facts),
+        *_science(facts),
+        *_refusals(facts),
+        *_deadlines(facts),
     )
 
 
@@ -147,7 +143,7 @@ def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
             )
 
 
-def _parked(facts: Facts) -> Iterator[Alert]:
+def _science(facts: Facts) -> Iterator[Alert]:
     for stage, count in facts.parked.items():
         if count:
             yield Alert(
@@ -156,26 +152,19 @@ def _parked(facts: Facts) -> Iterator[Alert]:
                 f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
                 "`manage.py parked` shows the errors and can retry them.",
             )
-
-
-def _unknown_science(facts: Facts) -> Iterator[Alert]:
     for sentence in facts.unknown_science:
         problem, _, hint = sentence.partition(" Hint: ")
         yield Alert("unknown_science", problem, hint or "correct it in the admin.")
-
-
-def _command_apps(facts: Facts) -> Iterator[Alert]:
     if names := facts.unserved_command_apps:
-        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
         yield Alert(
             "command_apps_off",
-            f"No work is sent for apps of kind command: {shown}.",
+            f"No work is sent for apps of kind command: {_listed(names)}.",
             "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
             "deprecate them to clear this alert.",
         )
 
 
-def _refused_by_all(facts: Facts) -> Iterator[Alert]:
+def _refusals(facts: Facts) -> Iterator[Alert]:
     if count := facts.refused_by_all:
         hosts = (
             "the only host" if facts.hosts_about == 1 else f"each of the {facts.hosts_about} hosts"
@@ -186,9 +175,6 @@ def _refused_by_all(facts: Facts) -> Iterator[Alert]:
             f"that requested work in the last {SEEN_WITHIN.days} days.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
-
-
-def _hard_to_send(facts: Facts) -> Iterator[Alert]:
     if count := facts.hard_to_send:
         yield Alert(
             "hard_to_send",
@@ -198,7 +184,7 @@ def _hard_to_send(facts: Facts) -> Iterator[Alert]:
         )
 
 
-def _outages(facts: Facts) -> Iterator[Alert]:
+def _deadlines(facts: Facts) -> Iterator[Alert]:
     if facts.open_outages:
         yield Alert(
             "outage",
@@ -206,18 +192,17 @@ def _outages(facts: Facts) -> Iterator[Alert]:
             "not applied yet: deadlines are still to be moved.",
             "the timeout_checker moves them; check whether it runs.",
         )
-
-
-def _expiring(facts: Facts) -> Iterator[Alert]:
-    names = facts.expiring_batches
-    if names:
-        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
+    if names := facts.expiring_batches:
         yield Alert(
             "batch_expires",
             f"{'A batch expires' if len(names) == 1 else f'{len(names)} batches expire'} within "
-            f"{duration(REMIND_BEFORE)}: {shown}.",
+            f"{duration(REMIND_BEFORE)}: {_listed(names)}.",
             "postpone it with `manage.py batch expire NAME --in 7d` if its open work is needed.",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
 
 
 def _count(count: int, noun: str) -> str:

@@ -90,7 +90,7 @@ class HeldFacts:
 
 def waits(
     unsent: UnsentFacts,
-    waiting: HeldFacts,
+    held: HeldFacts,
     *,
     now: datetime,
     maintenance: str = "",
@@ -103,71 +103,40 @@ def waits(
         *_general(unsent, maintenance, not_served),
         *_of_contacts(unsent, now),
         *of_hosts,
-        *_of_held(waiting),
+        *_of_held(held),
     )
 
 
 def _general(unsent: UnsentFacts, maintenance: str, not_served: str) -> Iterator[Wait]:
     if maintenance:
         yield Wait(Cause.MAINTENANCE, unsent.unsent, maintenance)
-    if not_served and unsent.unsent:
-        yield Wait(
-            Cause.NOT_SERVED, unsent.unsent, f"{_waiting(unsent.unsent)} unsent: {not_served}"
-        )
-    if unsent.unversioned:
-        yield Wait(
-            Cause.NO_VERSION,
-            unsent.unversioned,
-            f"{_waiting(unsent.unversioned)} for a version of the app: none is offered.",
-        )
+    if not_served:
+        yield from _wait(Cause.NOT_SERVED, unsent.unsent, f"unsent: {not_served}")
+    no_version = "for a version of the app: none is offered."
+    yield from _wait(Cause.NO_VERSION, unsent.unversioned, no_version)
 
 
 def _of_contacts(unsent: UnsentFacts, now: datetime) -> Iterator[Wait]:
+    free = unsent.unsent - unsent.unversioned
     if not unsent.hosts:
-        if free := unsent.unsent - unsent.unversioned:
-            yield Wait(
-                Cause.NO_HOST,
-                free,
-                f"{_waiting(free)} for a computer: none has contacted the project {_LATELY}.",
-            )
+        no_contact = f"for a computer: none has contacted the project {_LATELY}."
+        yield from _wait(Cause.NO_HOST, free, no_contact)
         return
-    blocked = (
-        unsent.unversioned
-        + unsent.account_short
-        + unsent.host_short
-        + unsent.all_refused
-        + unsent.no_host_left
-    )
-    free = unsent.unsent - blocked
+    free -= unsent.account_short + unsent.host_short + unsent.all_refused + unsent.no_host_left
     last = unsent.last_contact_at
     if free > 0 and last is not None and now - last > QUIET_AFTER:
-        yield Wait(
-            Cause.NO_HOST_ASKS,
-            free,
-            f"{_waiting(free)} for a computer: none has contacted the project since {at(last)} "
-            f"({unsent.hosts} {_LATELY}).",
-        )
+        no_contact = f"for a computer: none has contacted the project since {at(last)}"
+        yield from _wait(Cause.NO_HOST_ASKS, free, f"{no_contact} ({unsent.hosts} {_LATELY}).")
 
 
 def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
+    needs = f"a quorum of {unsent.quorum} needs as many, and " if unsent.quorum > 1 else ""
     for cause, number, kind, who, seen in (
-        (
-            Cause.ACCOUNT_SHORT,
-            unsent.account_short,
-            "account",
-            "account with a computer",
-            unsent.accounts,
-        ),
-        (Cause.HOST_SHORT, unsent.host_short, "computer", "computer", unsent.hosts),
+        (Cause.ACCOUNT_SHORT, unsent.account_short, "account", " with a computer", unsent.accounts),
+        (Cause.HOST_SHORT, unsent.host_short, "computer", "", unsent.hosts),
     ):
-        if number:
-            needs = f"a quorum of {unsent.quorum} needs as many, and " if unsent.quorum > 1 else ""
-            yield Wait(
-                cause,
-                number,
-                f"{_waiting(number)} for another {kind}: {needs}each {who} that contacted the "
-                f"project {_LATELY} ({seen}) had its turn.",
-            )
+        lately = f"that contacted the project {_LATELY} ({seen}) had its turn."
+        yield from _wait(cause, number, f"for another {kind}: {needs}each {kind}{who} {lately}")
 
 
 def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
@@ -182,28 +151,18 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
             f"{_number(number)} {'was' if number == 1 else 'were'} refused to {of_hosts} that "
             f"contacted the project {_LATELY}; most frequent reason: {reason}.",
         )
-    if number := unsent.no_host_left:
-        yield Wait(
-            Cause.NO_HOST_LEFT,
-            number,
-            f"{_waiting(number)} for another computer: of the {unsent.hosts} that contacted the "
-            f"project {_LATELY} some had their turn, and the others were refused ({reason}).",
-        )
+    yield from _wait(
+        Cause.NO_HOST_LEFT,
+        unsent.no_host_left,
+        f"for another computer: of the {unsent.hosts} that contacted the project {_LATELY} some "
+        f"had their turn, and the others were refused ({reason}).",
+    )
 
 
 def _of_held(facts: HeldFacts) -> Iterator[Wait]:
-    if facts.held:
-        yield Wait(Cause.HELD, facts.held, f"{_waiting(facts.held)} to be released by staff.")
-    if facts.following:
-        yield Wait(
-            Cause.FOLLOWS,
-            facts.following,
-            f"{_waiting(facts.following)} for batch {facts.predecessor} to end.",
-        )
-    if facts.depending:
-        yield Wait(
-            Cause.DEPENDS, facts.depending, f"{_waiting(facts.depending)} for other workunits."
-        )
+    yield from _wait(Cause.HELD, facts.held, "to be released by staff.")
+    yield from _wait(Cause.FOLLOWS, facts.following, f"for batch {facts.predecessor} to end.")
+    yield from _wait(Cause.DEPENDS, facts.depending, "for other workunits.")
     if facts.not_yet and facts.starts_at is not None:
         yield Wait(
             Cause.NOT_YET,
@@ -220,11 +179,13 @@ def _of_held(facts: HeldFacts) -> Iterator[Wait]:
         )
 
 
+def _wait(cause: Cause, number: int, rest: str) -> Iterator[Wait]:
+    if number:
+        waiting = f"{_number(number)} {'waits' if number == 1 else 'wait'}"
+        yield Wait(cause, number, f"{waiting} {rest}")
+
+
 def _number(number: int) -> str:
     if number >= MAX_EXAMINED:
         return f"{MAX_EXAMINED} or more workunits"
     return f"{number} workunit{'' if number == 1 else 's'}"
-
-
-def _waiting(number: int) -> str:
-    return f"{_number(number)} {'waits' if number == 1 else 'wait'}"

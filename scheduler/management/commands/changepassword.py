@@ -10,7 +10,6 @@ from django.utils import timezone
 from scheduler.management.base import PlainCommand, ShellActor
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
-from scheduler.people.account_lookup import find_account_by_email
 
 
 class Command(ShellActor, PlainCommand):
@@ -32,7 +31,7 @@ class Command(ShellActor, PlainCommand):
         )
 
     def handle(self, *_args: Any, email: str, **options: Any) -> None:
-        account = find_account_by_email(email)
+        account = accounts.find_account_by_email(email)
         if account is None:
             raise CommandError(
                 f"No account has the e-mail address {email!r}.\n"

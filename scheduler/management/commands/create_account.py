@@ -11,13 +11,14 @@ from django.utils import timezone
 from scheduler.management.base import Answer, JsonCommand
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
+from scheduler.people.account_keys import AccountRefused
 
 
 class Command(JsonCommand):
     """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
     help = "Create an account and print its key; repeating the command prints the same key."
-    refusals = (accounts.AccountRefused,)
+    refusals = (AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("email")

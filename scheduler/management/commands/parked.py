@@ -9,8 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.health import parked as operations
-from scheduler.health import parked_science
-from scheduler.health.parked_science import Failing
+from scheduler.health.parked import Failing
 from scheduler.management.base import Answer, JsonCommand, plural, require
 
 _ACTIONS = ("list", "show", "retry", "drop")
@@ -46,7 +45,7 @@ class Command(JsonCommand):
             return _list(options["app"], troubled=options["troubled"])
         if action == "show":
             require(len(ids) == 1, "Give one id. Hint: `parked show ID`.")
-            return _show(parked_science.find(ids=ids)[0])
+            return _show(operations.find(ids=ids)[0])
         return _retry(options) if action == "retry" else self._drop(options)
 
     def _drop(self, options: Mapping[str, Any]) -> Answer:
@@ -64,7 +63,7 @@ class Command(JsonCommand):
 
 
 def _list(app: str, *, troubled: bool) -> Answer:
-    subjects = parked_science.find(app=app, troubled=troubled)
+    subjects = operations.find(app=app, troubled=troubled)
     facts = {"parked": [_facts(subject) for subject in subjects]}
     lines = [
         f"{row.id:>6}  {row.stage.label.lower():<10}  {row.app}  {row.subject}  "
@@ -92,7 +91,7 @@ def _retry(options: Mapping[str, Any]) -> Answer:
         is_selected = options["ids"] or options["app"] or options["all"]
         nothing = "Nothing is selected. Hint: give ids, --app APP, or --all."
         require(is_selected, nothing, returncode=1)
-        subjects = parked_science.find(ids=options["ids"], app=options["app"])
+        subjects = operations.find(ids=options["ids"], app=options["app"])
         sentence = f"{plural(len(subjects), 'subject')} would be tried again."
     else:
         subjects = operations.retry(

@@ -19,6 +19,7 @@ from rich.progress import track
 
 from scheduler import storage
 from scheduler.boinc_submission import templates
+from scheduler.boinc_submission.rules.templated import TwoCommandLines, WrongFiles
 from scheduler.files import download_files
 from scheduler.management import templated_work
 from scheduler.management.base import Answer, JsonCommand, optional_account, plural
@@ -72,8 +73,8 @@ class Command(JsonCommand):
         download_files.FileInMotion,
         templates.BadTemplate,
         templates.NoTemplate,
-        templates.TwoCommandLines,
-        templates.WrongFiles,
+        TwoCommandLines,
+        WrongFiles,
         BadFileName,
         storage.StoreError,
     )

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from scheduler.management.base import Answer, JsonCommand, account_of, plural, require
 from scheduler.models import Account, App
-from scheduler.people import account_keys, allowances
+from scheduler.people import account_keys, quotas
 from scheduler.people import submitters as operations
 from scheduler.rights import Right
 
@@ -105,13 +105,13 @@ def _forbid(account: Account) -> Answer:
 
 
 def _show(account: Account) -> Answer:
-    rights = allowances.rights(account)
+    rights = quotas.rights(account)
     apps = [row.app.name for row in rights.apps]
     what = "every app" if rights.all_apps else (", ".join(apps) or "no app")
     managed = [row.app.name for row in rights.apps if row.may_manage]
-    unfinished = allowances.unfinished_workunits(account)
-    outputs = allowances.kept_output_bytes(account)
-    kept = allowances.kept_bytes(account) + outputs
+    unfinished = quotas.unfinished_workunits(account)
+    outputs = quotas.kept_output_bytes(account)
+    kept = quotas.kept_bytes(account) + outputs
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     sentences = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:

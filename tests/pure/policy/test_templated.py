@@ -6,12 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scheduler.boinc_submission.facts import (
-    InputTemplate,
-    OutputTemplate,
-    TemplateInput,
-    TemplateOutput,
-)
+from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate, TemplateInput
 from scheduler.boinc_submission.rules.templated import (
     PlacedFile,
     RemoteFile,
@@ -137,9 +132,7 @@ def test_a_file_elsewhere_is_called_by_the_submission() -> None:
     assert made(WorkunitDescription(files=files), template).inputs == (
         PlacedFile(
             NewFile(open_name="a"),
-            remote=RemoteFile(
-                name="x.dat", urls=("https://a/x.dat", "https://b/x.dat"), md5=MD5, nbytes=9
-            ),
+            remote=RemoteFile(urls=("https://a/x.dat", "https://b/x.dat"), md5=MD5, nbytes=9),
         ),
     )
 
@@ -155,10 +148,8 @@ def test_a_command_line_is_said_once() -> None:
 def test_outputs_keep_every_flag() -> None:
     template = OutputTemplate(
         outputs=(
-            TemplateOutput(open_name="o", max_nbytes=5, no_delete=True, gzip_when_done=True),
-            TemplateOutput(
-                open_name="p", max_nbytes=6, copy_file=True, optional=True, no_validate=True
-            ),
+            NewOutput(open_name="o", max_nbytes=5, no_delete=True, gzip_when_done=True),
+            NewOutput(open_name="p", max_nbytes=6, copy_file=True, optional=True, no_validate=True),
         ),
         report_immediately=True,
     )

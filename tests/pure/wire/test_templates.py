@@ -8,19 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.boinc_submission.facts import (
-    InputTemplate,
-    OutputTemplate,
-    TemplateInput,
-    TemplateOutput,
-)
+from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate, TemplateInput
 from scheduler.boinc_submission.wire.template_elements import BadTemplate
 from scheduler.boinc_submission.wire.templates import (
-    is_input_template,
     read_input_template,
     read_output_template,
     wrapped,
 )
+from scheduler.work.submission.facts import NewOutput
 
 INPUT = """<?xml version="1.0"?>
 <!-- of a real project:
@@ -107,7 +102,7 @@ def test_an_input_template_says_files_command_line_and_numbers() -> None:
         inputs=(
             TemplateInput(open_name="in", sticky=True, no_delete=True),
             TemplateInput(open_name="genome", physical_name="genome_2.dat", copy_file=True),
-            TemplateInput(copy_file=True, gzip=True),
+            TemplateInput(copy_file=True),
         ),
         command_line="--fast <x>",
         numbers={
@@ -125,14 +120,13 @@ def test_an_input_template_says_files_command_line_and_numbers() -> None:
         },
     )
     assert said.wanted == 2
-    assert said.warnings == ()
 
 
 def test_an_output_template_lists_its_files_in_the_order_of_the_references() -> None:
     said = read_output_template(OUTPUT)
     assert said == OutputTemplate(
         outputs=(
-            TemplateOutput(
+            NewOutput(
                 open_name="log",
                 max_nbytes=1_000_000,
                 optional=True,
@@ -141,11 +135,10 @@ def test_an_output_template_lists_its_files_in_the_order_of_the_references() -> 
                 sticky=True,
                 no_delete=True,
             ),
-            TemplateOutput(open_name="out", max_nbytes=32768, copy_file=True),
+            NewOutput(open_name="out", max_nbytes=32768, copy_file=True),
         ),
         report_immediately=True,
     )
-    assert said.warnings == ()
 
 
 def test_wrapper_and_prolog_may_be_missing() -> None:
@@ -170,24 +163,6 @@ def test_a_file_may_lie_elsewhere() -> None:
         ),
     )
     assert said.wanted == 1
-
-
-def test_what_says_nothing_here_is_warned_of_with_its_line() -> None:
-    said = read_input_template(
-        "<file_info>\n<colour>red</colour>\n</file_info>\n"
-        "<workunit><file_ref><open_name>in</open_name></file_ref>\n<credit>3</credit></workunit>"
-    )
-    assert said.warnings == (
-        "Line 2, <colour> in <file_info> is not used here: it is ignored.",
-        "Line 5, <credit> in <workunit> is not used here: it is ignored.",
-    )
-
-
-def test_an_output_that_boinc_would_not_send_is_warned_of() -> None:
-    said = read_output_template(OUTPUT.replace("<upload_when_present/>", "", 1))
-    assert [warning[:50] for warning in said.warnings] == [
-        "Line 2, <file_info> has no <upload_when_present/>:"
-    ]
 
 
 ONE = (
@@ -296,13 +271,6 @@ def test_two_descriptions_of_one_output_are_refused() -> None:
         read_output_template(OUTPUT.replace(info, info + info, 1))
 
 
-def test_a_template_is_told_from_the_other_kind() -> None:
-    assert is_input_template(INPUT)
-    assert not is_input_template(OUTPUT)
-    assert is_input_template("<workunit/>")
-    assert not is_input_template("<!-- <workunit> --><result/>")
-
-
 def test_a_template_is_sent_in_its_wrapper_without_prolog() -> None:
     assert wrapped('<?xml version="1.0"?>\n<file_info/>', "input_template") == (
         "<input_template>\n<file_info/>\n</input_template>"
@@ -326,9 +294,7 @@ names = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-", min_size=1, max_size=2
 urls = names.map(lambda name: f"https://{name}.example/")
 flags = st.booleans()
 inputs = st.one_of(
-    st.builds(
-        TemplateInput, open_name=names, copy_file=flags, sticky=flags, no_delete=flags, gzip=flags
-    ),
+    st.builds(TemplateInput, open_name=names, copy_file=flags, sticky=flags, no_delete=flags),
     st.builds(TemplateInput, open_name=names, physical_name=names, copy_file=flags),
     st.builds(
         TemplateInput,
@@ -358,7 +324,7 @@ output_templates = st.builds(
     OutputTemplate,
     outputs=st.lists(
         st.builds(
-            TemplateOutput,
+            NewOutput,
             open_name=names,
             max_nbytes=st.integers(1, 2**50),
             copy_file=flags,
@@ -383,7 +349,7 @@ def flagged(one: object, *names: str) -> str:
 
 
 def written_input(one: TemplateInput) -> tuple[str, str]:
-    info = flagged(one, "sticky", "no_delete", "gzip")
+    info = flagged(one, "sticky", "no_delete")
     if one.physical_name:
         info += f"<physical_name>{one.physical_name}</physical_name>\n"
     info += "".join(f"<url>{url}</url>\n" for url in one.urls)
@@ -393,7 +359,7 @@ def written_input(one: TemplateInput) -> tuple[str, str]:
     return f"<file_info>\n{info}</file_info>\n", f"<file_ref>\n{ref}</file_ref>\n"
 
 
-def written_output(number: int, one: TemplateOutput) -> tuple[str, str]:
+def written_output(number: int, one: NewOutput) -> tuple[str, str]:
     holder = f"<OUTFILE_{number}/>"
     info = (
         f"<name>{holder}</name>\n<upload_when_present/>\n<max_nbytes>{one.max_nbytes}</max_nbytes>"
@@ -414,7 +380,6 @@ def test_an_input_template_is_read_as_it_was_written(template: InputTemplate, ba
     text += numbers + "</workunit>\n"
     found = read_input_template(text if bare else wrapped(text, "input_template"))
     assert found == template
-    assert found.warnings == ()
 
 
 @given(output_templates, flags, st.randoms(use_true_random=False))
@@ -428,7 +393,6 @@ def test_an_output_template_is_read_as_it_was_written(
     text += flagged(template, "report_immediately") + "</result>\n"
     found = read_output_template(text if bare else wrapped(text, "output_template"))
     assert found == template
-    assert found.warnings == ()
 
 
 @given(st.text(max_size=200))
