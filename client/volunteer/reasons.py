@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volunteer.records import Phase, Presence
+from volunteer.records import Phase
 
 if TYPE_CHECKING:
     from volunteer.records import Project, State
@@ -60,7 +60,7 @@ def _stalled(project: Project, now: float) -> list[Wait]:
     return [
         Wait(f"the download of {file.info.name} failed", file.retry_at)
         for file in project.files.values()
-        if file.presence == Presence.ABSENT and file.failures and file.retry_at > now
+        if file.is_stalled(now)
     ]
 
 
