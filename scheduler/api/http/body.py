@@ -88,7 +88,7 @@ class Shown(serializers.Serializer[Any]):
         return [
             (
                 name,
-                getattr(self, f"read_{name}", None) or attrgetter(field.source),
+                getattr(self, f"read_{name}", None) or attrgetter(str(field.source)),
                 field.to_representation,
             )
             for name, field in self.fields.items()
