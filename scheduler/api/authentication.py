@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from scheduler.models import Account, ApiToken
 
-__all__ = [
-    "BearerToken",
-    "NeedsScope",
-    "Scope",
-    "has_right",
-    "may",
-    "missing_scope",
-    "required_access",
-]
-
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from django.urls import register_converter
+from django.urls.converters import IntConverter, StringConverter
 
 from scheduler.api.http.body import INT8
 
 
-class IdConverter:
+class IdConverter(IntConverter):
     """The id of a row; a number above the range of `bigint` does not match."""
 
     regex = "[0-9]{1,19}"
@@ -18,23 +19,14 @@ class IdConverter:
             raise ValueError(value)
         return number
 
-    def to_url(self, value: int) -> str:
-        return str(value)
 
-
-class NameConverter:
+class NameConverter(StringConverter):
     """A name without slashes and control characters (PostgreSQL cannot store NUL)."""
 
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 
-    def to_python(self, value: str) -> str:
-        return value
 
-    def to_url(self, value: str) -> str:
-        return value
-
-
-class DigestConverter(NameConverter):
+class DigestConverter(StringConverter):
     """A SHA-256 in lower-case hex."""
 
     regex = "[0-9a-f]{64}"

@@ -1,10 +1,13 @@
-"""Base serializers of bodies: they refuse unknown fields and wrong types."""
+"""Base serializers of responses, and of bodies, which refuse unknown fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import cached_property
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -33,6 +36,8 @@ class Strict(serializers.Serializer[Any]):
     Its schema has ``additionalProperties: false``.
     """
 
+    checks_types: ClassVar[bool] = True
+
     def get_fields(self) -> dict[str, Any]:
         """Return the fields; strings keep leading and trailing white space."""
         fields: dict[str, Any] = super().get_fields()
@@ -50,7 +55,7 @@ class Strict(serializers.Serializer[Any]):
                 for name in map(str, data)
                 if name not in self.fields
             }
-            for name, value in data.items():
+            for name, value in data.items() if self.checks_types else ():
                 if name in self.fields and (fault := _type_fault(self.fields[name], value)):
                     faults[name] = [fault]
             if faults:
@@ -59,11 +64,60 @@ class Strict(serializers.Serializer[Any]):
 
 
 class StrictQuery(Strict):
-    """Query parameters.  All values are strings, so JSON types are not checked."""
+    """Query parameters, or the fields of a form, whose values are strings and files."""
 
-    def to_internal_value(self, data: Any) -> Any:
-        """Convert every value from its string; unknown names are checked by `Endpoint.initial`."""
-        return serializers.Serializer.to_internal_value(self, data)
+    checks_types = False
+
+
+class Shown(serializers.Serializer[Any]):
+    """A response, or a part of one, which also generates its schema.
+
+    The instance is an object, or a dict with the same names.  A method ``read_<field>(instance)``
+    returns the value of a field that is not an attribute of the instance.
+    """
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """Return the values of the fields, faster than Django REST framework's own method."""
+        if isinstance(instance, dict):
+            instance = SimpleNamespace(**instance)
+        values = ((name, read(instance), render) for name, read, render in self._columns)
+        return {name: None if value is None else render(value) for name, value, render in values}
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]:
+        return [
+            (
+                name,
+                getattr(self, f"read_{name}", None) or attrgetter(str(field.source)),
+                field.to_representation,
+            )
+            for name, field in self.fields.items()
+        ]
+
+
+class Column(serializers.Field[Any, Any, Any, Any]):
+    """In a `RowShown`, the field of the model's column with this name."""
+
+
+class RowShown(serializers.ModelSerializer[Any]):
+    """A response with columns of the row of a model."""
+
+    def get_field_names(  # type: ignore[override]  # it is a dict
+        self, declared_fields: dict[str, Any], info: Any
+    ) -> list[str]:
+        """Return the names of all declared fields; leaves each `Column` to the model."""
+        names = list(declared_fields)
+        for name in names:
+            if isinstance(declared_fields[name], Column):
+                del declared_fields[name]
+        return names
+
+
+class Duration(serializers.FloatField):
+    """A `timedelta`, in seconds."""
+
+    def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
+        return float(value.total_seconds())
 
 
 class JsonObject(serializers.DictField):

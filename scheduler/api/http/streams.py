@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Semaphore
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -167,6 +168,18 @@ class Body:
     def _too_long(self) -> Problem:
         msg = f"The body is longer than {self._max_bytes} bytes. Hint: send it in parts."
         return Problem(413, "too_long", msg)
+
+
+@contextmanager
+def slot(slots: Semaphore, *, timeout: float, retry_after: int, reason: str) -> Iterator[None]:
+    """Hold a slot; raises `Problem` (503) if none becomes free within `timeout` seconds."""
+    if not slots.acquire(timeout=timeout):
+        msg = f"{reason} Hint: send the request again later."
+        raise Problem(503, "busy", msg, retry_after=retry_after)
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 def _number(length: str) -> int:
