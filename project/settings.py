@@ -85,7 +85,7 @@ PROJECT = ProjectConfig(
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),
 )
 
-# Science: plug-ins and their confinement (docs/operating.md, "Plug-ins and confinement")
+# Science: plug-ins and their confinement (docs/plug-ins.md)
 
 PLUGINS = env.plugins("PLUGINS")
 #: The Unix socket of the science service; empty: each daemon starts its own workers.

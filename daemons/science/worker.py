@@ -221,7 +221,7 @@ def warning() -> str:
         "Science code runs with the rights of the daemons: it can be confined neither by "
         f"bubblewrap ({confinement.trouble('bubblewrap')}) nor by Landlock "
         f"({confinement.trouble('landlock')}). "
-        "Hint: apt install bubblewrap, or run the science service (docs/operating.md)."
+        "Hint: apt install bubblewrap, or run the science service (docs/plug-ins.md)."
     )
 
 
@@ -267,7 +267,7 @@ class _Worker:
             msg = (
                 f"The {self.profile.name} does not run: the project is public, and science code is "
                 "not confined. Hint: apt install bubblewrap, or run the science service "
-                "(docs/operating.md, Plug-ins and confinement)."
+                "(docs/plug-ins.md)."
             )
             raise TransientScienceError(msg)
 
@@ -408,7 +408,7 @@ def _local(profile: Profile) -> Started:
     except (confinement.CannotConfine, OSError) as error:
         msg = (
             f"No worker can be started: {error}. "
-            "Hint: see SCIENCE_CONFINEMENT in docs/operating.md."
+            "Hint: see SCIENCE_CONFINEMENT in docs/plug-ins.md."
         )
         raise TransientScienceError(msg) from error
 

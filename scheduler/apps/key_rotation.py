@@ -6,7 +6,7 @@ the key and the signatures of all published files together.  A reply that is mad
 may carry an old signature: that result fails and is computed again.
 
 The holder of a stolen private key can rotate clients to a key of their own as well: revoking cannot
-undo that (docs/operating.md describes what to do then).
+undo that (docs/recipes.md describes what to do then).
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Plugins:
             choices = ", ".join(self.names(kind)) or "none yet"
             hint = (
                 f"use one of: {choices}. Code of your own runs only under a name that an operator "
-                "has added to the PLUGINS file (docs/operating.md)."
+                "has added to the PLUGINS file (docs/plug-ins.md)."
             )
         msg = f"There is no {words} {name!r}. Hint: {hint}"
         raise UnknownPlugin(msg)
@@ -218,7 +218,7 @@ def _target(kind: str, where: str, target: object) -> str:
 
 def _mapping(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadPlugins(f"{what} is not a table. Hint: compare it with docs/operating.md.")
+        raise BadPlugins(f"{what} is not a table. Hint: compare it with docs/plug-ins.md.")
     return value
 
 

@@ -19,7 +19,7 @@ class Command(JsonCommand):
 
     help = (
         "Replace a key of the project. Signatures and grants by the old key stay valid unless "
-        "--revoke is given (docs/operating.md, A stolen key)."
+        "--revoke is given (docs/recipes.md, A stolen key)."
     )
     refusals = (
         app_versions.BadPackage,
