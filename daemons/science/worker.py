@@ -407,8 +407,7 @@ def _local(profile: Profile) -> Started:
         return confinement.start(form, profile, confinement.user_for(form, profile))
     except (confinement.CannotConfine, OSError) as error:
         msg = (
-            f"No worker can be started: {error}. "
-            "Hint: see SCIENCE_CONFINEMENT in docs/plug-ins.md."
+            f"No worker can be started: {error}. Hint: see SCIENCE_CONFINEMENT in docs/plug-ins.md."
         )
         raise TransientScienceError(msg) from error
 

@@ -25,7 +25,7 @@ from scheduler.health.invariants import invariants
 from scheduler.management.statistics import export
 from scheduler.models import Host, Result, Workunit
 from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
-from tests.faces.test_upload import call
+from tests.faces.boinc.test_upload import call
 from tests.scripted_client import LINUX, RpcClient, a_client, put_upload
 from tests.security import worst
 from tests.work import an_app

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
-ADAPTIVE = "tests/pure/policy/test_credit_adaptive.py"
-CREDIT = "tests/database/test_credit.py"
-HOUSEKEEPER = "tests/database/test_housekeeper.py"
-PURE = "tests/pure/policy/test_credit.py"
+ADAPTIVE = "tests/pure/credit/test_credit_adaptive.py"
+CREDIT = "tests/database/credit/test_credit.py"
+HOUSEKEEPER = "tests/database/daemons/test_housekeeper.py"
+PURE = "tests/pure/credit/test_credit.py"
 
 RULES = (
     Switch(

@@ -7,7 +7,7 @@ from typing import Any
 from tests.mutate.switching import Code, Sql, Switch, always
 
 WALKS = "tests/long/test_files.py"
-ONE_BY_ONE = "tests/database/test_unused_files.py"
+ONE_BY_ONE = "tests/database/files/test_unused_files.py"
 
 
 def _looks(table: str, alias: str) -> str:
@@ -71,7 +71,7 @@ RULES = (
             "file_delete_state = {{FileDeleteState.DONE}}",
             "daemons.sql",
         ),
-        ("tests/database/test_file_deleter.py",),
+        ("tests/database/daemons/test_file_deleter.py",),
     ),
     Switch(
         "A file lies in its place before its row is committed",
@@ -86,7 +86,7 @@ RULES = (
     Switch(
         "Files are locked before the check that they have no references",
         Sql("lock_their_files", "FOR UPDATE", package="daemons.sql"),
-        ("tests/database/test_interleavings.py", WALKS),
+        ("tests/database/daemons/test_interleavings.py", WALKS),
     ),
     Switch(
         "A file that is marked for deletion is not found again",
@@ -101,12 +101,12 @@ RULES = (
     Switch(
         "A published file that has a row is not antique",
         Code("scheduler.files.antiques:without_row", made=lambda _known: list),
-        (WALKS, "tests/database/test_antiques.py"),
+        (WALKS, "tests/database/files/test_antiques.py"),
     ),
     Switch(
         "A published file is no orphan while its submission may still commit",
         Code("scheduler.files.antiques:ORPHAN_AGE", made=lambda age: age * -1),
-        (WALKS, "tests/database/test_antiques.py"),
+        (WALKS, "tests/database/files/test_antiques.py"),
     ),
     Switch(
         "Files without references are found, however the references ended",

@@ -23,17 +23,17 @@ from scheduler.lifecycle import (
 from tests.mutate.switching import Both, Code, Sql, Switch, always
 
 LIFECYCLE = "tests/pure/test_lifecycle.py"
-REPLICATION = "tests/pure/policy/test_replication.py"
-QUORUM = "tests/pure/policy/test_quorum.py"
-GUARD = "tests/database/test_guard.py"
-TRANSITIONER = "tests/database/test_transitioner.py"
-TIMEOUTS = "tests/database/test_timeout_checker.py"
-VALIDATOR = "tests/database/test_validator.py"
-DELETER = "tests/database/test_file_deleter.py"
-FSCK = "tests/database/test_fsck.py"
+REPLICATION = "tests/pure/results/test_replication.py"
+QUORUM = "tests/pure/results/test_quorum.py"
+GUARD = "tests/database/sql/test_guard.py"
+TRANSITIONER = "tests/database/daemons/test_transitioner.py"
+TIMEOUTS = "tests/database/daemons/test_timeout_checker.py"
+VALIDATOR = "tests/database/daemons/test_validator.py"
+DELETER = "tests/database/daemons/test_file_deleter.py"
+FSCK = "tests/database/health/test_fsck.py"
 VALIDATORS_PAGE = "tests/pure/science/test_validators_page.py"
-LOGGING = "tests/pure/test_logging.py"
-SETTINGS = "tests/pure/test_settings.py"
+LOGGING = "tests/pure/project/test_logging.py"
+SETTINGS = "tests/pure/project/test_settings.py"
 
 _INVARIANTS = "scheduler.health.invariant_sql"
 
@@ -282,7 +282,7 @@ RULES = (
             "report_deadline = %(now)s::timestamptz + chosen.delay * 2,",
         ),
         (
-            "tests/faces/test_scheduler.py::test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry",
+            "tests/faces/boinc/test_scheduler.py::test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry",
         ),
     ),
     # B8

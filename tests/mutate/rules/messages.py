@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
-TRICKLES = "tests/database/test_trickles.py"
-HANDLER = "tests/database/test_trickle_handler.py"
-FILES = "tests/database/test_file_requests.py"
-FILES_JUDGED = "tests/pure/policy/test_file_requests.py"
-GENERATOR = "tests/database/test_work_generator.py"
-PURGER = "tests/database/test_purger.py"
+TRICKLES = "tests/database/messages/test_trickles.py"
+HANDLER = "tests/database/daemons/test_trickle_handler.py"
+FILES = "tests/database/files/test_file_requests.py"
+FILES_JUDGED = "tests/pure/files/test_file_requests.py"
+GENERATOR = "tests/database/daemons/test_work_generator.py"
+PURGER = "tests/database/daemons/test_purger.py"
 
 RULES = (
     Switch(

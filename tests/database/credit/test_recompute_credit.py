@@ -16,7 +16,7 @@ from scheduler.health.invariants import invariants
 from scheduler.models import AccountAppCredit, CreditEntry, Team
 from tests import rows
 from tests.conftest import NOON
-from tests.database.test_interleavings import PATIENCE, Meanwhile, stopped_in
+from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
 
 pytestmark = pytest.mark.django_db
 

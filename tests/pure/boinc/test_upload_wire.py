@@ -13,7 +13,7 @@ from scheduler.boinc.wire import uploads
 from scheduler.boinc.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
 
 CAPTURED = sorted(
-    (Path(__file__).parents[1] / "golden" / "captured").glob("*/*_file_upload_handler.req")
+    (Path(__file__).parents[2] / "golden" / "captured").glob("*/*_file_upload_handler.req")
 )
 
 texts = st.from_regex(r"[^\s<\0-\x1f][^<\0-\x1f]{0,40}[^\s<\0-\x1f]", fullmatch=True).filter(

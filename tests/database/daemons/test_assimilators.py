@@ -18,8 +18,8 @@ from daemons.science import assimilators, webhook, worker
 from daemons.science.interfaces import BadOptions
 from scheduler.models import ScienceFailure
 from tests import rows
+from tests.database.daemons.test_assimilator import failed, finished
 from tests.database.passes import a_pass
-from tests.database.test_assimilator import failed, finished
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 SECRET = "0123456789abcdef"

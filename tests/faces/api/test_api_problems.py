@@ -7,9 +7,9 @@ import json
 import pytest
 
 from scheduler.api.http.problems import problem, split_hint
+from tests.faces.api.test_api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, a_program
 from tests.faces.owned import BODIES, PLACES, everything
-from tests.faces.test_api_schema import operations, schema
 from tests.rows import an_account, an_app, an_app_version
 
 __all__ = ["schema"]

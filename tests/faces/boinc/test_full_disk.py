@@ -14,7 +14,7 @@ from scheduler import signing, storage
 from scheduler.boinc import uploads as face
 from scheduler.boinc.wire import uploads
 from scheduler.boinc.wire.uploads import UploadReply
-from tests.faces.test_upload import DATA, arrived, ask_size, call, request_for
+from tests.faces.boinc.test_upload import DATA, arrived, ask_size, call, request_for
 
 SIZES = {"small, whole": DATA[:1000], "large, in parts": DATA}
 FULL = UploadReply.later("No space left on server")

@@ -25,8 +25,8 @@ from scheduler.models import (
 )
 from tests import rows
 from tests.conftest import NOON
+from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
 from tests.database.passes import a_pass, statements_of
-from tests.database.test_interleavings import PATIENCE, Meanwhile, stopped_in
 
 pytestmark = pytest.mark.django_db
 

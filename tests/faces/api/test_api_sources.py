@@ -22,8 +22,8 @@ from project.ports import free_port
 from scheduler.apps.rules.packaging import UNIX_PLATFORMS
 from scheduler.files import fetching
 from scheduler.models import AppVersion
-from tests.database.test_apps import run
-from tests.faces.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
+from tests.database.apps.test_apps import run
+from tests.faces.api.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
 from tests.machine import needs
 from tests.rows import an_account
 

@@ -14,8 +14,8 @@ from scheduler.health import parked
 from scheduler.models import ScienceFailure, TrickleUp
 from tests import rows
 from tests.conftest import NOON
+from tests.database.daemons.test_assimilator import failed, finished
 from tests.database.passes import a_pass, moves, statements_of
-from tests.database.test_assimilator import failed, finished
 
 pytestmark = pytest.mark.django_db
 TRACE = 'Traceback (most recent call last):\n  File "science.py", line 7\nKeyError: "sum"\n'

@@ -17,8 +17,8 @@ from scheduler.boinc_submission.handler import safe_reply
 from scheduler.models import File, FileHold, Submitter
 from tests import store
 from tests.conftest import NOON
-from tests.faces.test_api_files import Caller
-from tests.faces.test_download import get
+from tests.faces.api.test_api_files import Caller
+from tests.faces.boinc.test_download import get
 from tests.rows import an_account, an_app
 from volunteer.transport import HttpTransport
 

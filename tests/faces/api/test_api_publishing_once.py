@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from scheduler.models import AppVersion, File, FileHold, IdempotencyKey
 from scheduler.people import idempotency
-from tests.database.test_idempotency import _in_another_connection
-from tests.faces.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
-from tests.faces.test_api_sources import Site, allow, site
+from tests.database.people.test_idempotency import _in_another_connection
+from tests.faces.api.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
+from tests.faces.api.test_api_sources import Site, allow, site
 from tests.rows import an_account
 
 __all__ = ["site"]

@@ -149,7 +149,7 @@ with stopping_on_signals(stop, print):
 def parent(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path / "copy")],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
         text=True,
     )

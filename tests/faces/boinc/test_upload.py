@@ -26,7 +26,7 @@ from scheduler.boinc.uploads import upload_app
 from scheduler.boinc.wire import uploads
 from scheduler.boinc.wire.uploads import SizeQuery, UploadReply, UploadRequest
 
-CAPTURED = Path(__file__).parents[1] / "golden" / "captured"
+CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
 REPLAYED = [
     "01_attach/0011", "03_dl_errors/0042", "02_exits/0028", "06c_perm/0090", "06d_trans/0094",
     "06e_500/0111", "06f_404/0129", "06i_nosig/0149", "06j_multiurl/0153", "08a_resume/0073",

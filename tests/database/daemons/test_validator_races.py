@@ -12,9 +12,9 @@ from daemons.validator import settling, turns
 from scheduler.models import Workunit
 from tests import rows
 from tests.conftest import NOON
+from tests.database.daemons.test_interleavings import Meanwhile, report, stopped_in
+from tests.database.daemons.test_validator_science import an_app, asking
 from tests.database.passes import a_pass, moves
-from tests.database.test_interleavings import Meanwhile, report, stopped_in
-from tests.database.test_validator_science import an_app, asking
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

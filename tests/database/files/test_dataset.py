@@ -16,8 +16,8 @@ from daemons.science.interfaces import Records
 from scheduler import storage
 from scheduler.models import ScienceFailure, Workunit
 from tests import rows
+from tests.database.daemons.test_assimilator import failed, finished
 from tests.database.passes import a_pass, statements_of
-from tests.database.test_assimilator import failed, finished
 
 pytestmark = pytest.mark.django_db
 

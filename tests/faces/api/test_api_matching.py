@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from scheduler.models import App, Queue
 from scheduler.queues import named_queues
-from tests.database.test_idempotency import _in_another_connection
+from tests.database.people.test_idempotency import _in_another_connection
+from tests.faces.api.test_api_publishing_once import wait_until_two_wait
+from tests.faces.api.test_api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, Program, a_program
-from tests.faces.test_api_publishing_once import wait_until_two_wait
-from tests.faces.test_api_schema import operations, schema
 from tests.rows import an_account, an_app, an_app_version
 from tests.scientists import a_batch
 

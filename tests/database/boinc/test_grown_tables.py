@@ -7,7 +7,7 @@ from django.db import connection
 
 from scheduler.boinc import scheduler_rpc
 from scheduler.sql import plans
-from tests.database.test_web_plans import kept, read_whole
+from tests.database.sql.test_web_plans import kept, read_whole
 from tests.work import an_app
 
 # Committed and truncated afterwards: a VACUUM is to see that nothing is there.
