@@ -93,7 +93,7 @@ def _log_in_base(url: str, config: ProjectConfig) -> str:
 def _get(
     transport: HttpTransport, url: str, hint: str, *, has_credentials: bool = False
 ) -> Response:
-    """Fetch a small response. Raises NoProjectError with the hint if there is none."""
+    """Fetch a small response; raises `NoProjectError` with the hint if the server sends none."""
     try:
         return transport.get(url, has_credentials=has_credentials)
     except UnreachableError as error:

@@ -1,4 +1,4 @@
-"""Admin pages of the ledger, credit, files, messages and log-ins, which programs write."""
+"""Admin pages of rows that programs write: ledger, credit, files, messages."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class HeldFacts:
 
 def waits(
     unsent: UnsentFacts,
-    held: HeldFacts,
+    held_facts: HeldFacts,
     *,
     now: datetime,
     maintenance: str = "",
@@ -103,7 +103,7 @@ def waits(
         *_general(unsent, maintenance, not_served),
         *_of_contacts(unsent, now),
         *of_hosts,
-        *_of_held(held),
+        *_of_held(held_facts),
     )
 
 

@@ -273,7 +273,7 @@ class _FirstPass:
                 return
 
     def _workunit(self, line: Line) -> NewWorkunit | None:
-        """Return the workunit of a line; None, after its fault is recorded, if there is none."""
+        """Return the workunit of a line; record the fault of a faulty line and return None."""
         workunit = line.value
         if line.fault is not None:
             self._fault(line.number, "", line.fault)
