@@ -1,8 +1,9 @@
 """Runs periodic chores: decays averages, sets scales, drops expired rows.
 
-Each chore has its own interval.  The table ``heartbeat`` records when it was last done; of several
-concurrent housekeepers, one claims it.  A chore that fails is retried soon and does not stop the
-others.  A chore that a crash interrupted catches up the next time.
+Each chore has its own interval.  The table ``heartbeat`` records when each chore was last done.  If
+several housekeepers run, one of them claims a due chore.  A failed chore is retried after five
+minutes and does not prevent other chores.  A chore that a crash interrupted is completed by its
+next run.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ DAY = timedelta(days=1)
 RETRY_AFTER = timedelta(minutes=5)
 #: A recent average below this is set to 0 and not updated again.
 NEGLIGIBLE = 1e-6
-#: How long refusals are kept: until then they can prove a workunit unsendable.
+#: Refusals are kept for this time, and count as evidence that a workunit is unsendable.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
 #: A program repeats a request within minutes, or after a weekend.
@@ -45,7 +46,8 @@ IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 MIN_SPEED_SAMPLES = 5
 
 
-#: Does a chore at a moment, with at most so many rows per statement; returns how many it changed.
+#: Runs a chore.  The arguments are the current time and the maximum number of rows per statement;
+#: the result is the number of changed rows.
 Act = Callable[[datetime, int], int]
 
 
@@ -60,7 +62,7 @@ class Chore:
 
     @property
     def heartbeat(self) -> str:
-        """Return the name of its row in table ``heartbeat``."""
+        """Return the name of the chore's row in table ``heartbeat``."""
         return f"chore {self.name}"
 
 
@@ -95,11 +97,11 @@ def _put_off(chore: Chore, now: datetime) -> None:
     sql.execute("put_off_chore", {"name": chore.heartbeat, "seen_at": soon}, PACKAGE)
 
 
-# In batches: each statement is a short transaction of its own
+# Chores in batches: each statement is a short, separate transaction
 
 
 def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
-    """Return a chore: repeat a statement in ascending ids until it changes less than a batch."""
+    """Return a chore that repeats a statement in ascending ids until a batch is not full."""
 
     def act(now: datetime, limit: int) -> int:
         after, total = 0, 0
@@ -123,17 +125,17 @@ def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
 
 
 def _fading(table: str, average: str) -> Act:
-    """Return a chore: decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
+    """Return a chore that decays averages not updated by a grant for a day (PROTOCOL 9.6)."""
     return _rows("decay_averages", DAY, table=table, average=average)
 
 
 def _old(table: str, time: str, kept_for: timedelta) -> Act:
-    """Return a chore: drop the rows whose column `time` is longer ago than `kept_for`."""
+    """Return a chore that drops the rows whose column `time` is longer ago than `kept_for`."""
     return _rows("drop_old_rows", kept_for, table=table, time=time)
 
 
 def _at_once(act: Callable[..., int]) -> Act:
-    """Return a chore that has no limit of rows."""
+    """Return a chore that ignores the limit of rows."""
     return lambda now, _limit: act(now=now)
 
 
@@ -166,20 +168,20 @@ def scale_versions(_now: datetime, _limit: int) -> int:
 
 
 def take_census(_now: datetime, _limit: int) -> int:
-    """Divide each app's hosts by speed into as many classes as its work has sizes."""
+    """Set the speed bounds of each app's size classes from its hosts' measured speeds."""
     changed = 0
     for app in sql.fetch("read_sized_apps", {}, PACKAGE):
         filters = {"app_id": app["id"], "samples": MIN_SPEED_SAMPLES}
         speeds = [row["speed"] for row in sql.fetch("read_host_speeds", filters, PACKAGE)]
         bounds = boundaries(speeds, app["n_size_classes"])
-        # With too few hosts to divide, the bounds of the operator or an earlier census stay.
+        # With too few hosts, the bounds set by the operator or an earlier census are kept.
         if bounds and bounds != app["size_bounds"]:
             params = {"app_id": app["id"], "bounds": bounds}
             changed += sql.execute("set_size_bounds", params, PACKAGE)
     return changed
 
 
-# Leftovers
+# Old files and rows
 
 
 def delete_antiques(now: datetime, _limit: int) -> int:

@@ -11,13 +11,13 @@ from scheduler.sql.low_water import LowWaterMark
 Position = TypeVar("Position")
 Rows = list[Any]
 
-#: After a read from the head, the next one waits for this many times its duration: reads from the
-#: head take at most a twentieth of the time.
+#: The pause after a read from the head, as a multiple of its duration: reads from the head take at
+#: most a twentieth of the time.
 REST = 20
 
 
 def read(queue: LowWaterMark[Position], look: Callable[[Position], Rows]) -> Rows:
-    """Return `look(mark)`, or `look(head)` if that is empty or a read from the head is due."""
+    """Return `look(mark)`; return `look(head)` if there are no rows or a full read is due."""
     if not queue.is_full_read_due(monotonic()) and (rows := look(queue.mark)):
         return rows
     began = monotonic()

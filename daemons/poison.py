@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 Stage = ScienceFailure.Stage
 #: The number of transient failures that count as one permanent failure.
 TRANSIENT_WEIGHT = 10
-#: The maximum length of a stored traceback; its end is kept, which names the error; characters.
+#: The maximum length of a stored traceback in characters.  The end of a longer one is kept, because
+#: it names the error.
 MAX_ERROR_LENGTH = 16_000
 FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=1)
 
@@ -37,7 +38,7 @@ class Record:
 
     @property
     def wait(self) -> timedelta:
-        """Return the back-off before the next try: twice as long after each failure."""
+        """Return the back-off before the next try, which doubles with each failure."""
         return wait_after(self.failures + self.transients)
 
 
@@ -101,6 +102,6 @@ def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
 
 
 def _storable(error: str) -> str:
-    """Replace what PostgreSQL cannot store, and shorten the text to its end."""
+    """Replace characters that PostgreSQL cannot store; keep only the end of a long text."""
     clean = error.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return clean if len(clean) <= MAX_ERROR_LENGTH else "...\n" + clean[-MAX_ERROR_LENGTH:]

@@ -1,9 +1,9 @@
 """Archives finished workunits and drops their rows.
 
-It also creates and drops the partitions of the ledger.  Claim, act, settle: workunits are claimed
-by a lease, written as compressed JSON lines that are synced to disk before any row is dropped, and
-dropped unless they were woken in the meantime.  After a crash in between, a workunit is archived
-twice; none is ever dropped without being archived.
+It also creates and drops the partitions of the ledger.  Claim, act, settle: the daemon claims
+workunits by a lease and writes them as compressed JSON lines.  It syncs the file to disk, then
+drops the rows of workunits that were not woken in the meantime.  After a crash, a workunit may be
+archived twice, but no workunit is dropped before it is archived.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _drop(tokens: dict[int, int]) -> int:
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:
-    """Create the coming days' partitions, drop days older than every existing workunit.
+    """Create the partitions of the coming days; drop those older than every existing workunit.
 
-    Returns how many were created and dropped.
+    Returns the numbers of created and of dropped partitions.
     """
     row = sql.fetch_one("read_ledger_days", {}, PACKAGE) or {}
     existing = set(row.get("partitions") or ())
@@ -108,7 +108,7 @@ def tend_ledger(*, now: datetime) -> tuple[int, int]:
 
 
 def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
-    """Change a partition; return False if that failed: the next pass tries again."""
+    """Create or drop a partition; return False on failure, which the next pass retries."""
     try:
         with transaction.atomic():
             return bool(change(subject))
@@ -121,7 +121,7 @@ def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of t
 def _make_day(day: date) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        # A day with rows in the default partition stays there: rows are never moved.
+        # No partition is created for a day with rows in the default partition: rows are not moved.
         cursor.execute(
             "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
             [_midnight(day), _midnight(day + timedelta(days=1))],

@@ -20,12 +20,12 @@ from daemons.loop import Daemon, Pass
 
 
 def _daemon(run_pass: Pass, *, batch: int, pause: float) -> Daemon:
-    """Return the daemon of a pass; its name and summary are those of the module of the pass."""
+    """Return the daemon of a pass; its name and summary are taken from the module of the pass."""
     name, module = run_pass.__module__.rpartition(".")[2], sys.modules[run_pass.__module__]
     return Daemon(name, run_pass, batch, pause, summary=str(module.__doc__).partition("\n")[0])
 
 
-#: In the order in which they process a workunit.
+#: The daemons, in the order in which they process a workunit.
 DAEMONS: tuple[Daemon, ...] = (
     _daemon(work_generator.run_pass, batch=1000, pause=5.0),
     _daemon(transitioner.run_pass, batch=1000, pause=1.0),
@@ -41,11 +41,11 @@ BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}
 
 
 class UnknownDaemon(LookupError):
-    """There is no such daemon. Hint: the message names the existing ones."""
+    """No daemon has this name. Hint: the message lists the existing daemons."""
 
 
 def find(name: str) -> Daemon:
-    """Return the daemon of a name; raises `UnknownDaemon`."""
+    """Return the daemon with this name; raises `UnknownDaemon`."""
     if daemon := BY_NAME.get(name):
         return daemon
     near = get_close_matches(name, BY_NAME, n=1)

@@ -1,7 +1,7 @@
-"""Moves results of locked workunits, thousands in one statement.
+"""Moves thousands of results of locked workunits with one statement.
 
-Nearly all results of a pass make the same moves.  So the moves of a result on up to three axes (a
-*step*) are described once and numbered; the statement gets the results' ids and step numbers.
+Nearly all results of a pass make the same moves.  So each combination of moves on up to three axes
+(a *step*) is described once and numbered.  The statement gets the result ids and step numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGE = "daemons.sql"
 
 
 class ResultMoves:
-    """Collects moves of results; the database is changed by `write` only."""
+    """Collects moves of results; only `write` changes the database."""
 
     def __init__(self) -> None:
         self._steps: list[dict[Axis, tuple[int, int]]] = []
@@ -50,7 +50,7 @@ class ResultMoves:
     def write(self, *, by: Actor, now: datetime) -> set[int]:
         """Make the moves; return the ids of results that were no longer in the expected states.
 
-        If there are any, the caller must roll back: the ledger records all of them as moved.
+        If it returns any id, the caller must roll back: the ledger has recorded all the moves.
         """
         if not self._rows:
             return set()

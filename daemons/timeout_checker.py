@@ -1,9 +1,9 @@
 """Times out results whose deadline has passed, and wakes expired workunits.
 
-It also gives up workunits that no host may get.  Before any result times out, deadlines are moved
-by the outages in which volunteers could not reach the server.  While the web processes are down,
-hosts cannot reply, so no result times out.  Expired leases need no daemon: the token fences off the
-old holder, and the next claim takes the row.
+It also gives up workunits that can be sent to no host.  Before any result times out, deadlines are
+extended by the outages in which hosts could not reach the server.  While the web processes are
+down, hosts cannot report, so no result times out.  Expired leases need no daemon: the next claim
+takes the row, and the lease token rejects writes of the previous holder.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ PACKAGE = "daemons.sql"
 #: The number of results that one statement examines when deadlines are moved.
 MOVE_BATCH_SIZE: Final = 20_000
 #: Refusals are counted for workunits that were refused to a host since the last pass, at most this
-#: long ago.  Hosts that request work again are refused again, so no workunit is missed for good.
+#: long ago.  A host that requests work again is refused again, so a missed workunit is counted
+#: later.
 REFUSED_WITHIN: Final = timedelta(minutes=10)
-#: Workunits that were locked in a pass are examined again by passes for this long.
+#: Workunits that were locked during a pass are examined again by the passes of this period.
 RECOUNT_WINDOW: Final = timedelta(minutes=1)
 
-#: The sign of life of the web processes for which `timeouts_suspended` was last logged.
+#: The last heartbeat of the web processes when `timeouts_suspended` was last logged.
 _logged_for: datetime | None = None
-#: When this process last counted refusals, by shard.
+#: The time at which this process last counted refusals, by shard.
 _counted_at: dict[Shard, datetime] = {}
 
 
@@ -71,7 +72,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
-    """Return whether the web processes are silent; logged once for each silence."""
+    """Return whether the web processes are down; each outage is logged once."""
     global _logged_for  # noqa: PLW0603 - state of this process
     is_away = is_silent(last_sign, now=now, outage_after=settings.PROJECT.outage_after)
     if is_away and _logged_for != last_sign:
@@ -134,9 +135,9 @@ def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
 
 
 def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
-    """Mark workunits that no host may get as unsendable, and log those that come near it.
+    """Mark workunits as unsendable that no host may get; log workunits that are close to it.
 
-    Returns how many were marked as unsendable.
+    Returns the number of workunits marked as unsendable.
     """
     params = {
         **share,

@@ -44,20 +44,21 @@ if TYPE_CHECKING:
 
 PACKAGE = "daemons.sql"
 
-#: A workunit may become visible after its due time, when its transaction commits.  Reads begin this
-#: much before the last one, so that they find it.
+#: A workunit may become visible after its due time, when its transaction commits.  So each read
+#: begins this much before the time of the previous read.
 LATE_COMMITS: Final = timedelta(seconds=1)
 _HEAD: Final = datetime.min.replace(tzinfo=UTC)
 _queues: dict[Shard, LowWaterMark[datetime]] = {}
 
 Row = tuple[Any, ...]
-#: The columns of `lock_due_workunits`: the facts in their order, without those that are not read.
-#: Those before `canonical_result_id` are read by no rule.
+#: The columns of `lock_due_workunits`: the fields of `WorkunitFacts` in order, except for two.  No
+#: rule uses the columns before `canonical_result_id`.
 _WORKUNIT: Final = tuple(
     fact.name for fact in fields(WorkunitFacts) if fact.name not in {"transition_at", "results"}
 )
 _CANONICAL, _DELETE_DELAY = _WORKUNIT.index("canonical_result_id"), -1
-#: Likewise the columns of `read_results_of_workunits`; those before `attempt` identify the result.
+#: The columns of `read_results_of_workunits`: the fields of `ResultFacts`, except for two.  The
+#: columns before `attempt` identify the result.
 _RESULT: Final = tuple(
     fact.name for fact in fields(ResultFacts) if fact.name not in {"name", "report_deadline"}
 )
@@ -94,7 +95,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         workunits, results = lock_due(now=now, limit=limit, shard=shard)
         judged = judge_by_situation(workunits, results, now=now)
         if judged:
-            # New results come first: their foreign keys then refer to workunits that are locked.
+            # New results are inserted first: their foreign keys refer to locked workunits.
             _make_replicas(judged, now=now)
             _move_results(judged, now=now)
             _write_workunits(judged, now=now)
@@ -139,7 +140,7 @@ def judge_by_situation(
     for row in workunits:
         result_rows = results_by_workunit.get(row[0], [])
         ids = tuple([result[0] for result in result_rows])
-        # Rules only compare this id with those of results: its place among them is sufficient.
+        # Rules only compare this id with result ids, so its index among them is sufficient.
         canonical = row[_CANONICAL]
         place = ids.index(canonical) if canonical in ids else -1 - (canonical is None)
         situation = (place, row[_CANONICAL + 1 :], *[result[_ATTEMPT:] for result in result_rows])
@@ -235,7 +236,7 @@ def _move_results(judged: Sequence[SituationGroup], *, now: datetime) -> None:
 
 
 def _steps(verdict: Verdict, moves: ResultMoves) -> list[tuple[int, int]]:
-    """Return for each moving result its place among the results and the number of its step."""
+    """Return (index among the workunit's results, step number) of each result that moves."""
     steps = []
     for place, result in enumerate(verdict.workunit.results):
         if own := [move for move in verdict.result_moves if move.result_id == result.id]:
@@ -292,7 +293,7 @@ def _what_happens(verdict: Verdict) -> dict[str, bool]:
     named = {
         "replicated": verdict.replicas > 0,
         "ready to validate": verdict.validate,
-        "failed": False,  # set below: here for its place in the sentence
+        "failed": False,  # set below; listed here for the order of the counts
         "to be validated anew": verdict.reopen,
         "ready to assimilate": verdict.assimilate is not None,
         "with files to delete": deletes_files,

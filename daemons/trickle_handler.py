@@ -1,9 +1,9 @@
 """Passes trickle messages of running results to the handlers of their varieties.
 
-Claim, act, settle: trickles are claimed by a lease, an app's own handlers run in a worker process
-with no transaction open, and their effects are written together with the mark "handled", if the
-lease is still held.  Trickles whose handler fails are retried with growing back-off, then parked.
-Progress changes no state, so it wakes no daemon.
+Claim, act, settle: trickles are claimed by a lease, and an app's own handlers run in a worker
+process with no transaction open.  If the lease is still held, one transaction writes their effects
+and marks the trickles as handled.  Trickles whose handler fails are retried with growing back-off,
+then parked.  Progress changes no state, so it wakes no daemon.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _logged_unknown: set[tuple[int, str]] = set()
 
 @dataclass(slots=True)
 class _Batch:
-    """The outcome of the claimed trickles."""
+    """The outcomes of the claimed trickles, by trickle id."""
 
     lease_until: datetime
     samples: dict[int, Sample] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Batch:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Handle unhandled trickles."""
+    """Claim and handle at most `limit` trickles."""
     batch = _Batch(lease_until=now + LEASE)
     params = {"now": now, "lease_until": batch.lease_until, "limit": limit, **shard.params}
     claimed = sql.fetch("claim_trickles", params, PACKAGE)
@@ -87,7 +87,7 @@ def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
     for row in claimed:
         target = (row["trickle_handlers"] or {}).get(row["variety"])
         if row["result_name"] is None:
-            batch.unknown.append(row["id"])  # purged meanwhile
+            batch.unknown.append(row["id"])  # the result was purged in the meantime
         elif target is not None:
             if monotonic() - began > TIME_LIMIT.total_seconds():
                 batch.untouched.append(row["id"])
@@ -179,7 +179,7 @@ def _keep_samples(samples: list[Sample]) -> None:
 
 
 def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> None:
-    """Extend deadlines and store replies as the handlers of apps request."""
+    """Extend deadlines and store replies that the handlers returned."""
     seconds: dict[int, float] = defaultdict(float)
     replies: dict[int, list[str]] = defaultdict(list)
     for row, answer in answers:

@@ -1,9 +1,9 @@
 """Keeps a stock of unsent results for apps whose work a program generates.
 
-If an app has fewer unsent results than its `cushion`, its generator is called, in a worker process
-with no transaction open, for the missing workunits.  They are submitted together with the
-generator's new state, provided that the stored state is unchanged: so they are submitted exactly
-once, even after a crash.  One daemon at a time runs the generator of an app.
+If an app has fewer unsent results than its `cushion`, its generator is called for the missing
+workunits, in a worker process with no transaction open.  One transaction submits the workunits and
+replaces the generator's state, provided that the stored state is unchanged.  So they are submitted
+exactly once, even after a crash.  Only one daemon at a time runs the generator of an app.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PACKAGE = "daemons.sql"
 
 
 class BadTemplate(LookupError):
-    """The workunit that ``copy:WORKUNIT`` names cannot be copied. Hint: the message has one."""
+    """The workunit of ``copy:WORKUNIT`` cannot be copied. Hint: submit a held workunit instead."""
 
 
 class _StateConflict(Exception):
@@ -78,7 +78,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def missing(app: dict[str, Any]) -> int:
-    """Return how many workunits fill the cushion, by the results per workunit of the last time."""
+    """Return how many workunits fill the cushion, by the last submission's results per workunit."""
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
     missing_results = int(app["cushion"]) - int(app["unsent"])
     return ceil(missing_results / each) - int(app["coming"])
@@ -86,7 +86,7 @@ def missing(app: dict[str, Any]) -> int:
 
 @contextmanager
 def _generator_lock(app_id: int) -> Iterator[bool]:
-    """Hold the lock of this app's generator until the block ends; yields False if it is taken."""
+    """Lock this app's generator until the block ends; yield False if another process locks it."""
     row = sql.fetch_one("try_generator_lock", {"id": app_id}, PACKAGE)
     locked = bool(row and row["locked"])
     try:
@@ -126,7 +126,7 @@ def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: dateti
 
 def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
     before = app["generator_state"]
-    # A different generator starts without state: it cannot read that of the previous one.
+    # A different generator starts without state: it cannot read the previous generator's state.
     is_same = before.get("generator", app["generator"]) == app["generator"]
     state = dict(before.get("state") or {}) if is_same else {}
     name = str(app["generator"])
@@ -146,7 +146,7 @@ def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
 
 
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
-    """Return copies of a workunit of the app, numbered from 1; the option `most` is the total.
+    """Return copies of a workunit of the app, numbered from 1; the option `most` is their limit.
 
     Raises `BadTemplate` if the workunit or its input files no longer exist.
     """
@@ -223,7 +223,7 @@ def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
-    """Count the failures, and call those generators later."""
+    """Record the failures and delay the next calls of the failed generators."""
     poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
     if not (errors := outcome.failures.errors):
         return

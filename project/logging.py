@@ -13,8 +13,8 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
 
-#: Django refuses suspicious requests with these loggers, with a useless traceback: any
-#: client could fill the log by a wrong Host header.
+#: Django logs suspicious requests with these loggers and a useless traceback: any client could fill
+#: the log by sending wrong Host headers.
 SUSPICIOUS = "django.security."
 #: Text from a request must not start a new line.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
@@ -95,7 +95,7 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # The web server logs the same, and a volunteer's mistake is not a warning.
+            # The web server logs requests, too, and a client's mistake is not a warning.
             "django.request": {"level": "ERROR"},
             "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "psycopg.pool": {"level": "ERROR"},

@@ -16,10 +16,10 @@ NUL = "\0"
 
 
 class RefuseNul:
-    """Answers 400 where a NUL character reached a statement, and drops cookies that contain one.
+    """Answers 400 if a statement contains a NUL character, and drops cookies that contain one.
 
-    PostgreSQL can store every other character.  Views that validate their input answer by
-    themselves; this covers every other path, parameter and field.
+    PostgreSQL can store every other character.  Some views validate their input and answer 400
+    themselves; this middleware covers every other path, parameter and field.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -43,9 +43,10 @@ class RefuseNul:
 
 
 class AuditTrail:
-    """Gives audit entries of a request the caller's address.
+    """Adds the caller's address to the audit entries of a request.
 
-    The account is added where it is authenticated: `BearerToken` of the API, the admin site.
+    The account is added by the code that authenticates it: `BearerToken` of the API, the admin
+    site.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

@@ -3,14 +3,14 @@
 Under ``settings.KEYS_DIR``, a folder for the owner only::
 
     code_sign_private, code_sign_public          RSA 1024 in BOINC's text format (PROTOCOL 4.1)
-    code_sign_private.<n>, code_sign_public.<n>  earlier pairs, to vouch for the current one
+    code_sign_private.<n>, code_sign_public.<n>  earlier pairs, which sign the current public key
     code_sign_rotation.<n>                       signature by pair <n> over the current public key
     upload_grant_keys                            "<id> <secret>" a line, newest first
     upload_grant_keys.revoked                    revoked lines
     account_seal_key                             Fernet keys, one a line, newest first
 
 With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients
-accept any signed text as a new key, so functions sign contents, which they check, never digests.
+accept any signed text as a new key, so `sign` takes contents, which it checks, and no digests.
 A key file that changes is read again, so that no process needs a restart after a rotation.
 """
 
@@ -58,11 +58,11 @@ _CHUNK: Final = 1 << 20
 
 
 class KeyMissing(Exception):
-    """A key is needed that is not in the keys folder."""
+    """The keys folder lacks a required key."""
 
 
 class BadKey(ValueError):
-    """A text that is not a key, or a sealed text that none of the project's keys opens."""
+    """A text is not a key, or no key of the project decrypts a sealed text."""
 
 
 class KeyShaped(ValueError):
@@ -78,9 +78,9 @@ class Grant(enum.Enum):
 
     GOOD = "good"
     BAD = "bad"
-    #: By a revoked key: a thief of the key could have made the signature.
+    #: Signed by a revoked key, which may be stolen.
     REVOKED = "revoked key"
-    #: Well formed, but by a key that is not in the keys folder; an operator may restore it.
+    #: Well formed, but signed by a key that is not in the keys folder; an operator may restore it.
     UNKNOWN_KEY = "unknown key"
 
 
@@ -90,8 +90,8 @@ class Grant(enum.Enum):
 def ensure_keys() -> None:
     """Create missing keys in the keys folder; safe to call from several processes at once.
 
-    A public code-sign key without its private half is kept: that half is on another machine.
-    With `ONLINE_SIGNING` off no pair is created here, for the same reason.
+    A public code signing key without its private half is kept, because the private half is on
+    another machine.  For the same reason, no pair is created here with `ONLINE_SIGNING` off.
     """
     with _key_folder_locked() as folder:
         has_private = (folder / "code_sign_private").exists()
@@ -117,7 +117,7 @@ class NewCodeSignKey:
         return _sign(_signable_md5(content), self._private)
 
     def install(self, *, revoke: bool = False) -> None:
-        """Install it; the current pair is kept to sign the rotation (PROTOCOL 4.4).
+        """Install the pair; the current pair is kept to sign the rotation (PROTOCOL 4.4).
 
         With `revoke` the earlier private keys sign the new public key now, once, and are deleted.
         """
@@ -134,10 +134,10 @@ def install_code_sign_key(
 ) -> None:
     """Install a public key whose private half is on another machine.
 
-    `rotation_signatures` are by earlier keys over the stripped new key: clients that hold the
-    signer's key accept the new one.  With `revoke` the earlier private keys that are here sign
-    it as well, once, and are deleted.  Raises BadKey for a text that is not a public key, and
-    BadRotation for a signature by none of the earlier keys.
+    `rotation_signatures` are signatures of the stripped new key by earlier keys; clients that have
+    such an earlier key accept the new key.  With `revoke`, each earlier private key in the keys
+    folder signs the new key and is then deleted.  Raises BadKey for a text that is not a public
+    key, and BadRotation for a signature that no earlier key has made.
     """
     new = _public_text(_parse_public(public_text))
     with _key_folder_locked() as folder:
@@ -155,8 +155,8 @@ def install_code_sign_key(
 def _set_aside(folder: Path) -> None:
     """Keep the current pair under the next number, and remove the current public key.
 
-    In this order a crash leaves the complete old pair, or a new private key without a public one,
-    which `ensure_keys` adds, but never two halves of different pairs.
+    With this order, a crash leaves either the complete old pair or a new private key, to which
+    `ensure_keys` adds the public key.  The two halves are always of the same pair.
     """
     number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
     for half in ("code_sign_private", "code_sign_public"):
@@ -217,7 +217,8 @@ def rotate_upload_grant_key(*, revoke: bool = False) -> None:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
         if revoke:
-            # Written first: after a crash the keys are in both files, still valid; run it again.
+            # Written first: after a crash the keys are in both files and still valid, and the
+            # command can be repeated.
             before = revoked.read_text() if revoked.exists() else ""
             _save(revoked, earlier + before)
         _save(path, _new_grant_line() + ("" if revoke else earlier))
@@ -237,7 +238,7 @@ def _key_folder_locked() -> Iterator[Path]:
 
 
 def _save(path: Path, text: str) -> None:
-    """Write a key file atomically and fsync it, for a key must not be used and then lost."""
+    """Write a key file atomically and fsync it, so that a crash cannot lose a key in use."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
@@ -361,7 +362,7 @@ def _signable_md5(content: bytes | BinaryIO) -> str:
 
 
 def verify(md5_hex: str, signature: str, public_text: str) -> bool:
-    """Return whether a signature over content of this MD5 is by this public key.
+    """Return whether this public key verifies a signature over content with this MD5.
 
     Raises BadKey if the text is not a public key.
     """
@@ -384,7 +385,7 @@ def rotation_signature(old_public_text: str) -> str | None:
 
 
 def _rotation_by(public: Path, digest: str) -> str | None:
-    """Return a key's signature over the current one, made on another machine or here, or None."""
+    """Return an earlier key's signature over the current public key, stored or new, or None."""
     with contextlib.suppress(KeyMissing):
         signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
         if verify(digest, signature, _load(public.name, _stripped)):
@@ -426,14 +427,14 @@ def _sign(md5_hex: str, key: RSAPrivateNumbers) -> str:
 def upload_grant(name: str, max_nbytes: int) -> str:
     """Return the content of an output file's ``<xml_signature>``: key id and HMAC-SHA256.
 
-    It binds the name and the size, not the host or the account (PROTOCOL trap 30), and does not
-    expire.
+    The HMAC covers the name and the size, not the host or the account (PROTOCOL trap 30).  Grants
+    do not expire.
     """
     return upload_granter()(name, max_nbytes)
 
 
 def upload_granter() -> Callable[[str, int], str]:
-    """Return a version of `upload_grant` for many files, which looks up the current key once."""
+    """Return a function like `upload_grant` that looks up the current key only once."""
     key_id, secret = next(iter(_grant_keys().items()))
     return lambda name, max_nbytes: hex_block(key_id + _mac(secret, name, max_nbytes))
 
@@ -513,7 +514,7 @@ _loaded: dict[tuple[str, Any], tuple[tuple[int, int, int], Any]] = {}
 
 
 def _load(name: str, read: Callable[[str], T]) -> T:
-    """Return ``read`` of a key file's text, which is read again only after a change."""
+    """Return ``read(text)`` for the text of a key file, cached until the file changes."""
     path = f"{settings.KEYS_DIR}/{name}"
     try:
         status = os.stat(path)

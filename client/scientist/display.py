@@ -35,7 +35,7 @@ STYLES = {
     "waiting": "magenta",
     "failed": "red",
 }
-#: Statuses of workunits that no host has; they are drawn as a line instead of a bar.
+#: Statuses of workunits without a result on a host; they are drawn as a line instead of a bar.
 _FAINT = {"unsent", "waiting"}
 _WIDTH = 44
 #: The cause of waits for results that hosts are computing.
@@ -49,7 +49,7 @@ def status_text(status: str) -> str:
 
 
 def styled_status(status: str) -> Text:
-    """Return a status in its color."""
+    """Return a status as text in the color of the status."""
     return Text(status_text(status), style=STYLES.get(status, ""))
 
 
@@ -68,7 +68,7 @@ def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
 
 
 def stacked_bar(figures: BatchProgress, width: int = _WIDTH) -> Text:
-    """Return all workunits of a batch as one bar; each status that occurs has at least a cell."""
+    """Return a bar of all workunits by status; each nonzero status has at least one cell."""
     parts = {name: getattr(figures, name) for name in STYLES if getattr(figures, name)}
     total = max(figures.total, 1)
     cells = {name: max(1, round(number * width / total)) for name, number in parts.items()}
@@ -135,7 +135,7 @@ def _outlook(figures: BatchProgress, now: datetime, waits: Sequence[Wait]) -> Te
             )
         return Text.assemble(("complete", "bold green"), f": all {done} done")
     parts = [Text(rate(figures.rate_per_second or 0.0), style="bold")]
-    # Waits for hosts that compute are only of interest while no workunit finishes.
+    # Waits for computing hosts are shown only while no workunit finishes.
     is_moving = bool(figures.rate_per_second)
     sentences = [wait.sentence for wait in waits if wait.cause != _COMPUTING or not is_moving]
     if figures.seconds_left is not None and figures.rate_per_second:

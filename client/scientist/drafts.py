@@ -20,9 +20,9 @@ from scientist.uploads import OnProgress
 class DraftBatch:
     """A batch that is being built.
 
-    It is submitted at the end of the `with` block.  If the block raises, nothing more is sent; the
-    parts of a very large batch that were sent before are aborted, unless the batch has workunits
-    of other submissions.
+    The batch is submitted at the end of the `with` block.  If the block raises an error, no further
+    request is sent.  If parts of a large batch were sent before the error, the batch is aborted,
+    unless it has workunits of other submissions.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DraftBatch:
             self._submission.close()
 
     def submit(self, item: Input, **fields: Any) -> WorkunitFuture:
-        """Add a workunit, with `fields` of its own; return its future."""
+        """Add a workunit; return its future.  `fields` override the defaults of the batch."""
         return self.futures[self._add(item, fields)]
 
     def submit_all(self, inputs: Iterable[Input]) -> None:

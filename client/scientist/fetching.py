@@ -205,7 +205,7 @@ def fetch(
 def _run_with_retries(
     transport: Transport, store: Store, batch: int, on_progress: OnProgress
 ) -> _Run:
-    """Do one pass; repeat it if the stream breaks off or files are damaged."""
+    """Run one pass, up to four times if the stream breaks off or files are damaged."""
     brought = 0
     for tries_left in reversed(range(_MAX_TRIES)):
         run = _Run(transport, store, batch, on_progress)

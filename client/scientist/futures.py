@@ -156,7 +156,7 @@ class Futures(Sequence[WorkunitFuture]):
             yield self[position]
 
     def fail(self, error: ScientistError) -> None:
-        """Fail all pending futures with `error`: the submission failed or the project refuses."""
+        """Fail all pending futures with `error`, after a failed submission or a refused request."""
         with self._changed:
             self._failure = error
             for position in range(len(self)):
@@ -271,7 +271,7 @@ class Futures(Sequence[WorkunitFuture]):
 
 
 def _is_cancelled(counts: Mapping[str, object]) -> bool:
-    """Whether the answer to a cancellation counts a cancelled workunit, or has no counts."""
+    """Return whether a cancellation's answer has a nonzero count, or has no counts."""
     numbers = [value for value in counts.values() if isinstance(value, int)]
     return any(numbers) or not numbers
 

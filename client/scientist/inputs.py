@@ -36,9 +36,9 @@ Input = Path | bytes | str | Mapping[str, Any] | tuple[str, bytes | str | Path]
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file: its bytes, its path, or None if the project has it already.
+    """An input file; `source` is its content, its path, or None if the project has the file.
 
-    `reference` has the other fields of its API entry, such as the `sha256` of such a file.
+    `reference` has the other fields of the API entry, such as `sha256` if `source` is None.
     """
 
     open_name: str
@@ -87,8 +87,8 @@ def work_of(item: Input | object, open_name: str = OPEN_NAME) -> Work:
 def original_name(path: Path) -> str:
     """Return the path of an input as text for the workunit's `meta`.
 
-    The workunit's name does not have it, as it is ASCII.  Bytes that are not UTF-8 are replaced,
-    because JSON cannot contain them.
+    The generated name of a workunit is ASCII and does not preserve the path.  Bytes that are not
+    UTF-8 are replaced, because JSON cannot contain them.
     """
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 

@@ -55,7 +55,7 @@ class Tools:
 
 
 class Agent:
-    """One client in one folder. Between turns, the state file has the content of `state`."""
+    """One client in one folder. Between turns, the state file is equal to `state`."""
 
     def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
         self.home, self.rules = tools.home, tools.rules
@@ -284,7 +284,10 @@ class Agent:
             self.display.print_line(f"{command.result}: a message was lost: {error}", self.now())
 
     def _network_work(self, command: Command) -> Callable[[], Event]:
-        """Return the work of a thread, with its inputs bound now: the state changes meanwhile."""
+        """Return the function for a worker thread.
+
+        Its inputs are bound now, because the state may change before the thread runs.
+        """
         errands = Errands(self.transport, self.now)
         match command:
             case events.ReadMasterPage(url):

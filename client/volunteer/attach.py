@@ -35,9 +35,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The volunteer's credentials: a key, or e-mail and password; a name for a new account.
+    """The volunteer's credentials: an account key, or an e-mail address and a password.
 
-    `invitation` is the code that some projects require for a new account.
+    `new_name` is the user name of an account to create. `invitation` is the code that some projects
+    require for a new account.
     """
 
     key: str = ""

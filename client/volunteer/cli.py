@@ -226,9 +226,9 @@ def _home(options: argparse.Namespace) -> Home:
 
 
 def _keep_private(folder: Path) -> None:
-    """Remove other users' access to the client's folder: it contains account keys and programs.
+    """Remove other users' access to the client's folder, which contains account keys.
 
-    A folder that contains other files of the volunteer is not changed.
+    The mode of a non-empty folder without `state.json` is not changed.
     """
     is_ours = (folder / "state.json").exists() or not any(folder.iterdir())
     mode = stat.S_IMODE(folder.stat().st_mode)
@@ -330,7 +330,7 @@ def _first_line(name: str) -> str:
 
 
 def _sandbox(options: argparse.Namespace) -> Sandbox:
-    """Probe how programs can be confined. Raises UsageError, NoSandboxError."""
+    """Return the sandbox that the options select. Raises UsageError, NoSandboxError."""
     if options.confine not in {*Confinement}:
         raise UsageError(
             f"VOLUNTEER_CONFINE is {options.confine!r}.\nHint: set it to auto, off or require."

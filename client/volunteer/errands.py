@@ -1,4 +1,4 @@
-"""Network work of worker threads: each method returns an event, or raises."""
+"""Network requests of worker threads; each method returns an event or raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """The work of the threads, which use only the network, a clock and one file each."""
+    """The requests of worker threads, which do not access the state of the client."""
 
     transport: HttpTransport
     now: Callable[[], float]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at `now`."""
+    """Base class of events; `now` is the time of the event."""
 
     now: float
     chance: float = 0.0
@@ -24,28 +24,28 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectEvent(Event):
-    """Something that happened to one project."""
+    """Base class of events of one project."""
 
     project: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEvent(ProjectEvent):
-    """Something that happened to one file of a project."""
+    """Base class of events of one file of a project."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultEvent(ProjectEvent):
-    """Something that happened to one result of a project."""
+    """Base class of events of one result of a project."""
 
     result: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Time has passed: the state machine decides the next commands.
+    """The end of a turn, at which the state machine plans the next commands.
 
     `weekday` (0 is Sunday) and `hour` are local time.
     """

@@ -182,7 +182,7 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
 
 
 def _cut(part: Path) -> None:
-    """Remove the doubtful end of an interrupted transfer."""
+    """Remove the last 5000 bytes of an interrupted transfer, which may be an error page."""
     if part.exists():
         with (
             contextlib.suppress(safe_files.UnsafeFileError),

@@ -96,7 +96,7 @@ def _take_account(project: Project, reply: Reply) -> Project:
 
 
 def _take_key(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Trust the first code-sign key, and a new key only if the present one signed it."""
+    """Accept the first code-sign key, and later a new key only if the current key signed it."""
     new = reply.code_sign_key
     if not new or new == project.code_sign_key:
         return project, []
@@ -113,11 +113,11 @@ def _take_key(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
 
 
 def _rotation_fault(project: Project, new: str, signature: str) -> str:
-    """Return why a new code-sign key is refused; empty if the present key has signed it.
+    """Return why a new code-sign key is refused; empty if it is accepted.
 
-    Files and keys are signed in the same way (PROTOCOL 4.2). So that a file with the text of a key
-    cannot replace the key, a key must have exactly the form in which projects write keys, and its
-    signature must not be that of a file.
+    The current key must have signed it. Files and keys are signed in the same way (PROTOCOL 4.2),
+    so a signed file with the text of a key could replace the key. Therefore a key must have exactly
+    the format in which projects write keys, and its signature must not be the signature of a file.
     """
     if not verifies_text(new, signature, project.code_sign_key):
         return "the new code-sign key is not signed by the old one"
@@ -246,10 +246,10 @@ class _Refusals:
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Add files, app versions and workunits; those with a known name stay unchanged.
+    """Add files, app versions and workunits; objects with a known name keep their files.
 
-    Roles are given in the order program, input, output, so that the order of the reply's elements
-    does not matter and a name that is used twice stays a program.
+    Roles are assigned in the order program, input, output. The order of elements in the reply
+    therefore has no effect, and a name that is used twice keeps the role of a program.
     """
     refusals = _Refusals()
     project = _take_files(_with_roles(project), reply, refusals)
@@ -455,7 +455,7 @@ def slot_fault(project: Project, offer: Result) -> str:
 
 
 def output_fault(project: Project, offer: Result) -> str:
-    """Return which output of a result would overwrite another file; empty if no output does.
+    """Return a fault if an output of a result would overwrite another file; else an empty text.
 
     It is called before each start: intake refuses such results, but a state that an earlier version
     of the client wrote may contain one.
@@ -487,7 +487,7 @@ def _resolve(project: Project, offer: Result) -> Result:
 
 
 def _missing(project: Project, offer: Result) -> str:
-    """Return which part of the result is missing in the reply; empty if none is."""
+    """Return which part of a result the reply lacks; empty if the result is complete."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"

@@ -42,7 +42,7 @@ Planner = Callable[[State, Project, Tick, Rules], Step]
 
 
 def next_commands(state: State, tick: Tick, rules: Rules) -> Step:
-    """Return what can begin now for every project; work in progress is in `state.busy`."""
+    """Return the commands that can begin now; `state.busy` has the work in progress."""
     commands: list[Command] = []
     for url in state.projects:
         for planner in _PLANNERS:
@@ -296,8 +296,8 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
-    # A recent upload ends soon, and one contact can then report it and request work. With results
-    # of a second each there is always a recent upload, so none waits longer than `report_wait`.
+    # After a recent upload ends, one contact can report its result and request work. Very short
+    # results cause a recent upload at all times, so the delay is limited to `report_wait`.
     recent_uploads = (
         now - held_result.ready_at < rules.report_wait
         for held_result in project.in_phase(Phase.UPLOADING)

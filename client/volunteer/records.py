@@ -43,7 +43,7 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """The use of a file. It never changes: no later reply turns an input into a program."""
+    """The use of a file. It is fixed, so that a later reply cannot turn an input into a program."""
 
     NONE = ""
     PROGRAM = "program"
@@ -91,13 +91,13 @@ class HeldFile:
     signed_sha256: str = ""
 
     def is_stalled(self, now: float) -> bool:
-        """Return whether a failed download waits for its retry: meanwhile no work is requested."""
+        """Return whether a failed download has a retry in the future; it blocks work requests."""
         return self.presence == Presence.ABSENT and self.failures > 0 and self.retry_at > now
 
 
 @dataclass(frozen=True, slots=True)
 class TrickleDown:
-    """A message of the project that was not delivered to its program yet."""
+    """A message from the project to a program, stored until it is delivered."""
 
     time: int
     text: str
@@ -105,14 +105,14 @@ class TrickleDown:
 
 @dataclass(frozen=True, slots=True)
 class TrickleUp(TrickleMessage):
-    """A message of a program, kept until the project acknowledges it."""
+    """A message from a program to the project, stored until the project acknowledges it."""
 
     is_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of a running program; it is lost when the client stops."""
+    """The last progress report of a running program; it is not saved on disk."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None

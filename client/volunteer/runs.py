@@ -34,7 +34,7 @@ def _(event: events.ProcessStarted, state: State, _rules: Rules) -> Step:
         running_since=event.now,
         starts=held_result.starts + 1,
         is_suspended=False,
-        # They were written into the slot before the start.
+        # The trickles were written into the slot before the start.
         trickles_down=(),
     )
     again = " again" if held_result.starts else ""

@@ -322,7 +322,7 @@ def _exists(slot: Path, name: str) -> bool:
 
 
 def _remove(slot: Path, name: str) -> None:
-    # A program that creates a folder with this name harms only itself.
+    # A folder with this name is not removed; it affects only the program that created it.
     with contextlib.suppress(OSError):
         safe_files.remove(slot, name)
 
@@ -414,7 +414,7 @@ def clear(slot: Path) -> None:
 
 
 def sweep(home: Home, project: Project) -> None:
-    """Delete files that are not in the state: a kill before their deletion leaves them."""
+    """Delete files that are not in the state; such files remain if the client is killed."""
     folder = home.project(project.url)
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))

@@ -1,8 +1,8 @@
 """The state machine: (state, event, rules) -> (state, commands) [pure].
 
-`apply` writes an event into the state; at a `Tick`, `plan` returns the commands that can begin.
-The agent saves the state before it executes the commands, so that a kill between the two loses
-nothing: the commands are repeated.
+`apply` returns the state after an event; at a `Tick`, `plan` returns the commands that can begin.
+The agent saves the state before it executes the commands. If the client is killed in between, the
+next run repeats the commands.
 """
 
 from __future__ import annotations

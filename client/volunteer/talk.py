@@ -1,7 +1,7 @@
 """Messages between running programs and their project [pure].
 
-Trickles up stay in the state until the project acknowledges them; trickles down stay until the
-program runs. Outputs that a program uploads before its end are sent like others.
+The state has each trickle up until the project acknowledges it, and each trickle down until the
+program runs. An output that a program uploads before its end is sent like other outputs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _(event: events.TricklesReplicated, state: State, _rules: Rules) -> Step:
     state = state.done_with(f"replicate {event.project} {event.url}")
     if not event.reason:
         return state, []
-    # Not repeated, as in BOINC's client: the project itself gets every trickle.
+    # No retry, as in BOINC's client: the scheduler request sends every trickle to the project.
     return state, [Print(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
 
 
@@ -152,7 +152,7 @@ def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Com
 
 
 def take_trickles(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Delete the trickles that the project acknowledged; store or deliver those that it sent."""
+    """Delete acknowledged trickles up; store or deliver the trickles down of a reply."""
     if reply.message_ack:
         waiting = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
         project = replace(project, trickles_up=waiting)

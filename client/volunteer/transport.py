@@ -236,7 +236,7 @@ class _Request:
 
 
 class _Watch:
-    """Watches one exchange in a thread and closes its connections when it is too slow.
+    """Monitors one exchange in a thread and shuts down its connections if it is too slow.
 
     A socket's timeout restarts with every byte, so a server that sends one byte a minute could keep
     the exchange open forever.

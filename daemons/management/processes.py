@@ -1,4 +1,4 @@
-"""Starts child processes, restarts those that end, stops them in order."""
+"""Starts child processes, restarts them if they end, and stops them in order."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _PR_SET_NAME = 15
 #: A child that ends within this many seconds of its start is restarted with a longer pause.
 STEADY_AFTER = 30.0
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-#: How long a program, and a fork that finishes its pass, has to end before it is killed; seconds.
+#: The time after which a program, and a fork that finishes its pass, is killed; seconds.
 PROGRAM_STOP_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS = 15.0, 30.0
-#: How often the children are checked; seconds.
+#: The interval at which the children are checked; seconds.
 LOOK_EVERY = 0.2
 
 
 @dataclass(slots=True)
 class Children:
-    """Programs in their own groups: Ctrl-C reaches only the parent, which stops them in order.
+    """Programs in separate process groups, so that Ctrl-C reaches only the parent.
 
-    They end with the parent, even if it is killed.
+    The parent stops them in order.  They also end if the parent is killed.
     """
 
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Children:
         environment: Mapping[str, str] | None = None,
         output: IO[bytes] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process named `name`; its output goes to `output`, or to the parent's."""
+        """Start a process; its output goes to `output`, by default to the parent's output."""
         process = subprocess.Popen(  # noqa: S603 - fixed commands
             [str(word) for word in command],
             env={**os.environ, **(environment or {})},
@@ -63,7 +63,7 @@ class Children:
         return process
 
     def ended(self) -> tuple[str, int] | None:
-        """Return the first process that has ended by itself, and its exit code, or None."""
+        """Return the name and exit code of the first process that ended by itself, or None."""
         for name, process in self.started.items():
             if (code := process.poll()) is not None:
                 return name, code
@@ -88,7 +88,7 @@ class Children:
         process.wait()
 
     def stop(self, name: str, within: float = PROGRAM_STOP_TIMEOUT_SECONDS) -> int:
-        """Terminate one process, by SIGKILL after `within` seconds; return its exit code."""
+        """Terminate one process, kill it after `within` seconds; return its exit code."""
         process = self.started.pop(name)
         if process.poll() is None:
             process.terminate()
@@ -100,7 +100,7 @@ class Children:
         return process.wait()
 
     def stop_all(self) -> None:
-        """Stop all, in the order in which they were started: the server before its daemons."""
+        """Stop all processes in the order of their start: the server before the daemons."""
         for name in list(self.started):
             self.stop(name)
 
@@ -121,7 +121,7 @@ class Child:
     start_at: float = 0.0
 
     def check(self, report: Callable[[int], object]) -> None:
-        """Start it if it does not run and its pause is over; if it ended, report its exit code."""
+        """Start the process if its pause is over; report its exit code if it has ended."""
         now = monotonic()
         if self.process is None:
             if now >= self.start_at:
@@ -192,7 +192,7 @@ def forked_process(name: str, do: Callable[[], object]) -> BaseProcess:
 
 
 def _begin(parent: int, name: str, do: Callable[[], object]) -> None:
-    # Reset the handlers first: those of the parent would stop the parent's loop, not this one.
+    # Reset the signal handlers first: the parent's handlers would not stop this process.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     die_with_parent(parent)

@@ -23,7 +23,7 @@ from scheduler.results.rules import quorum
 
 
 class UsageError(ValueError):
-    """Arguments that cannot be used. Hint: the message names what is valid."""
+    """The arguments are not valid. Hint: the message states what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
-    """Group files into results: each folder, or each `outputs` files; raises `UsageError`."""
+    """Group files into results, one per folder or per `outputs` files; raises `UsageError`."""
     for path in files:
         if not path.exists():
             raise UsageError(
@@ -78,7 +78,7 @@ def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
     if len(results) < 2 or len({len(paths) for paths in results.values()}) > 1:  # noqa: PLR2004 - a pair
         counts = ", ".join(f"{name}: {len(paths)}" for name, paths in results.items())
         hint = "name at least two different results with the same number of outputs."
-        raise UsageError(f"These cannot be compared ({counts}). Hint: {hint}")
+        raise UsageError(f"The results cannot be compared ({counts}). Hint: {hint}")
     return results
 
 
@@ -104,7 +104,7 @@ def parse_options(text: str) -> dict[str, Any]:
 
 
 def run(trial: Trial) -> Outcome:
-    """Compare in the worker, with the time limit; raises `UsageError` for an unusable validator."""
+    """Run the validator in a worker; raises `UsageError` if the validator cannot be used."""
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)

@@ -1,8 +1,8 @@
-"""Finds assimilators by the names that apps give, and checks their options.
+"""Finds assimilators by name and checks their options.
 
 ``copy_files``, ``dataset`` and ``webhook`` are built in.  Every other name must be in the
-allow-list (`settings.PLUGINS`): its target is a program, a Python function, or a table of our
-database.
+allow-list (`settings.PLUGINS`): its target is a program, a Python function, or a table of the
+server's database.
 """
 
 from __future__ import annotations

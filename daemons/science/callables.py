@@ -1,8 +1,8 @@
 """Assimilates by calling a Python function of the allow-list.
 
-It is called in a worker process, because it may hang, crash or be hostile.  The daemon writes the
-files that it returns for ``var/results``.  A function that is `transactional` in the allow-list is
-called by the daemon itself, inside the transaction that settles the workunit.
+The function is called in a worker process, because it may hang, crash or be hostile.  The daemon
+writes the files that the function returns to ``var/results``.  A function that is `transactional`
+in the allow-list is called by the daemon itself, in the transaction that settles the workunit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Callable:
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
-        """Call it in this process and transaction if it is transactional, else in a worker."""
+        """Call the function, in this process and transaction if transactional, else in a worker."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         with_options = replace(assimilation, options=self.options)
@@ -123,7 +123,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
 def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - any callable
     """Call the function; return its files by name.
 
-    If it returned paths of files that it wrote itself, these are synced to the disk.
+    If it returned paths of files that it wrote itself, these files are synced to disk.
     """
     try:
         answer = function(assimilation)

@@ -1,4 +1,4 @@
-"""The shape of an app's own generator of work, and how the worker runs one."""
+"""The interface of an app's own work generator, and its call in the worker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BadGenerator(ValueError):
 class GeneratedWork:
     """The output of a generator: workunits, its new state, and when to run it again.
 
-    Workunits of science code are `from_outside`: they may not name paths of the server's disk.
+    Workunits of science code are `from_outside`: they may not contain paths of the server's disk.
     """
 
     workunits: tuple[Any, ...]
@@ -45,7 +45,7 @@ class GeneratedWork:
 
 
 class Generator(Protocol):
-    """Generates workunits, without end or until there are no more."""
+    """Generates a finite or endless sequence of workunits."""
 
     def __call__(
         self, count: int, options: Mapping[str, Any], state: dict[str, Any], /
@@ -53,8 +53,9 @@ class Generator(Protocol):
         """Describe the next `count` workunits.
 
         `state` is the state after the last call, empty at first.  Change it in place, before
-        yielding the workunit that it counts: it is saved together with the workunits or not at all.
-        A call that yields no workunit ends the generator; raise `Defer` to be called again later.
+        yielding the workunit that causes the change: it is saved in the same transaction as the
+        workunits.  A call that yields no workunit ends the generator; raise `Defer` to be called
+        again later.
         """
 
 

@@ -1,4 +1,4 @@
-"""Calls of the Linux kernel about a process and its parent."""
+"""Linux system calls that end a process with its parent, and names of exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def prctl(option: int, value: int | bytes) -> None:
 
 
 def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTERM) -> None:
-    """Let the kernel signal this process when its parent ends, even if that is killed.
+    """Let the kernel send this process a signal when its parent ends, even if it is killed.
 
     Pass the process id of the parent if it is known: the parent may end before this call.
     """

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 LENGTH: Final = 8
 _MAX_PART: Final = 1 << 20
-#: Valid answers are not nested deeper; PostgreSQL and `json` accept more.
+#: The maximum depth of nesting; PostgreSQL and `json` accept more.
 MAX_DEPTH: Final = 50
 #: The maximum lengths of a failure's sentence and traceback; characters.
 MAX_SENTENCE, MAX_TRACEBACK = 2000, 20_000
@@ -54,7 +54,7 @@ def receive(channel: socket.socket, count: int) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Read JSON: no NaN, no infinities, no NUL, no lone surrogates, not nested too deep."""
+    """Read JSON; raises `BadMessage` for NaN, infinities, NUL, lone surrogates and deep nesting."""
     try:
         message = json.loads(data.decode("utf-8"), parse_constant=_refused, parse_float=_finite)
     except RecursionError:

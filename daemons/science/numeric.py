@@ -1,8 +1,8 @@
 """The validator `numeric`: compares the numbers in text, CSV and JSON.
 
 Each output becomes a *shape* (its words, keys, and numbers of lines, rows and cells) and a list of
-numbers.  Shapes must be equal.  Two numbers agree when they differ by no more than the larger of
-`absolute` and `relative` times the larger of the two.
+numbers.  Shapes must be equal.  Two numbers agree if their difference is at most `absolute`, or at
+most `relative` times the larger absolute value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPELLED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far apart two numbers may be; with `nan_is_nan`, NaN agrees with NaN."""
+    """The maximum difference of two numbers; with `nan_is_nan`, NaN agrees with NaN."""
 
     absolute: float
     relative: float
@@ -91,12 +91,12 @@ class Evidence:
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions`."""
+    """Raise `BadOptions` if an option is not valid."""
     _rules(options)
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
-    """Read a result's outputs; raises `BadOutput` for one that is not of its format."""
+    """Read a result's outputs; raises `BadOutput` for an output that does not have its format."""
     if any(output.is_missed for output in outputs):
         return None
     rules, evidence = _rules(options), Evidence()
@@ -181,7 +181,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _format(output: ReportedOutput, rules: Rules) -> str:
-    """Return the format of one output: as the options set it, or by the suffix of its open name."""
+    """Return the format of one output: from the options, or by the suffix of its open name."""
     if rules.format != "auto":
         return rules.format
     ending = output.open_name.rpartition(".")[2].lower()
@@ -236,7 +236,7 @@ def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
 
 
 def _names_of(names: Sequence[str], place: int) -> Iterator[str]:
-    """Yield the names of a column: the one in its header, and its number from 1."""
+    """Yield the names of a column: its header, if there is one, and its number from 1."""
     if place < len(names):
         yield names[place]
     yield str(place + 1)

@@ -1,9 +1,9 @@
 """Assimilates by running a program of the allow-list: ``script:PROGRAM``.
 
-The command is ``PROGRAM KEY WORKUNIT FILE...``, with the same and more in its environment
-(``MANYHANDS_...``).  Exit status 0: assimilated.  3: try again later; if the last line of its
-standard output is ``defer SECONDS``, not before that.  Any other status is a failure; its standard
-error is kept.
+The command is ``PROGRAM KEY WORKUNIT FILE...``.  Environment variables (``MANYHANDS_...``) contain
+these values and more.  Exit status 0 means that the workunit is assimilated.  Exit status 3
+requests a retry, which is at least SECONDS later if the last line of standard output is
+``defer SECONDS``.  Any other status is a failure; the program's standard error is kept.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RunScript:
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> Defer | None:
-        """Run it in the worker, which kills it with all its children after the time limit."""
+        """Run the program in a worker, which is killed with all its children at the time limit."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         paths = [str(output.path) for output in assimilation.outputs]
@@ -62,7 +62,7 @@ class RunScript:
 
 
 def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) -> RunScript:
-    """Return the assimilator of a program, in `folder` unless it is a path; raises `BadOptions`."""
+    """Return the assimilator of a program; a relative path is in `folder`; raises `BadOptions`."""
     read = checking.checked("script", options, _KNOWN)
     program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
     arguments, environment = read.get("arguments", ()), read.get("environment", {})

@@ -1,4 +1,4 @@
-"""Validates results by a program of the scientist, by its exit status.
+"""Validates results by the exit status of a program.
 
 ``PROGRAM init FILE...`` is called for each result to check that its outputs can be read, and
 ``PROGRAM compare FILE... OTHER_FILE...`` for each pair to check whether they agree: 0 yes, 1 no, 3
@@ -32,16 +32,16 @@ _MAX_EXCERPT = 4000
 
 
 class ScriptFailed(Exception):
-    """The program failed: neither yes nor no; the message has the end of its output."""
+    """The program failed without a verdict; the message contains the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The parsed options of the script validator.
 
-    `init` (None: no call) and `compare` are the arguments of the two calls, `compare_program` is
-    the program of the second (empty: the same one).  `invalid` and `transient` are the exit
-    statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
+    `init` (None: no call) and `compare` are the arguments of the two calls.  `compare_program` is
+    the program of the second call (empty: the same program).  `invalid` and `transient` are the
+    exit statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
     """
 
     init: tuple[str, ...] | None = _INIT
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The paths of a result's compared outputs (None: an optional one left out), and the rules."""
+    """The paths of a result's compared outputs (None: missing and optional), and the rules."""
 
     paths: tuple[str | None, ...]
     rules: Rules
@@ -67,7 +67,7 @@ class Script:
     program: str
 
     def check_options(self, options: Options) -> None:
-        """Raise `BadOptions`."""
+        """Raise `BadOptions` if an option is not valid."""
         _rules(options)
 
     def prepare(self, outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
@@ -88,7 +88,7 @@ class Script:
         return evidence
 
     def agree(self, first: Evidence, second: Evidence) -> bool:
-        """Run the program to compare; results with different missing outputs do not agree."""
+        """Run the program to compare two results; they must have the same optional outputs."""
         if [path is None for path in first.paths] != [path is None for path in second.paths]:
             return False
         program = Path(self.program).parent / (first.rules.compare_program or self.program)
@@ -172,7 +172,7 @@ def _rules(options: Options) -> Rules:
 
 
 def _words(*needed: str) -> Callable[[Any], tuple[str, ...]]:
-    """Return a reader of the words of a command line, which must contain the `needed` ones."""
+    """Return a reader of the words of a command line, which must include `needed`."""
 
     def read(value: object) -> tuple[str, ...]:
         words: tuple[str, ...] = texts(value)

@@ -1,4 +1,4 @@
-"""The interface of an app's own trickle handlers, and how their answers are read."""
+"""The interface of an app's own trickle handlers, and the reader of their answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class BadAnswer(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trickle:
-    """One message of a running result, as its handler gets it.
+    """One message of a running result, as it is passed to a handler.
 
-    `text` is the raw text of the program; `said_at` is by the host's clock.  `id` never changes:
-    a handler that was killed after its work is called again with the same.
+    `text` is the unchanged text that the program sent; `said_at` is the host's time.  `id` never
+    changes: a handler that was killed before it answered is called again with the same `id`.
     """
 
     id: int
@@ -39,7 +39,7 @@ class Trickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The effects of a trickle, which apply while its result is in progress."""
+    """The requested effects of a trickle; they apply only while its result is in progress."""
 
     extend_deadline: timedelta = timedelta(0)
     fraction_done: float | None = None
@@ -47,10 +47,10 @@ class Answer:
 
 
 class TrickleHandler(Protocol):
-    """Processes a trickle as the scientist wants."""
+    """Processes trickles of one variety."""
 
     def __call__(self, trickle: Trickle, /) -> Mapping[str, Any] | None:
-        """Process it; return None, or a dict of `extend_deadline`, `fraction_done`, `reply`."""
+        """Process one trickle; return None, or a dict of fields of `Answer`."""
 
 
 def check(handlers: object) -> None:

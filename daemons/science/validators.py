@@ -1,9 +1,9 @@
-"""Finds validators, and checks their options.
+"""Finds validators by name and checks their options.
 
-``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name that an app
-stores must be in the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs
-a program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
-an object of a class.
+``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name must be in
+the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs a program (a path, or
+a name in the project's science folder), ``python:package.module.Class`` creates an object of a
+class.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from daemons.science.interfaces import Options, Validator
     from scheduler.apps.rules.plugins import Plugin, Plugins
 
-#: Validators that use facts in the database only; they run within a transaction.
+#: Validators that read no files, only columns of the database; they run within a transaction.
 FAST_VALIDATORS: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
 _BUILT_IN: dict[str, Validator[Any]] = {
     **FAST_VALIDATORS,
@@ -30,12 +30,12 @@ _BUILT_IN: dict[str, Validator[Any]] = {
 }
 #: Validators that also read the program's standard error.
 READS_STDERR = frozenset({"substring"})
-#: The built-in ones, and the forms of targets in the allow-list.
+#: The built-in validators, and the forms of targets in the allow-list.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 
 def check(name: str, options: Options) -> None:
-    """Raise `UnknownPlugin` or `BadOptions`, as far as can be checked without science code."""
+    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     plugins: Plugins = settings.PLUGINS
@@ -58,7 +58,7 @@ def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options
 
 
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
-    """Return the validator of a target; programs without a path lie in `folder`.
+    """Return the validator of a target; a program with a relative path is in `folder`.
 
     Raises `UnknownPlugin` and `BadOptions`.  Imports science code: for the worker only.
     """

@@ -1,9 +1,9 @@
-"""Runs science code in a process of its own: it may hang, crash or be hostile.
+"""Runs science code in worker processes: it may hang, crash or be hostile.
 
 Each daemon process has at most `MAX_WORKERS` workers: one per plug-in, and one for built-in
-science.  A worker starts with the first call, serves many, and is replaced after a hang, a crash,
-an invalid answer, or `MAX_CALLS` calls, so that leaked memory is freed.  `confinement` starts and
-confines it; it ends with its daemon.
+science.  A worker starts with the first call and serves many calls.  It is replaced after a hang, a
+crash or an invalid answer, and after `MAX_CALLS` calls, to free leaked memory.  `confinement`
+starts and confines workers; a worker ends with its daemon.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 #: A worker is replaced after this number of calls, or this many seconds of calls.
 MAX_CALLS, MAX_SECONDS = 500, 3600.0
-#: Each worker costs memory; above this number the least recently used one ends.
+#: Each worker needs memory, so above this number the least recently used one is ended.
 MAX_WORKERS: Final = 4
 #: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
@@ -60,7 +60,7 @@ _POLL_SECONDS, _TRACEBACK_SECONDS = 0.05, 1.0
 
 
 class ScienceFailed(Exception):
-    """Science code failed; `traceback` has the place, as far as it is known."""
+    """Science code failed; `traceback` shows the line, if it is known."""
 
     def __init__(self, sentence: str, traceback: str = "") -> None:
         super().__init__(sentence)
@@ -107,12 +107,12 @@ def call(
     profile: Profile | None = None,
     max_answer: int = MAX_ANSWER,
 ) -> T:
-    """Run ``package.module:function`` with these arguments in a worker; return what it returns.
+    """Run ``package.module:function`` with these arguments in a worker; return its answer.
 
     Arguments and answer are JSON; `read` checks the answer's shape, and raises `BadMessage`.
     Raises `ScienceTimedOut`, `ScienceCrashed`, `ScienceRaised` (all `ScienceFailed`), or
-    `TransientScienceError` if science code raised that, or no worker can be started with the needed
-    confinement.  The time to start a worker does not count.
+    `TransientScienceError` if science code raised it or no worker can be started with the needed
+    confinement.  The time limit does not include the start of a worker.
     """
     data = json.dumps({"target": target, "arguments": args}, ensure_ascii=False)
     request = data.encode("utf-8", "replace")
@@ -156,7 +156,7 @@ def compare(
 ) -> Answer:
     """Compare results in a worker; `reads` are folders in addition to those of every worker.
 
-    Raises what `call` raises.
+    Raises the exceptions of `call`.
     """
     count: Final = len(question.results)
     return call(
@@ -170,7 +170,7 @@ def compare(
 
 
 def science_folder() -> str:
-    """Return the folder of the project's own programs and modules of science."""
+    """Return the folder of the project's own science programs and modules."""
     return f"{settings.VAR_DIR}/science"
 
 
@@ -272,7 +272,7 @@ class _Worker:
             raise TransientScienceError(msg)
 
     def ask(self, target: str, request: bytes, seconds: float, most: int) -> dict[str, Any]:
-        """Send a request and return the answer; the worker is gone if this raises."""
+        """Send a request and return the answer; ends the worker if it raises an exception."""
         self.calls += 1
         began = monotonic()
         deadline = began + seconds
@@ -317,7 +317,7 @@ class _Worker:
         self._started.tidy()
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
-        # The keeper kills all processes that the science started; it needs a moment for that.
+        # The keeper needs time to kill all processes that the science code started.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_TRACEBACK_SECONDS)
         with suppress(ProcessLookupError, PermissionError):
@@ -325,7 +325,7 @@ class _Worker:
         process.wait()
 
     def is_usable(self) -> bool:
-        """Return whether this process started it, it is alive, and it sent nothing unexpected."""
+        """Return whether this process started the worker, and it is alive and its channel empty."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]
@@ -356,7 +356,7 @@ class _Worker:
         return bytes(data)
 
     def _wait_for_bytes(self, target: str, deadline: float) -> None:
-        # A child that the science forked may keep the channel open: watch the worker, too.
+        # A child that the science code forked may keep the channel open: watch the worker, too.
         while True:
             left = deadline - monotonic()
             if left <= 0:
@@ -378,7 +378,7 @@ class _Worker:
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _hang_traceback(self) -> str:
-        """Return the Python traceback of a hanging worker; its keeper makes it write one."""
+        """Return the Python traceback of a hanging worker, which its keeper requests."""
         deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)

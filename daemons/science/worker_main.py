@@ -3,12 +3,14 @@
 Started as ``python -m daemons.science.worker_main SOCKET TRACES CONFIG``: two file descriptors and
 JSON (see `Config`).  It consists of two processes:
 
-- the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
-  channel, kills the processes that the science started, records how the worker ended, and exits.
-- the *worker* confines itself by the configuration, and serves calls.  It imports the
-  modules of the calls, but not Django: science code gets no settings, secrets or database.
+- The *keeper* runs no science code.  It waits until the worker ends or the daemon closes its end of
+  the channel, kills the processes that the science code started, records the worker's exit status,
+  and exits.
+- The *worker* confines itself by the configuration, and serves calls.  It imports the modules of
+  the calls, but not Django: science code gets no settings, secrets or database.
 
-The output of science code goes to the daemon's standard error.  `messages` defines the format.
+The output of science code goes to the daemon's standard error.  `messages` defines the format of
+calls and answers.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; its last bytes record how the worker ended.
 TRACES_SIZE, ENDING_SIZE = 65_536, 128
-#: The time that a hanging worker has to write its traceback, and the time that the keeper spends
-#: killing processes of the science; seconds.
+#: The time in which a hanging worker must write its traceback, and the time in which the keeper
+#: kills the processes that the science code started; seconds.
 _TRACEBACK_SECONDS, _KILLING_SECONDS = 0.25, 10.0
 _POLL_MILLISECONDS: Final = 500
 _MEGABYTE: Final = 1 << 20
@@ -63,12 +65,11 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How a worker is confined.
+    """The confinement of a worker.
 
-    `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
-    `lists` only names can be read.  The limit of processes counts all of the user's in this user
-    namespace.
-    `user` and `group` are the ids that root switches to.
+    `form` is ``bubblewrap`` (active already), ``landlock`` or ``none``.  Paths are absolute.
+    Folders in `lists` can only be listed.  The limit of processes counts all processes of the user
+    in this user namespace.  `user` and `group` are the ids that root switches to.
     """
 
     form: str
@@ -91,7 +92,7 @@ def main(channel_number: int, traces: int, config: Config) -> None:
     die_with_parent(by=signal.SIGKILL)
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     channel = socket.socket(fileno=channel_number)
-    # No program that the science starts may hold the channel open.
+    # Programs that the science code starts must not hold the channel open.
     os.set_inheritable(channel_number, False)
     os.set_inheritable(traces, False)
     sys.stdout.flush()
@@ -148,7 +149,7 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill until no process is left: a process that loses its parent becomes our child."""
+    """Kill all descendants; a process that loses its parent becomes a child of this process."""
     give_up_at = monotonic() + _KILLING_SECONDS
     while monotonic() < give_up_at:
         for child in _children():
@@ -269,10 +270,10 @@ def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's requ
 
 
 def _drop_capabilities() -> None:
-    """Drop root's capabilities in a worker that stays root; it keeps the rights of a files' owner.
+    """Drop root's capabilities in a worker that stays root; it keeps root's rights as file owner.
 
-    Landlock does not limit capabilities: code could be loaded into the kernel.  Programs that
-    the science starts do not gain them again, because of no_new_privs.
+    Landlock does not limit capabilities, with which science code could load kernel modules.
+    Programs that the science code starts do not regain them, because of no_new_privs.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -22,7 +22,7 @@ WITH due AS (
 claimed AS (
     UPDATE workunit AS w
     SET
-        -- The lease outlives the batch: its last workunit may take its app's whole time limit.
+        -- The last workunit of the batch may take the whole time limit of its app.
         lease_until = %(now)s::timestamptz + %(lease)s::interval
             + (SELECT max(science_time_limit) FROM app),
         lease_token = w.lease_token + 1

@@ -1,5 +1,5 @@
--- Count the active hosts that were refused an unsent result, and those for which the refusal is
--- confirmed, for each workunit that was refused to a host recently.
+-- Count the active hosts to which a workunit with unsent results was refused, and the hosts with a
+-- confirmed refusal.  Only workunits that were refused since `asked_since` are counted.
 WITH asked AS (
     SELECT DISTINCT workunit_id
     FROM refusal
@@ -30,7 +30,7 @@ waiting AS (
         )
 ),
 
--- Refusals before the newest app version was published do not count: they say nothing about it.
+-- Refusals before the newest app version was published do not count: it may run on these hosts.
 newest AS (
     SELECT v.app_id, max(v.created_at) AS created_at
     FROM app_version AS v

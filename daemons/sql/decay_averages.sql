@@ -1,4 +1,4 @@
--- Decay the recent averages of a table that no grant has updated for a while.
+-- Decay the recent averages of a table that were last updated before `before`.
 WITH idle AS (
     SELECT id
     FROM {{table}}

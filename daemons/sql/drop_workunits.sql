@@ -1,6 +1,6 @@
--- Drop locked, archived workunits with all their rows; credit stays.
--- Their batches, which are locked before them, keep counts of how they ended and what they cost.
--- Totals of apps are locked last, and in order: only purgers write them.
+-- Drop locked, archived workunits with all their rows except credit entries.
+-- Their batches are locked before them, and keep counts of their outcomes and costs.
+-- Totals of apps are locked last, in ascending order of their keys; only purgers write them.
 WITH all_results AS MATERIALIZED (
     SELECT r.id
     FROM result AS r

@@ -1,4 +1,4 @@
--- Extend deadlines of results in progress whose workunits are locked; late results stay late.
+-- Extend deadlines of results in progress whose workunits are locked, unless the deadline is past.
 UPDATE result AS r
 SET
     report_deadline = r.report_deadline + make_interval(secs => u.seconds),

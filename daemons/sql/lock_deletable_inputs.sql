@@ -1,4 +1,4 @@
--- Lock workunits that no longer need their input files; those that another pass holds are skipped.
+-- Lock workunits that no longer need their input files; skip workunits locked by another pass.
 SELECT
     id,
     file_delete_state

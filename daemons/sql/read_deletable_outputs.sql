@@ -1,4 +1,4 @@
--- Read results whose outputs are no longer needed; those never tried before come first.
+-- Read results whose outputs are no longer needed and are due for deletion, in ascending id.
 SELECT
     r.id,
     r.workunit_id,

@@ -15,7 +15,7 @@ settled AS (
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
         transition_at = %(now)s::timestamptz
-    -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
+    -- The ids are an array: row estimates of arrays are too low, so a join would be a nested loop.
     FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token)
     WHERE
         w.id = u.id

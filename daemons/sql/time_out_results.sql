@@ -1,5 +1,5 @@
--- Time out results whose deadline, including grace, has passed, and those that their host has not
--- acknowledged within the app's `ack_timeout`, if it has one; wake their workunits.
+-- Time out results whose deadline, including grace, has passed, and results that their host has not
+-- acknowledged within the app's `ack_timeout`, if the app has one; wake their workunits.
 WITH passed AS (
     SELECT r.id, r.workunit_id, %(deadline_passed)s::smallint AS because
     FROM result AS r
@@ -37,7 +37,8 @@ overdue AS (
     SELECT id, workunit_id, because FROM never_acknowledged
 ),
 
--- Workunits are locked before results, as everywhere; locked ones are handled in a later pass.
+-- Workunits are always locked before results; results of workunits locked by another transaction
+-- time out in a later pass.
 locked AS (
     SELECT id
     FROM workunit

@@ -79,7 +79,7 @@ def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
         # Rows come in ascending ids; workunits that became pending below the mark are found when
         # the queue is read from its head.
         queue.mark = rows[-1][0]
-    # Many rows have the same JSON texts: each text is decoded once.
+    # Many rows have the same JSON texts, so each text is decoded once.
     decoded = {text: loads(text) for text in {row[index] for row in rows for index in _JSON}}
     return [PendingWorkunit(*_with(decoded, row)) for row in rows]
 
@@ -91,7 +91,7 @@ def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _waiting_apps() -> list[PendingApp]:
-    """Return apps with pending workunits for the worker; unusable validators are logged once."""
+    """Return apps whose pending workunits need a worker; log each unusable validator once."""
     rows = sql.fetch("read_waiting_apps", {"at_once": list(FAST_VALIDATORS)}, PACKAGE)
     apps = [
         PendingApp(**row, reason=_reason(row["validator"], row["validator_options"]))

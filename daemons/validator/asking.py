@@ -1,4 +1,4 @@
-"""Lets the worker process compare a workunit's results."""
+"""Compares a workunit's results in a worker process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer_of(
 ) -> Answer:
     """Compare these successes with each other, or with the canonical result if there is one.
 
-    Raises what `worker.call` raises.
+    Raises the exceptions of `worker.call`.
     """
     try:
         target, options, plugin = allowed(
@@ -54,7 +54,7 @@ def answer_of(
 
 
 def comparison_of(answer: Answer) -> Comparison[int]:
-    """Return a comparison by a validator's answer; results that it cannot read have no evidence."""
+    """Return a comparison that uses a validator's answer; unreadable results have no evidence."""
     return Comparison(
         lambda success: None if success.id in answer.bad else success.id,
         answer.agree,

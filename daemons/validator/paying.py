@@ -1,9 +1,9 @@
 """Grants credit for judged results: double entry, once per result, exact sums.
 
-An entry debits the app and credits the host, the account and the account's team of that moment.
-Their totals are sums of ``credit_entry``: each entry and what it adds are written in the same
-transaction, and an entry that exists already adds nothing.  Locks are taken in one order, each
-table in ascending ids: hosts, their records, accounts, teams, app versions, apps.
+An entry debits the app and credits the host, the account and the team to which the account belongs
+at that time.  Totals are sums of ``credit_entry``: an entry and the changes of the totals are
+written in the same transaction, and an entry that already exists changes no total.  Locks are taken
+in one order, each table in ascending ids: hosts, host records, accounts, teams, app versions, apps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PACKAGE = "daemons.sql"
 #: The name of the rule under which each valid result is paid once.
 RULE = "validated"
-#: How much one new turnaround moves a host's average (PROTOCOL 9.4).
+#: The weight of a new turnaround in a host's average (PROTOCOL 9.4).
 TURNAROUND_WEIGHT = 0.3
 _NEVER: Mapping[str, Any] = {"expavg_credit": 0.0, "expavg_at": None}
 
@@ -49,7 +49,7 @@ class _Gain:
         self.age = max(self.age, age)
 
     def average(self, row: Mapping[str, Any], now: datetime) -> float:
-        """Return the owner's recent average after this gain."""
+        """Return the recent average after this gain; `row` has the average before it."""
         return recent_average(
             row["expavg_credit"],
             row["expavg_at"],
@@ -157,7 +157,7 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
         "account_ids": sql.array(account for account, _ in pairs),
         "app_ids": sql.array(app for _, app in pairs),
     }
-    # Read after the locks: payments to the same account wait for its lock, so all are visible here.
+    # Read after locking: payments to an account wait for its lock, so earlier ones are visible.
     app_credits = {
         (row["account_id"], row["app_id"]): row
         for row in sql.fetch("read_app_credits", pair_params, PACKAGE)
@@ -192,7 +192,7 @@ def _update_teams(gains: _Gains, *, now: datetime) -> None:
 
 
 def _update_apps(results: Sequence[JudgedResult], gains: _Gains) -> None:
-    """Debit the apps; last, because all passes compete for these few rows."""
+    """Debit the apps and update app versions; called last, because all passes lock these rows."""
     versions = version_averages(results)
     if not gains.apps and not versions:
         return

@@ -1,4 +1,4 @@
-"""Gives each app's own validator its turn: claim, compare, settle.
+"""Runs each app's own validator in turn: claim, compare, settle.
 
 While a validator runs, no transaction is open and rows are held only by a lease with a token.  A
 turn is short, and a failure in it delays the other apps by no more than one time limit:
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 #: The maximum number of workunits claimed for a turn, and the time after which no further one is
 #: compared; seconds.
 TURN_ROWS, TURN_SECONDS = 100, 2.0
-#: How long a lease lasts beyond the turn and one time limit.
+#: The duration of a lease, in addition to the turn and one time limit.
 LEASE_MARGIN = timedelta(minutes=1)
 #: The longest back-off after failures of a validator.
 MAX_WAIT = timedelta(hours=6)
@@ -94,7 +94,7 @@ class _Turn:
 
 
 def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
-    """Give each app that is not suspended its turn."""
+    """Run one turn for each app that is not suspended."""
     began = monotonic()
     total = Tally()
     is_more = False
@@ -138,13 +138,13 @@ def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard
 
 
 def _lock_leased(turn: _Turn, ids: Sequence[int]) -> list[PendingWorkunit]:
-    """Lock and return those of these workunits that still have the turn's lease tokens."""
+    """Lock and return the workunits of `ids` that still have the turn's lease tokens."""
     params = {"ids": ids, "tokens": [turn.tokens[workunit_id] for workunit_id in ids]}
     return sql.fetch_into(PendingWorkunit, "lock_claimed", params, PACKAGE)
 
 
 def _compare_all(turn: _Turn) -> None:
-    """Compare the results of one workunit after the other, until the turn is over."""
+    """Compare the results of each workunit in order, until the turn is over."""
     began = monotonic()
     for workunit in turn.workunits:
         if turn.hung_for or turn.unusable or monotonic() - began > TURN_SECONDS:
@@ -215,7 +215,7 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
 
 
 def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Success]) -> Judged:
-    """Judge the results that were compared and are unchanged; unfinished if there are others."""
+    """Judge the compared results that are unchanged; set `unfinished` if there are others."""
     before = next(claimed for claimed in turn.workunits if claimed.id == workunit.id)
     compared = {_content(success) for success in turn.successes.get(workunit.id, ())}
     same = [success for success in current if _content(success) in compared]
@@ -244,7 +244,7 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
 
 
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
-    """Count failures; release leases, also those of `lost` ids; return how many were parked."""
+    """Record failures; release leases, also of the ids in `lost`; return how many were parked."""
     records = poison.record(
         poison.Stage.VALIDATE,
         turn.failures.errors,
@@ -274,7 +274,7 @@ def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
 
 
 def _rest(turn: _Turn, *, now: datetime) -> None:
-    """Suspend an app that hangs repeatedly, so that the others get most of the daemon's time."""
+    """Suspend an app that hangs repeatedly, so that other apps get most of the daemon's time."""
     if not turn.hung_for:
         _hangs.pop(turn.app.id, None)
         return

@@ -11,7 +11,7 @@ from scheduler.api.http.body import INT4, Column, Duration, JsonObject, RowShown
 from scheduler.models import App
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
-#: Ten years: longer than any sensible duration.
+#: Maximum of every duration: ten years.
 _MAX_SECONDS = 10 * 366 * 86400
 
 
@@ -23,13 +23,13 @@ class Seconds(Duration):
         super().__init__(**{**bounds, **kwargs}, source=column)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the duration; checks the bounds first, because `timedelta` overflows earlier."""
+        """Return the duration; check the bounds first, because `timedelta` can overflow."""
         seconds = super().to_internal_value(data)
         super().run_validators(seconds)
         return timedelta(seconds=seconds)
 
     def run_validators(self, value: Any) -> None:
-        """Do nothing: `to_internal_value` has checked the bounds, in seconds."""
+        """Do nothing, because `to_internal_value` checks the bounds, in seconds."""
 
 
 class AppOut(RowShown):
@@ -79,7 +79,10 @@ class AppOut(RowShown):
         model = App
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Hide the validator's options from others: they could help to forge results."""
+        """Hide the validator's options unless the account manages the app.
+
+        The options could help to forge results.
+        """
         fields: dict[str, Any] = super().to_representation(instance)
         if not instance.is_managed:
             fields["validator_options"] = None

@@ -1,4 +1,4 @@
-"""Path converters of the API's addresses: ids, names and digests."""
+"""Path converters for the API's URLs: ids, names and digests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.api.http.body import INT8
 
 
 class IdConverter(IntConverter):
-    """The id of a row; a number above the range of `bigint` does not match."""
+    """The id of a row, up to the maximum of `bigint`."""
 
     regex = "[0-9]{1,19}"
 
@@ -21,13 +21,13 @@ class IdConverter(IntConverter):
 
 
 class NameConverter(StringConverter):
-    """A name without slashes and control characters (PostgreSQL cannot store NUL)."""
+    """A name without slashes and control characters, at most 254 characters."""
 
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 
 
 class DigestConverter(StringConverter):
-    """A SHA-256 in lower-case hex."""
+    """A SHA-256 digest in lower-case hex."""
 
     regex = "[0-9a-f]{64}"
 

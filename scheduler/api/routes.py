@@ -1,4 +1,4 @@
-"""All addresses under `/api/v1/`."""
+"""The URLs under `/api/v1/`."""
 
 from __future__ import annotations
 

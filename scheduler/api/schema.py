@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 schema: each operation with every error status it can return."""
+"""The OpenAPI 3.1 schema, with all error statuses of each operation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DESCRIPTIONS = {
     "429": "Too many attempts. `Retry-After` has the seconds to wait.",
     "503": "Temporarily unavailable. `Retry-After` has the seconds to wait.",
 }
-#: Tags of the addresses whose first word is not their tag.
+#: Tags of paths, by the first path segment, where they differ from it.
 _TAGS = {
     "": "project",
     "app-versions": "apps",
@@ -85,11 +85,11 @@ class Schema(AutoSchema):
 
     @property
     def spec(self) -> operation:
-        """The declaration of the operation."""
+        """The `operation` declaration of the method."""
         return cast("operation", spec_of(self.view, self.method))
 
     def get_tags(self) -> list[str]:
-        """Return the tag: the first word of the address, or its entry in `_TAGS`."""
+        """Return the tag: the first path segment, or its entry in `_TAGS`."""
         [first] = super().get_tags() or [""]
         return [_TAGS.get(first, first)]
 

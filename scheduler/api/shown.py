@@ -1,4 +1,4 @@
-"""Responses of batches, workunits and results: their schema and rendering."""
+"""Serializers of batches, workunits and results in responses."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class WorkunitShown(WorkunitBrief):
     end_before = serializers.DateTimeField(allow_null=True)
 
     def read_input_files(self, workunit: Workunit) -> Iterable[object]:
-        """Return the input files; if they were deleted, their record in `past_inputs`."""
+        """Return the input files, or after their deletion the descriptions in `past_inputs`."""
         if workunit.past_inputs is None:
             return workunit.input_files.all()
         return [

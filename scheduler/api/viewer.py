@@ -1,4 +1,4 @@
-"""The accounts whose rows a caller may see and change: their own, or all."""
+"""Determines whether a caller may see or change rows of their own or of all accounts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def viewer_of(request: Request) -> Account | None:
-    """Return the account whose rows the caller may see; None for all accounts.
+    """Return the account whose rows the caller may see, or None for all accounts.
 
     To see all accounts, the caller needs the right `view_everything` and a token with scope
     `manage` or `administer`.
@@ -31,11 +31,11 @@ def viewer_of(request: Request) -> Account | None:
 
 
 def changer_of(request: Request) -> Account | None:
-    """Return the account whose batches the caller may change; None for all accounts.
+    """Return the account whose batches the caller may change, or None for all accounts.
 
-    The caller's own batches need scope `submit`; those of others need scope `manage` and the right
-    `manage_others_batches`.
-    Raises `PermissionDenied` for a token with neither scope.
+    Changing the caller's own batches needs scope `submit`.  Changing batches of other accounts
+    needs scope `manage` and the right `manage_others_batches`.  Raises `PermissionDenied` for a
+    token with neither scope.
     """
     if has_right(request, Right.MANAGE_OTHERS_BATCHES):
         return None
@@ -45,18 +45,18 @@ def changer_of(request: Request) -> Account | None:
 
 
 class OwnPages(Endpoint):
-    """A list of rows of batches: a page has those rows that the caller may see.
+    """A list of rows that belong to batches, limited to rows that the caller may see.
 
     `batch_lookup` is the lookup from a row to its batch.  Pages of one account are read by
-    `own_pages`, unless the request has a parameter of `indexed_filters`, which an index makes
-    selective.
+    `own_pages`, unless the request has a filter of `indexed_filters`: these are selective and use
+    an index.
     """
 
     batch_lookup: ClassVar[str]
     indexed_filters: ClassVar[Sequence[str]]
 
     def read_page(self, rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
-        """Return a page of the filtered rows of all accounts; `ById` calls this."""
+        """Return a page of the caller's rows; `ById` calls this method with the filtered rows."""
         viewer, batch = viewer_of(self.request), self.batch_lookup
         if viewer is None:
             return read_page(rows, beyond, order, count)

@@ -71,7 +71,7 @@ class VersionExists(ValueError):
 
 
 class BadSignature(ValueError):
-    """A given signature is not by the project's key. Hint: sign the file again."""
+    """A signature was not made by the project's key. Hint: sign the file again."""
 
 
 class SignatureMissing(BadSignature):
@@ -100,8 +100,8 @@ class Published:
 class Signed:
     """A package's files, staged in their order, and the signature of each, None without one.
 
-    `made_here` flags those made by this server.  `api_version` is the version of BOINC's API that
-    the main program has, or "".
+    `made_here` has True for signatures made by this server.  `api_version` is the version of
+    BOINC's API in the main program, or "".
     """
 
     contents: Sequence[storage.Staged]
@@ -122,7 +122,7 @@ class Facts:
     beta: bool = False
 
 
-def publish(  # noqa: PLR0913  the four facts of a version, its files, and two consents
+def publish(  # noqa: PLR0913  the four facts of a version, its files, and two flags
     *,
     app: str,
     version_num: int,
@@ -223,7 +223,7 @@ def _check_number(facts: Facts) -> None:
 
 @dataclass(frozen=True)
 class _Files:
-    """A package to publish; what its versions share is written on first use."""
+    """A package to publish; the rows of its files, which its versions share, are written once."""
 
     package: Package
     signed: Signed
@@ -239,7 +239,7 @@ class _Files:
 
     @cached_property
     def signatures(self) -> Sequence[str]:
-        """All signatures; those made here are audited.  Raises `SignatureMissing`."""
+        """All signatures; signatures made here are audited.  Raises `SignatureMissing`."""
         rows = zip(
             self.package.files,
             self.signed.contents,
@@ -305,9 +305,9 @@ def kept(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[None]:
-    """Keep a package's files inside the block, held by `holder`, before rows refer to them.
+    """Store a package's files and hold them for `holder` inside the block.
 
-    Without a holder nothing is done.  At the end, files without references are marked for deletion.
+    Without a holder, do nothing.  At the end, files without references are marked for deletion.
     """
     if holder is None:
         yield
@@ -324,7 +324,7 @@ def kept(
 
 @contextmanager
 def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
-    """Stage the contents of a package's files; discards those that are not published."""
+    """Stage the contents of a package's files; unpublished contents are discarded at the end."""
     contents: list[storage.Staged] = []
     try:
         contents.extend(_stage(file.content) for file in package.files)
@@ -537,7 +537,7 @@ def _same_or_refused(
         for f, item in zip(package.files, contents, strict=True)
     ]
     if package.launched:
-        # The launcher is the server's, and may have changed since without a change of the app.
+        # The server's launcher may have changed since; that is no change of the app.
         has, wants = [file for file in has if not file[1]], [file for file in wants if not file[1]]
     if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
         numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)

@@ -2,11 +2,11 @@
 
 Theory of operation.  A stock client accepts a new key only if its current key has signed it
 (PROTOCOL 4.4), and then verifies the files that it fetches with the new key.  So a rotation changes
-the key and the signatures of all published files together.  A reply that is made between the two
-may carry an old signature: that result fails and is computed again.
+the key and the signatures of all published files together.  A reply that is composed during the
+change may contain an old signature; then the result fails and is computed again.
 
-The holder of a stolen private key can rotate clients to a key of their own as well: revoking cannot
-undo that (docs/recipes.md describes what to do then).
+With a stolen private key, an attacker can rotate clients to another key as well, and revoking
+cannot undo that (see docs/recipes.md).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Rotated:
 
 
 def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
-    """Create a new key on this server and sign every published file with it.
+    """Create a new code signing key on this server and sign every published file with it.
 
-    With `revoke` the earlier private keys are deleted, and the current versions are published
-    under new numbers, too: hosts download them again.  Raises
-    `signing.KeyMissing` where `ONLINE_SIGNING` is off, and `BadPackage` for a published file that
-    has changed, is missing, or could be taken for a key; nothing has changed then.
+    With `revoke` the earlier private keys are deleted, and the current versions are also published
+    under new numbers, so that hosts download them again.  Raises `signing.KeyMissing` if
+    `ONLINE_SIGNING` is off, and `BadPackage` for a published file that has changed, is missing, or
+    could be taken for a key; then nothing is changed.
     """
     if not settings.PROJECT.online_signing:
         raise signing.KeyMissing(
@@ -73,10 +73,10 @@ def install(
 ) -> Rotated:
     """Install a public key whose private half is on another machine.
 
-    `signatures` by it cover every file of the versions that work is sent for, as `write_to_sign`
-    wrote them, or with `revoke` of those that replace them.  Raises `signing.BadKey`,
-    `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`; nothing has changed
-    then.
+    `signatures` by the new key must cover every file that `write_to_sign` wrote: the files of the
+    current versions, or with `revoke` the files of the versions that replace them.  Raises
+    `signing.BadKey`, `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`;
+    then nothing is changed.
     """
     texts = dict(signatures or {})
     with transaction.atomic(), ExitStack() as stack:
@@ -125,7 +125,7 @@ def _is_current(row: AppVersionFile) -> bool:
 
 
 def _sign_by(new: signing.NewCodeSignKey, row: AppVersionFile) -> bool:
-    """Sign a published file; return False if it cannot be signed and no work uses it."""
+    """Sign a published file; return False if it cannot be signed and its version is deprecated."""
     try:
         with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
             row.signature = new.sign(content)

@@ -1,4 +1,4 @@
-"""Store, remove and try plan classes.
+"""Store and remove plan classes, and test them on hosts.
 
 Theory of operation.  A spec is validated by `dispatch.rules.plan_class_specs` before it is stored,
 and every problem is reported with its line.  Dispatch reads the stored spec with the app versions
@@ -24,7 +24,7 @@ from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Gpu, Machine, Usage
 from scheduler.models import AppVersion, Host, PlanClass
 
-#: Hosts without contact for this time are not tried.
+#: Hosts without contact for this time are not tested.
 _RECENT = timedelta(days=30)
 
 
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(slots=True)
 class Trial:
-    """A plan class tried on hosts: the usage where it fits, and the reason where it does not."""
+    """A test of a plan class on hosts: by host id, the usage, or the reason why it does not fit."""
 
     fit: dict[int, Usage] = field(default_factory=dict)
     unfit: dict[int, str] = field(default_factory=dict)
@@ -136,10 +136,10 @@ def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
 def try_on_hosts(
     plan: plan_classes.PlanClass, *, host_id: int | None = None, now: datetime
 ) -> Trial:
-    """Try a plan class on one host, or on all hosts of the last 30 days.
+    """Test a plan class on one host, or on all hosts of the last 30 days.
 
-    Memory and CPUs are those of the hosts; limits of their preferences are known only when they
-    request work.  Raises `UnknownHost`.
+    The whole memory and all CPUs of a host count: the server receives the limits of the host's
+    preferences only in requests for work.  Raises `UnknownHost`.
     """
     condition = Q(pk=host_id) if host_id else Q(rpc_at__gte=now - _RECENT, merged_into=None)
     trial = Trial()

@@ -43,7 +43,7 @@ _MAX_PLAN_CLASS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order(Facts):
-    """The description of a version to publish; `platforms` default to those of the app's kind."""
+    """The description of a version to publish; by default, `platforms` depend on the app's kind."""
 
     platforms: Sequence[str] = ()
     main_program: str | None = None
@@ -78,11 +78,11 @@ Write = Callable[[], Outcome]
 
 
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
-    """Publish a version of an app for several platforms: for all or for none.
+    """Publish a version of an app for several platforms, for all or none.
 
-    `source` are the files of a native app or of a script; commands have none, and containers name
-    an image instead.  Raises `BadPackage` if the order does not fit the app's kind, and what
-    `app_versions.publish` raises.
+    `source` has the files of a native app or of a script; it is None for commands and containers,
+    whose order names an image.  Raises `BadPackage` if the order does not fit the app's kind, and
+    the exceptions of `app_versions.publish`.
     """
     with prepared(app, order, source, holder=None, now=now) as write:
         return write()
@@ -97,7 +97,7 @@ def prepared(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[Write]:
-    """Pack and hash the files of a version; yields a function that writes all rows or none.
+    """Pack and hash the files of a version; yield a `Write` function that writes all rows or none.
 
     With a `holder`, the files are stored now and held for this account inside the block; the
     function then writes only rows of the catalog, in the caller's transaction.
@@ -137,7 +137,7 @@ def _facts(app: App, order: Order) -> Facts:
 def examine(app: App, order: Order, source: storage.Source | None) -> bool:
     """Return whether `publish` would create a version; nothing is written.
 
-    Raises what `publish` raises.
+    Raises the exceptions of `publish`.
     """
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):
@@ -154,7 +154,7 @@ def examine(app: App, order: Order, source: storage.Source | None) -> bool:
 def unsigned(
     app: App, order: Order, source: storage.Source | None, stack: ExitStack
 ) -> dict[str, storage.Staged]:
-    """Return the files of a version that lack a signature, by name, staged until a stack closes.
+    """Return the files of a version without a signature, by name, staged until `stack` closes.
 
     Raises `BadPackage`, and `BadSignature` for a signature beside a file that does not verify.
     """
@@ -168,9 +168,9 @@ def unsigned(
 def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
     """Write the files that `publish` would publish into a new folder; returns their names.
 
-    They are the exact bytes that clients download, launcher and repacked archive included, with a
-    manifest that `signer/sign.py` reads.  The version is not written to the database.  Raises
-    `BadPackage` and `storage.UnreadablePackage`.
+    The files have the exact bytes that clients download, including the launcher and the repacked
+    archive.  A manifest for `signer/sign.py` is added.  The version is not written to the database.
+    Raises `BadPackage` and `storage.UnreadablePackage`.
     """
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):
@@ -231,7 +231,7 @@ def _is_defined(order: Order, app: App) -> bool:
 
 
 def platforms_of(app: App, order: Order) -> list[str]:
-    """Return the platforms of an order, or those of the app's kind.
+    """Return the platforms of an order, by default the platforms of the app's kind.
 
     Raises `BadPackage` for a native app without platforms.
     """
@@ -277,7 +277,7 @@ def _contents(
 
 
 def _as_script(app: App, source: storage.Source) -> storage.Source:
-    """Return the files of a script; a single file is its ``run.sh``, whatever its name."""
+    """Return the files of a script; a single file of any name becomes ``run.sh``."""
     files: Mapping[str, str] = source.files
     if not source.several:
         [(name, path)] = files.items()

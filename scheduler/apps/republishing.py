@@ -1,4 +1,4 @@
-"""Publish versions again under new numbers, by a new launcher or key.
+"""Publish versions again under new numbers, with a new launcher or key.
 
 Theory of operation.  Clients never fetch a version that they already have (PROTOCOL trap 5), so a
 version that they must fetch again gets the next free number.  Contents come from the published
@@ -43,12 +43,12 @@ class Renewal:
 
     @property
     def folder(self) -> str:
-        """Return the subfolder of its files among those to be signed."""
+        """The subfolder for the files of this renewal among the files to be signed."""
         return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
 
 
 def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
-    """Return the versions that work is sent for, with their files; of some apps only, if named."""
+    """Return the versions that are not deprecated, with their files, of all or only some apps."""
     versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
     if names := list(apps):
         versions = versions.filter(app__name__in=names)
@@ -131,9 +131,10 @@ def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
 def publish(
     renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
 ) -> list[Published]:
-    """Publish all renewals or none, and deprecate the replaced versions; raises as `publish` does.
+    """Publish all renewals or none, and deprecate the replaced versions.
 
-    `signatures` are by the names that `write` returned, over files of any of the renewals.
+    The keys of `signatures` are the names that `write` returned, with the suffix `.sig`.  Raises as
+    `app_versions.publish` does.
     """
     done: list[Published] = []
     used: set[str] = set()
@@ -212,7 +213,7 @@ def _facts(renewal: Renewal) -> Facts:
 
 
 def _package(version: AppVersion) -> Package:
-    """Return the part of a version's package that the server makes: its launcher, or nothing."""
+    """Return a version's package with only the launcher, or without files for a native app."""
     facts = {
         name: str(value)
         for name in ("api_version", "file_prefix")
@@ -247,7 +248,7 @@ def _stored_rows(version: AppVersion) -> list[AppVersionFile]:
 
 
 def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
-    """Stage a published file until a stack closes; raises `BadPackage` if it has changed."""
+    """Stage a published file until `stack` closes; raises `BadPackage` if it changed or is gone."""
     try:
         with storage.published(row.file.name) as path:
             item = storage.stage_file(path)

@@ -1,10 +1,10 @@
 """Answers calls of several threads together, in batches.
 
-The first thread to arrive while there is no leader becomes the leader.  It takes all queued calls
-up to the limit of a batch, has them answered, gives each thread its reply, and makes the first
-thread that queued in the meantime the next leader.  So a single call is answered at once, and under
-load the cost of an answer is shared by more calls.  Only if several calls were answered together
-just before, the leader waits `GATHER_SECONDS`, so that more calls join its batch.
+The first thread to arrive while there is no leader becomes the leader.  The leader takes the queued
+calls, up to the limit of a batch, answers them, and sets the reply of each thread.  Then the first
+thread that queued in the meantime becomes the next leader.  So a single call is answered at once,
+and under load several calls share the cost of a batch.  If a batch of several calls has ended just
+before, the leader first waits `GATHER_SECONDS`, so that more calls join its batch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ReplyT = TypeVar("ReplyT")
 
 
 class QueueFull(Exception):
-    """Too many calls are queued. Hint: tell each caller to retry after a random delay."""
+    """Too many calls are queued. Hint: retry after a random delay."""
 
 
 @dataclass(slots=True, eq=False)
 class _PendingCall(Generic[CallT, ReplyT]):
-    """A call in the queue; `turn` is set when its reply is there or its thread becomes leader."""
+    """A queued call; `turn` is set when its reply is set or its thread becomes the leader."""
 
     call: CallT
     turn: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""Texts and delays that replies send to clients, in BOINC's words where possible."""
+"""Messages and delays in replies to clients, in BOINC's wording where possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def about_work(
     if not work.asked_for_work or work.sent:
         return
     if work.retry_soon:
-        # "too recent" is not counted as "no work" by account managers that look for idle projects.
+        # Account managers that look for idle projects do not count "too recent" as "no work".
         # Stock clients back off as well (client/work_fetch.cpp, handle_reply).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
@@ -45,10 +45,11 @@ def _is_unsupported(work: Work, catalog: Catalog) -> bool:
 
 
 def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
-    """Return the delay before the next request, unless it is the project's usual one.
+    """Return the reply's field for the delay in seconds; empty if the project's delay applies.
 
-    A computer that no app version supports waits a day (PROTOCOL 2.6).  If the project has no app
-    version at all, the delay is ten minutes, because the first one may be published soon.
+    The delay is a day for a barred computer, or one that no app version supports (PROTOCOL 2.6).
+    If the project has no app version at all, the delay is ten minutes, because the first one may be
+    published soon.
     """
     if is_barred:
         return {"request_delay": DAY}

@@ -1,4 +1,4 @@
-"""Builds the fields of a reply from work, files, caller and project."""
+"""Builds the fields of a reply from the assigned work, the caller and the project."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scheduler.hosts.identity import Caller
 from scheduler.messages.facts import PendingTrickle
 from scheduler.results.facts import output_name
 
-#: The server version that BOINC clients read; from 507 on it may replace host-specific preferences,
-#: from 800 on it is a current server.
+#: The server version in replies.  BOINC clients let a server of version 507 or later replace
+#: host-specific preferences, and treat version 800 or later as a current server.
 SCHEDULER_VERSION = 802
-#: How many file messages are cached: programs and common inputs are sent to many hosts.
+#: The maximum number of cached file messages: programs and common inputs are sent to many hosts.
 _MAX_CACHED_FILES = 1024
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
@@ -48,7 +48,7 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
 def refusal(
     config: ProjectConfig, text: str, *, delay: float, down: bool = False
 ) -> messages.SchedulerReply:
-    """Return a reply without work: its text is the reason, `delay` the seconds before a retry."""
+    """Return a reply without work; `text` is the reason, `delay` the seconds before a retry."""
     fields: dict[str, Any] = project_part(config) | {"request_delay": delay}
     return messages.SchedulerReply(
         **fields,
@@ -91,7 +91,7 @@ def _md5(text: str) -> str:
 
 
 def holdings_part(holdings: Holdings) -> dict[str, object]:
-    """Return the fields that name the results to abort on the client."""
+    """Return the fields with the names of the results that the client must abort."""
     return {
         "result_aborts": tuple(holdings.abort),
         "result_aborts_if_not_started": tuple(holdings.abort_if_not_started),

@@ -1,8 +1,8 @@
-"""Answers scheduler RPCs: the steps of one exchange, from top to bottom.
+"""Answers scheduler RPCs: the steps of an exchange, in order.
 
-Read this module first.  `answer_all` takes the requests that arrived together through the steps:
-refuse what cannot be served, look up the reported outputs, recognize the hosts, take their reports,
-choose work, exchange messages, compose the replies, and store what was learned of the hosts.
+Read this module first.  `answer_all` processes a batch of requests in these steps: refuse
+unsupported clients, look up the reported outputs, recognize the hosts, record their reports, choose
+work, exchange messages, compose the replies, and store the changes to the hosts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Call:
 class Exchange:
     """The RPC of a recognized host; `place` is its position in the batch.
 
-    `reported` are its reports, those of other accounts' results made unknown.  `barred` is the
+    `reported` are its reports; results of other accounts are treated as unknown.  `barred` is the
     reason why the computer may not get work, else empty; its reports are still accepted.
     """
 
@@ -79,7 +79,7 @@ class Exchange:
 class _Batch:
     """Data shared by all exchanges of a batch.
 
-    `end` is the notice of a project that has ended, else empty; results are still accepted then.
+    `end` is the notice of a project that has ended, else empty; reports are still accepted.
     """
 
     config: ProjectConfig
@@ -230,7 +230,7 @@ def _end_of_project() -> str:
 def _take_reports(
     exchanges: Sequence[Exchange], batch: _Batch
 ) -> tuple[list[report.Settlement], list[Holdings]]:
-    """Record the reported results, and compare the listed results with those that are assigned."""
+    """Record the reported results; compare the listed results with those assigned to the hosts."""
     host_ids = [exchange.caller.host_id for exchange in exchanges]
     detached = [exchange.caller.host_id for exchange in exchanges if exchange.caller.detached]
     locked = report.lock([exchange.reported for exchange in exchanges], detached_host_ids=detached)
@@ -266,7 +266,7 @@ def _take_reports(
 
 
 def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> assign.HostRequest:
-    """Return the host's request for work: none if the project has ended or the host is barred."""
+    """Return the host's work request; empty if the project has ended or the host is barred."""
     request, caller = exchange.request, exchange.caller
     host = translate.host_facts(
         request,
@@ -357,7 +357,7 @@ def _store(
     *,
     now: datetime,
 ) -> None:
-    """Store what the RPCs reported of the hosts, and the users' preferences their clients sent."""
+    """Store the changes to the hosts, and newer cross-project ids and preferences of accounts."""
     identity.keep(
         [
             identity.HostUpdate(

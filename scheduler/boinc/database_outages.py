@@ -23,8 +23,8 @@ from django.db import OperationalError, connection
 
 log = logging.getLogger(__name__)
 
-#: How long a thread waits before the database is probed, how often the watchdog checks, and how
-#: long the probe's connection may take.
+#: Seconds until the database is probed because a thread waits, between two checks of the watchdog,
+#: and until the connection of a probe fails.
 TIMEOUT_SECONDS, CHECK_SECONDS, CONNECT_TIMEOUT_SECONDS = 10.0, 2.0, 5
 UNREACHABLE = "The database does not answer."
 
@@ -39,7 +39,10 @@ def probe_database() -> None:
 
 
 class DatabaseWatchdog:
-    """Watches the threads that use the database; `probe` raises `psycopg.Error` if it is away."""
+    """Watches the threads that use the database.
+
+    `probe` raises `psycopg.Error` if the database is unreachable.
+    """
 
     def __init__(self, probe: Callable[[], None] = probe_database) -> None:
         self._probe = probe
@@ -53,14 +56,14 @@ class DatabaseWatchdog:
     def watching(self) -> Iterator[None]:
         """Watch this thread's use of its connection.
 
-        Raises `OperationalError` at once if the database is known to be unreachable.  If it becomes
-        so inside the block, the connection is shut down, and the query in progress fails.
+        Raises `OperationalError` at once if the last probe failed.  If the database becomes
+        unreachable inside the block, the connection is shut down, and the query in progress fails.
         """
         if self.is_unreachable:
             raise OperationalError(UNREACHABLE)
         connection.ensure_connection()
-        # A duplicate stays valid if the connection is closed meanwhile: its number cannot be
-        # reused, so no other connection is shut down by mistake.
+        # A duplicated descriptor stays valid if the connection is closed meanwhile: its number is
+        # not reused, so no other connection is shut down by mistake.
         descriptor = os.dup(connection.connection.fileno())
         with self._lock:
             self._watched[descriptor] = monotonic()
@@ -75,7 +78,7 @@ class DatabaseWatchdog:
             os.close(descriptor)
 
     def cause_of(self, error: Exception) -> Exception:
-        """Return the error to report: "does not answer" in place of a connection that was cut."""
+        """Return the error to report: an outage instead of the error of a connection shut down."""
         return OperationalError(UNREACHABLE) if self.is_unreachable else error
 
     def check(self) -> None:
@@ -95,7 +98,7 @@ class DatabaseWatchdog:
             return any(monotonic() - since > TIMEOUT_SECONDS for since in self._watched.values())
 
     def _shut_down_connections(self) -> None:
-        """Make the waiting threads read the end of their connections."""
+        """Shut down the connections of the watched threads, so that their queries fail."""
         with self._lock:
             for descriptor in self._watched:
                 with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as duplicate:
@@ -119,7 +122,7 @@ class OutageLog:
         self._since: float | None = None
 
     def begin(self, error: Exception) -> None:
-        """Note that the database did not answer; logged only for the first failure of an outage."""
+        """Record that the database is unreachable; log only the first failure of an outage."""
         with self._lock:
             if self._since is not None:
                 return
@@ -127,8 +130,8 @@ class OutageLog:
         log.error("database_unreachable", extra={"error": " ".join(str(error).split())})
 
     def end(self) -> None:
-        """Note that the database answered; logged with the outage's length if there was one."""
-        if self._since is None:  # nearly always: no lock is taken
+        """Record that the database answered; log the end and duration of an outage."""
+        if self._since is None:  # the usual case needs no lock
             return
         with self._lock:
             since, self._since = self._since, None
@@ -136,5 +139,5 @@ class OutageLog:
             log.info("database_recovered", extra={"seconds": round(monotonic() - since, 1)})
 
 
-#: Every thread of a process reports to the same log.
+#: All threads of a process share one log.
 outage_log: Final = OutageLog()

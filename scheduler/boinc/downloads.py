@@ -56,7 +56,7 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
 
 
 def _name_of(path: str) -> str:
-    """Return the file name of a path; raises LookupError if the folder is not the name's."""
+    """Return the file name of a path; raises LookupError if it belongs into another folder."""
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):
@@ -99,8 +99,8 @@ def _wanted_range(
 ) -> range | None:
     """Return the requested range: empty if it cannot be satisfied, None for the whole file.
 
-    The whole file is also sent if the header cannot be parsed, names several ranges, or belongs to
-    a file that has changed since (If-Range).
+    The whole file is also sent if the header cannot be parsed or names several ranges, or if the
+    file has changed (If-Range).
     """
     match = _RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
     condition = environ.get("HTTP_IF_RANGE")

@@ -1,7 +1,7 @@
-"""The scheduler RPC over HTTP: reads a request, has it answered, writes the reply.
+"""The scheduler RPC over HTTP: reads requests and writes replies.
 
-`scheduler_app` is the fast path: a plain WSGI function beside Django's.  An RPC needs no session,
-user or middleware, and Django's request handling would double its cost.
+`scheduler_app` is the fast path: a plain WSGI function beside Django's application.  An RPC needs
+no session, user or middleware, and Django's request handling would double its cost.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 MINUTE = timedelta(minutes=1)
 HOUR = 3600.0
 BUSY = "The project has more requests than it can answer; your client will try again."
-#: The most RPCs that share one transaction.
+#: The maximum number of RPCs in one transaction.
 MAX_BATCH = 32
 #: The size of a read from a request's body.
 _CHUNK_BYTES = 1 << 18
 #: Longer requests are spooled to disk until they are complete.  Then they are decoded and answered
-#: one at a time; at most `_MAX_LONG` wait, for up to `_LONG_TIMEOUT_SECONDS` each.
+#: one at a time; at most `_MAX_LONG` are in the queue, for up to `_LONG_TIMEOUT_SECONDS` each.
 _LONG_BYTES = 1 << 20
 _LONG_TIMEOUT_SECONDS = 10.0
 _MAX_LONG = 8
@@ -52,7 +52,10 @@ _long_slots = threading.BoundedSemaphore(_MAX_LONG)
 
 
 def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Answer one scheduler RPC as a WSGI application; an unexpected error is logged, with a 500."""
+    """Answer one scheduler RPC as a WSGI application.
+
+    Unexpected errors are logged, and the status is 500.
+    """
     if environ["REQUEST_METHOD"] not in ("POST", "GET"):
         start_response("405 Method Not Allowed", [("Allow", "POST"), ("Content-Length", "0")])
         return [b""]
@@ -82,8 +85,8 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
     max_bytes = config.max_request_bytes
     try:
         with _received(length, read, max_bytes=max_bytes) as (size, read_body):
-            # The content type is wrong (trap 2): the raw bytes are read, never a form.  The body
-            # has no name here, so that it is freed once it is decoded.
+            # Clients send a wrong content type (trap 2), so the raw bytes are read, never a form.
+            # No local variable refers to the body, so that it is freed after decoding.
             request = requests.decode_request(
                 _body(size, read_body, max_bytes=max_bytes), max_results=config.max_results_accepted
             )
@@ -107,7 +110,7 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
     except QueueFull:
         answer = compose.refusal(config, BUSY, delay=_spread(config.busy_delay), down=True)
     except (OperationalError, InterfaceError) as error:
-        # Clients lose nothing: they repeat reports that are not acknowledged.
+        # Clients repeat reports that are not acknowledged, so no report is lost.
         outage_log.begin(database_watchdog.cause_of(error))
         text = "The project's database is away for the moment; your client will try again."
         answer = compose.refusal(config, text, delay=_spread(MINUTE), down=True)
@@ -115,19 +118,19 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
 
 
 class _TooLong(Exception):
-    """A request of this many bytes is longer than `max_request_bytes`; not all of it was read."""
+    """A request is longer than `max_request_bytes`; the text is its size in bytes."""
 
 
 @contextmanager
 def _received(
     length: str, read: Callable[[int], bytes], *, max_bytes: int
 ) -> Iterator[tuple[str, Callable[[int], bytes]]]:
-    """Yield the size of a request's body and its reader, which reads a file if the body is long.
+    """Yield the size of a request's body and a function that reads it; a long body is spooled.
 
-    The body of the `with` statement runs for one long request at a time, to limit memory.  A long
-    request is read completely before it waits for its turn.  Otherwise a slow client would block
-    the others, whose transfers would not be recognized and cut as slow ones.  Raises `QueueFull` if
-    too many long requests wait, or this one waits for too long.
+    The block of the `with` statement runs for one long request at a time, to limit memory.  A long
+    request is received completely before it enters the queue.  Otherwise a slow client would block
+    other clients with long requests, and slow transfers could not be detected and aborted.  Raises
+    `QueueFull` if too many long requests are queued, or if this one is queued for too long.
     """
     if length and not _LONG_BYTES < _as_int(length) <= max_bytes:
         yield length, read
@@ -192,6 +195,6 @@ _batches: Batches[Call, SchedulerReply] = Batches(_answer_all, max_batch=MAX_BAT
 def _spread(delay: timedelta) -> float:
     """Return a random time of half to one and a half of `delay`, in seconds.
 
-    So hosts that sent requests at the same moment do not retry at the same moment.
+    The random delay spreads the retries of hosts whose requests arrived at the same time.
     """
     return delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret

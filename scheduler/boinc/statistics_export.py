@@ -1,8 +1,8 @@
 """Reads accounts, teams and hosts for statistics sites, as streams of rows.
 
-Accounts that do not share their statistics are left out, and so are their hosts; as founders of
-teams they must not be named.  Rows are read through a server-side cursor, so that memory use does
-not grow with the project.
+Accounts that do not share their statistics are left out, with their hosts; they must not be named
+as founders of teams.  Rows are read through a server-side cursor, so that memory use does not grow
+with the project.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serves downloads from the object store: by redirect to a signed URL, or itself."""
+"""Serves downloads from the object store, by redirect or through this process."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 18
-#: How much of a refused body is read, so that the client reads the reply before the connection is
-#: closed.
+#: The maximum number of bytes read from a refused body, so that the client reads the reply before
+#: the connection is closed.
 _DRAIN_BYTES: Final = 1 << 20
 _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
@@ -121,8 +121,8 @@ def _size(name: str) -> UploadReply:
         return UploadReply.size(upload.nbytes)
     if not storage.has_room_for(0):
         return UploadReply.later(_OUT_OF_SPACE)
-    # One byte less than the partial file has: a client that reads the full length treats its file
-    # as delivered, but after a crash all bytes may be here under the temporary name.
+    # Report one byte less than the size of the partial file: a client that receives the full size
+    # treats the file as uploaded, but after a crash an unfinished file may have all its bytes.
     return UploadReply.size(max(0, upload.nbytes - 1))
 
 
@@ -139,7 +139,7 @@ def _check(request: UploadRequest) -> UploadReply | None:
         raise BadUpload("missing max_nbytes")
     grant = signing.check_upload_grant(request.name, request.max_nbytes, request.grant)
     if grant is signing.Grant.UNKNOWN_KEY:
-        # An operator can put the key back, so the client must retry.
+        # An operator can restore the key, so the client must retry.
         logger.error("upload_grant_key_unknown", extra={"upload": request.name})
         return UploadReply.later("Upload key is unknown at present")
     if grant is signing.Grant.REVOKED:

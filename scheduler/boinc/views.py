@@ -25,8 +25,8 @@ from scheduler.people.throttle import TooManyAttempts
 XML = "text/xml"
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It is also returned for throttled
 #: and postponed log-ins: stock clients show the message and stop.  With ERR_RETRY (-199), BOINC's
-#: Manager would repeat the request twice a second; with -206 or -136 it would blame the user's
-#: input.
+#: Manager would repeat the request twice a second; with -206 or -136 it would report that the
+#: user's input is wrong.
 ERR_PROJECT_DOWN = -183
 
 
@@ -58,9 +58,9 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
 
 
 def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..., HttpResponse]:
-    """Make a view from a function of parameters, sender's address and time that returns a body.
+    """Decorate a function (parameters, sender's address, time) -> reply body as a Django view.
 
-    Refusals of `people.accounts` become BOINC's errors, in HTTP 200.
+    Exceptions of `people.accounts` become BOINC's error replies, with HTTP status 200.
     """
 
     @csrf_exempt
@@ -111,7 +111,7 @@ def create_account(params: QueryDict, address: str, now: datetime) -> bytes:
 
 @_web_rpc
 def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
-    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4): this server issues none.
+    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4); this server issues no tokens.
 
     The reply and its cost do not depend on the account.
     """

@@ -51,7 +51,7 @@ def new_batch(request: Request) -> NewRemoteBatch:
 
 
 def moment(seconds: float) -> datetime | None:
-    """Convert a Unix time; None for 0, which means "none", and for times out of range."""
+    """Convert a Unix time; returns None for 0, which means "none", and for times out of range."""
     return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _MAX_UNIX_TIME else None
 
 
@@ -75,7 +75,11 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
 
 
 def _priority(job: JobElement, batch: BatchElement) -> int | None:
-    """Return the priority of the job, else of the batch; None if the shares decide."""
+    """Return the priority of the job, else of the batch.
+
+    Returns None if the request sets none or `allocation_priority`: then the submitters' shares
+    determine the priority.
+    """
     if job.has("priority"):
         return job.whole("priority")
     if batch.has("allocation_priority") or not batch.has("priority"):

@@ -1,6 +1,6 @@
 """The commands of `submit_rpc_handler.php`, BOINC's interface for submitters.
 
-Submitters see and change only their own work; other people's work is reported as nonexistent.
+Submitters can read and change only their own work; other work is reported as nonexistent.
 Every reply has HTTP status 200, as BOINC's libraries expect.
 """
 
@@ -49,16 +49,16 @@ ERR_GENERIC: Final = -1
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).
 ERR_PROJECT_DOWN: Final = -183
 SUCCESS: Final = "<success>1</success>\n"
-#: The first sentence fits into the 255 bytes that BOINC's libraries read.
+#: BOINC's libraries read only 255 bytes, which include the first sentence.
 _NO_SUBMISSION_KEY: Final = (
     "bad authenticator: submitting needs a submission key, which the project's staff prints with "
     "`manage.py account_key make EMAIL --kind submission`. "
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Longer requests are spooled to disk until they are complete.  Then a process reads and answers
-#: one at a time.  A few others wait for up to `_LONG_TIMEOUT_SECONDS`; more are refused at once, so
-#: that they do not occupy every thread.
+#: Longer requests are spooled to disk until they are complete.  Then each process answers one of
+#: them at a time.  `MAX_LONG_REQUESTS` may be answered or queued, for up to
+#: `_LONG_TIMEOUT_SECONDS`; more are refused at once, so that they do not occupy every thread.
 _LONG_BYTES: Final = 1 << 20
 _LONG_TIMEOUT_SECONDS: Final = 30.0
 MAX_LONG_REQUESTS: Final = 8
@@ -86,7 +86,7 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True)
 class Call:
-    """A request and its time; the account is looked up when it is needed."""
+    """A request and its time; the account is looked up on first access."""
 
     request: Request
     now: datetime
@@ -125,7 +125,8 @@ def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: st
     try:
         if content_length(http) <= _LONG_BYTES:
             return _reply_to_form(read_form(http, max_bytes=max_bytes), commands, unknown)
-        # A request is read completely before it waits; otherwise a slow sender would hold the lock.
+        # A request is read completely before it is queued; otherwise a slow sender would hold the
+        # lock.
         with SpooledTemporaryFile(_LONG_BYTES) as body:
             spool(http, body, max_bytes=max_bytes)
             with _turn():
@@ -139,12 +140,12 @@ def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: st
 
 
 class _Busy(Exception):
-    """Other long requests are being read."""
+    """Too many long requests are queued, or one is queued for too long."""
 
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other long request is read; raises `_Busy` on timeout or if too many wait."""
+    """Run the block for one long request at a time; raises `_Busy` on timeout or a full queue."""
     if not _long_slots.acquire(blocking=False):
         raise _Busy
     try:
@@ -200,13 +201,12 @@ def safe_reply(command: str, answer: Callable[[], str]) -> HttpResponse:
 
 
 def _refused(command: str, error_num: int, message: str) -> HttpResponse:
-    # BOINC's libraries read only the first 255 bytes; the log has the whole message.
+    # BOINC's libraries read only the first 255 bytes; the log contains the whole message.
     log.info("submission_refused", extra={"command": command, "reason": message})
     return xml_reply(wire.error(command, error_num, message))
 
 
 def xml_reply(body: bytes) -> HttpResponse:
-    """Return the HTTP response with this body."""
     response = HttpResponse(body, content_type=XML)
     response["Content-Length"] = str(len(body))
     return response
@@ -269,7 +269,7 @@ def _get_templates(call: Call) -> str:
 
 
 def _ping(_call: Call) -> str:
-    Account.objects.exists()  # as BOINC: an error if the database is away
+    Account.objects.exists()  # as in BOINC: an error if the database is unreachable
     return SUCCESS
 
 

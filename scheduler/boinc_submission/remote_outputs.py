@@ -1,8 +1,8 @@
-"""Looks up outputs for BOINC's submitters, and checks that the link is theirs.
+"""Looks up outputs for BOINC's submitters, and checks the hash in the link.
 
-A link to an output contains a hash of the submitter's key and the name or number of the output's
-result, workunit or batch, so that it can be passed on without the key.  Other people's outputs are
-treated as nonexistent.
+A link to an output contains the name or number of the output's result, workunit or batch, and a
+hash of this and the submitter's key, so that links can be shared without the key.  Other
+submitters' outputs are treated as nonexistent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler import signing
 from scheduler.models import Account, AccountKey, Batch, Result, ResultFile, Workunit
 from scheduler.work.answers import answers_of
 
-#: How many batches of one name are checked: for each, the submitter's keys are read.
+#: The maximum number of batches of one name that are checked; each check reads a submitter's keys.
 _MAX_NAMESAKES = 10
 
 
@@ -26,7 +26,7 @@ Row = TypeVar("Row", Batch, Result, Workunit)
 
 
 class Owned(NamedTuple, Generic[Row]):
-    """A row that a submitter requests, and the key that proves its owner."""
+    """A requested row, its submitter, and the submitter's key that was used."""
 
     row: Row
     submitter: Account
@@ -34,7 +34,7 @@ class Owned(NamedTuple, Generic[Row]):
 
 
 def batch(*, batch_id: int, name: str, key_hash: str) -> Owned[Batch] | None:
-    """Return the batch if the hash is by a key of its submitter over its number, else None."""
+    """Return the batch if `key_hash` matches a key of its submitter, else None."""
     batches = Batch.objects.select_related("submitter")
     batches = batches.filter(pk=batch_id) if batch_id else batches.filter(name=name)
     # Several submitters may use the same name; the hash identifies the batch.
@@ -43,7 +43,7 @@ def batch(*, batch_id: int, name: str, key_hash: str) -> Owned[Batch] | None:
 
 
 def result(name: str, *, key_hash: str) -> Owned[Result] | None:
-    """Return the result if the hash is by a key of its submitter over its name, else None."""
+    """Return the result if `key_hash` matches a key of its submitter, else None."""
     results = Result.objects.select_related("workunit__batch__submitter")
     row = results.filter(name=name, workunit__batch__isnull=False).first()
     return _owned(row, row.workunit.batch, key_hash, of=row.name) if row else None
@@ -56,7 +56,7 @@ def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
 
 
 def workunit(workunit_id: int, *, key_hash: str) -> Owned[Workunit] | None:
-    """Return the workunit if the hash is by a key of its submitter over its number, else None."""
+    """Return the workunit if `key_hash` matches a key of its submitter, else None."""
     row = _in_batches().filter(pk=workunit_id).first()
     return _owned(row, row.batch, key_hash, of=str(row.pk)) if row else None
 
@@ -69,7 +69,7 @@ def output(result_id: int, position: int) -> ResultFile | None:
 def outputs_of(batch_id: int, *, workunit_id: int | None = None) -> Iterator[tuple[str, int]]:
     """Yield (physical name, bytes) of each output of the canonical results of a batch or workunit.
 
-    They are read page by page, as by `answers_of`.
+    The outputs are read page by page (`answers_of`).
     """
     for answer in answers_of(batch_id, workunit_id=workunit_id):
         for answer_output in answer.outputs:
@@ -81,9 +81,9 @@ def _in_batches() -> QuerySet[Workunit]:
 
 
 def _owned(row: Row, batch: Batch | None, received: str, *, of: str | None) -> Owned[Row] | None:
-    """Return the row if the received text is a key of the batch's submitter, else None.
+    """Return the row if `received` matches a key of the batch's submitter, else None.
 
-    With `of`, the received text is the MD5 of a key and this text.
+    `received` must be a key, or, if `of` is given, the MD5 of a key followed by `of`.
     """
     if batch is None:
         return None

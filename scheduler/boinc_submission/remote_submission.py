@@ -1,10 +1,10 @@
 """The operations of BOINC's submitters on batches: create, fill, abort and retire.
 
-Theory of operation.  The work is done by the same operations as for other submitters; this module
-adds the rules of BOINC's `submit_rpc_handler`.  A batch is created empty and filled once, by one
-submission.  If it is created again before it is filled, its number is returned, because a submitter
-that lost the reply retries; afterwards its name is taken.  Outputs are kept until the batch is
-retired.  Other people's batches are treated as nonexistent.
+Theory of operation.  This module calls the same operations as the API and adds the rules of BOINC's
+`submit_rpc_handler`.  A batch is created empty and filled once, by one submission.  If an empty
+batch is created again, its number is returned, because a submitter that did not receive the reply
+retries; if the batch is filled, the name is refused.  Outputs are kept until the batch is retired.
+Other submitters' batches are treated as nonexistent.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ State = Batch.State
 
 #: BOINC's error numbers (PROTOCOL 0.3).
 ERR_GENERIC, ERR_NOT_UNIQUE = -1, -137
-#: Operations per second: of a project without credit so far, and for one unit of average credit.
+#: The speed, in operations per second, of a project without credit, and per unit of average credit.
 _NO_FLOPS, _FLOPS_OF_CREDIT = 1e9, 1e9 / 200
-#: BOINC's own estimate for a workunit without one.
+#: BOINC's default for the estimated number of operations of a workunit.
 _TYPICAL_OPERATIONS = 3.6e12
 _MAX_NAME = 250
 
 
 class RemoteRefused(ValueError):
-    """A submission is refused, in BOINC's words. Hint: the message names what to change."""
+    """A submission is refused, with BOINC's message. Hint: the message names what to change."""
 
     def __init__(self, message: str, error_num: int = ERR_GENERIC) -> None:
         self.error_num = error_num
@@ -53,7 +53,7 @@ class RemoteRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedWorkunit:
-    """One workunit of a submission; its own templates, if any, are texts."""
+    """One workunit of a submission, with the texts of its own templates if it has any."""
 
     described: WorkunitDescription
     input_template: str | None = None
@@ -62,9 +62,10 @@ class SubmittedWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRemoteBatch:
-    """The content of a batch; without `batch_id` a batch is created, with `name` if there is one.
+    """The content of a batch.
 
-    Template names are file names.  `numbers` apply to all workunits whose templates lack them.
+    If `batch_id` is 0, the batch is looked up by `name` or created.  Template names are file names.
+    `numbers` apply to all workunits whose templates do not set them.
     """
 
     app_name: str
@@ -97,7 +98,7 @@ def create_batch(
 
 
 def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) -> int:
-    """Add all workunits to a batch or none; returns the batch's number.
+    """Add all workunits of a submission to a batch, or none; returns the number of the batch.
 
     Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and the exceptions of
     `submit.submit`.
@@ -137,9 +138,9 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
 
 
 def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
-    """Return how many seconds a batch would take if the project had no other work.
+    """Return the seconds that a batch would take if the project had no other work.
 
-    As in BOINC: the operations of the batch, divided by the recent speed of all volunteers.
+    The estimate is BOINC's: the operations of the batch, divided by the recent speed of all hosts.
     """
     app = _app(account, new_batch.app_name)
     common = _batch_templates(app, new_batch)
@@ -157,13 +158,13 @@ def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
 
 
 def abort_batch(batch: Batch, *, now: datetime) -> None:
-    """Abort a batch: unsent results are not sent, and hosts are told to abort those in progress."""
-    with suppress(batches.BatchNotReady):  # it is over; BOINC reports success then
+    """Abort a batch: unsent results are not sent, and clients abort results in progress."""
+    with suppress(batches.BatchNotReady):  # the batch is over; BOINC also reports success
         batches.abort(batch.pk, reason="aborted by its submitter", now=now)
 
 
 def retire_batch(batch: Batch, *, now: datetime) -> None:
-    """Retire a batch and its outputs; unfinished work is aborted first, as in BOINC."""
+    """Retire a batch, so that its outputs are deleted; unfinished work is aborted first."""
     if batch.state == State.RETIRED:
         return
     try:
@@ -289,7 +290,7 @@ def _no_template(app: App, which: str) -> str:
 def _keep_permanently(
     account: Account, drafts: Iterable[Templated], done: submit.Submission, now: datetime
 ) -> None:
-    """Hold the files marked `no_delete`, which are kept when no workunit needs them any more."""
+    """Hold the input files marked `no_delete`, which are kept after their workunits are purged."""
     places = {
         (id_, position)
         for id_, draft in zip(done.workunit_ids, drafts, strict=True)

@@ -1,5 +1,5 @@
--- Returns one batch of a submitter, or all that are not retired, with their progress; purged work is
--- included, and a failed workunit that was submitted again is not counted.
+-- Reads one batch of a submitter, or all batches that are not retired, with their progress.  The
+-- counts include purged workunits, but not failed workunits that were submitted again.
 SELECT
     b.id,
     b.name,

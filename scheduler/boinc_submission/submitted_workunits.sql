@@ -1,5 +1,5 @@
--- Returns the workunits of a batch, with the state of their results; with `since`, only those that
--- are unfinished or finished later.
+-- Reads the workunits of a batch, with the state of their results; with `since`, only workunits
+-- that are unfinished or were finished after it.
 SELECT
     w.id,
     w.name,

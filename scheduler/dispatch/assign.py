@@ -1,6 +1,7 @@
-"""Assigns results to hosts: read, judge, lock, claim; retry if others won.
+"""Assigns results to hosts: reads and judges candidates, locks and claims them.
 
-Several hosts are served together, by one set of statements; each is judged by itself, in its turn.
+One set of statements serves several hosts; candidates are judged for one host after the other.  If
+other transactions hold all candidates of a host, its search is repeated.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_res
 from scheduler.dispatch.rules.fit import SENSOR, RefusalReason
 from scheduler.dispatch.search import Search
 
-#: Waits before each further scan while others hold all candidates: 200 ms in all. "No work" is
-#: reported only when it is true, because the client then waits 10 minutes or more.
+#: Delays before each scan while other transactions hold all candidates: 200 ms in all.  The scans
+#: are repeated because a client that receives no work waits 10 minutes or more.
 RETRY_DELAYS_SECONDS = (0.0, 0.005, 0.015, 0.03, 0.05, 0.1)
 
 
@@ -38,8 +39,8 @@ def review_holdings(
 ) -> list[lost_results.Holdings]:
     """Compare the results that clients list with those assigned to their hosts.
 
-    `hosts` has, for each host, its id, the names that its client lists, and those that it reports.
-    Returns one `Holdings` for each: what to answer, and which results were lost.
+    Each item of `hosts` is a host id, the result names that its client lists, and the result names
+    that it reports.  Returns one `Holdings` per host, in the same order.
     """
     by_name: dict[str, HeldResult] = {}
     by_host: dict[int | None, list[HeldResult]] = {}
@@ -59,12 +60,12 @@ def review_holdings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRequest:
-    """The work request of one host, and what is needed beside its facts to answer it.
+    """The work request of one host, with the data needed to answer it.
 
-    `work_requests` are those of its devices, GPUs first.  `queued_seconds` is the work queued for
-    each kind of device (empty: CPUs), also for devices for which nothing is requested.
-    `any_sensor`, `any_broadcast` and `any_targeted` are whether the project has work of these kinds
-    at all.  `own_versions` are those of an anonymous host.
+    `work_requests` has one item per kind of device, GPUs first.  `queued_seconds` is the work
+    queued per kind of device (empty: CPUs), including devices without a request.  `any_sensor`,
+    `any_broadcast` and `any_targeted` are set if the project has work of that kind.
+    `own_versions` are the volunteer's own app versions on an anonymous host.
     """
 
     host: HostFacts
@@ -80,7 +81,7 @@ class HostRequest:
 
     @property
     def anything(self) -> bool:
-        """Whether the client asked for work."""
+        """Whether the client requests work."""
         return any(request.anything for request in self.work_requests)
 
 
@@ -92,11 +93,11 @@ def assign_work(
     config: ProjectConfig,
     now: datetime,
 ) -> list[Work]:
-    """Assign each host the work that it requests and may have; lost results come first.
+    """Assign each host the work that it requests; lost results are resent first.
 
-    Runs inside the transaction of a batch of RPCs, after their reports are settled.  The number of
-    statements is constant, whatever the number of hosts and results; only contention, misfits and
-    rare cases cause further scans, a bounded number of times.
+    Runs inside the transaction of a batch of RPCs, after their reports are processed.  The number
+    of statements does not depend on the number of hosts and results.  Only contention, misfits and
+    rare kinds of work cause further scans, a bounded number of times.
     """
     works = [Work(asked_for_work=host_request.anything) for host_request in host_requests]
     searches = []
@@ -141,7 +142,7 @@ def _settle_lost(work: Work, host_request: HostRequest, *, now: datetime) -> Non
     host, holdings = host_request.host, host_request.holdings
     give_up = list(holdings.give_up)
     if holdings.resend:
-        # A result is not resent while another transaction is deciding about its workunit.
+        # A result is not resent while another transaction holds the lock on its workunit.
         workunit_ids = [result.workunit_id for result in holdings.resend]
         locked = {row.id: row for row in claim.lock(workunit_ids, len(workunit_ids), now=now)}
         resendable = [
@@ -178,7 +179,7 @@ def _settle_lost(work: Work, host_request: HostRequest, *, now: datetime) -> Non
 def _new_deadlines(
     results: Iterable[HeldResult], work: Work, host_request: HostRequest, *, now: datetime
 ) -> dict[int, datetime]:
-    """Return the deadlines of lost results by id, without those that would be late again.
+    """Return the new deadlines of lost results by id; results that cannot meet one are left out.
 
     Each result adds to the queue of its device, as new work does.
     """
@@ -247,7 +248,7 @@ def _search(
 def _assign_new(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Scan and claim for all hosts, and again for those whose candidates others took."""
+    """Scan and claim for all hosts; repeat for hosts whose candidates other transactions took."""
     for pause in RETRY_DELAYS_SECONDS:
         if not searches:
             return
@@ -257,7 +258,7 @@ def _assign_new(
         hopeful = [host_search for host_search in searches if host_search.has_feasible]
         _claim(hopeful, catalog, config, now=now)
         for host_search in hopeful:
-            # Others held work that was there at the scan; it may become available.
+            # Other transactions hold candidates of the scan; these may become available.
             host_search.work.retry_soon = not host_search.work.assigned
         searches = [host_search for host_search in hopeful if not host_search.work.assigned]
 
@@ -265,7 +266,7 @@ def _assign_new(
 def _claim(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Claim for all hosts; hosts without any result are judged once more and claimed again."""
+    """Claim for all hosts; judge and claim once more for hosts that received no result."""
     if not searches:
         return
     unavailable = claim.claim(searches, apps=catalog.apps, now=now)

@@ -1,4 +1,4 @@
-"""Creates a host's own results of broadcast workunits, in its RPC's transaction."""
+"""Creates a host's results of broadcast workunits in the transaction of its RPC."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import datetime
 from scheduler import sql
 from scheduler.dispatch.facts import HostFacts, Work
 
-#: A host receives at most this many broadcast workunits in one RPC.
+#: The maximum number of broadcast workunits for a host in one RPC.
 MAX_BROADCASTS = 10
 
 
 def make(work: Work, host: HostFacts, *, now: datetime) -> None:
-    """Insert this host's own result of each broadcast workunit of which it has none."""
+    """Insert a result targeted at this host for each broadcast workunit of which it has none."""
     runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
     locked = sql.fetch(
         "dispatch/lock_broadcasts",

@@ -1,7 +1,7 @@
 """Apps, their versions and files, cached in the process until they change.
 
-They are the same for every RPC and change rarely, so they are read again only when their change
-token (`sign`, see `recognise.sql`) differs: it changes with every row written or deleted.
+These rows are the same for every RPC and change rarely.  They are read again only when the change
+token (`sign`, see `recognise.sql`) differs; each row written or deleted changes the token.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Machine, Usage
 
-#: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
-#: index in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
-#: nothing else treats them as published versions.
+#: The platform of the app version rows that represent volunteers' own programs; `version_num` is
+#: the position of the device in `OWN_DEVICES`, from 1.  BOINC uses negative ids instead.  The rows
+#: are marked as deprecated, so that no other code treats them as published versions.
 ANONYMOUS = "anonymous"
-#: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
+#: The kinds of devices of own programs; "" is a CPU.  Rows store positions in this tuple, so its
+#: order must not change.
 OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
 
 _SPEED_AND_NUMBER = attrgetter("flops", "version_num")
@@ -44,7 +45,7 @@ Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All apps by id, and the current ones; versions by platform; files by app version.
+    """All apps and the current apps by id, versions by platform, and files by app version id.
 
     The versions of a platform are sorted newest first.
     """
@@ -72,10 +73,9 @@ class Catalog:
         client_version: int,
         records: Records,
     ) -> dict[int, Version]:
-        """Return each app version for one of a host's platforms, by id.
+        """Return the app versions for a host's platforms, by id.
 
-        The versions of an app are sorted best first: by the client's order of platforms, then the
-        newest.
+        The versions of an app are sorted by the client's order of platforms, then newest first.
         """
         rows = [
             row
@@ -85,14 +85,14 @@ class Catalog:
             if row["min_core_version"] <= client_version
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
         ]
-        rows.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
+        rows.sort(key=lambda row: row["app_id"])  # a stable sort: the order within an app stays
         return {
             row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
             for row in rows
         }
 
     def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
-        """Return the fastest own version by app id and device, of apps that take such versions."""
+        """Return the fastest own version by (app id, device), for apps that allow own versions."""
         by_name = {app.name: app for app in self.current.values() if app.takes_own_versions}
         best: dict[tuple[int, str], OwnVersion] = {}
         for version in own:
@@ -105,7 +105,7 @@ class Catalog:
 
     @property
     def own_version_ids(self) -> dict[tuple[int, str], int]:
-        """The ids of the rows that stand for own versions, by app id and device."""
+        """The ids of the app version rows for own versions, by (app id, device)."""
         return {
             (row["app_id"], OWN_DEVICES[row["version_num"] - 1]): row["id"]
             for row in self.versions.get(ANONYMOUS, ())
@@ -115,7 +115,7 @@ class Catalog:
     def own_versions(
         self, own: Sequence[OwnVersion], *, host_id: int, records: Records
     ) -> dict[int, Version]:
-        """Return the volunteer's own versions that have a row, by its id."""
+        """Return the volunteer's own versions that have an app version row, by the row's id."""
         ids = self.own_version_ids
         return {
             ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
@@ -145,10 +145,10 @@ class Catalog:
         )
 
     def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
-        """Whether an app has versions, and none of them could ever run on this host.
+        """Whether an app has current versions, and none of them can ever run on this host.
 
-        An old client, a missing beta preference or an undefined plan class may change, and does not
-        count.
+        Obstacles that may change do not count: an old client, a missing beta preference, an
+        undefined plan class.
         """
         offered = [
             row
@@ -201,9 +201,9 @@ _cached: tuple[str, bool, Catalog] | None = None
 
 
 def current(sign: str) -> Catalog:
-    """Return the catalog as of a change token, or later; read again if the cached one differs.
+    """Return the catalog for a change token; it is read again if the cached token differs.
 
-    The token was read before, so the cached catalog is never older than its token.
+    The token is read before the catalog, so a cached catalog is never older than its token.
     """
     global _cached  # noqa: PLW0603  one cache per process; threads replace it whole
     cached, commands = _cached, settings.PROJECT.command_apps
@@ -213,7 +213,7 @@ def current(sign: str) -> Catalog:
 
 
 def fresh() -> Catalog:
-    """Return the catalog as this transaction sees it, with its own new rows; it is not cached."""
+    """Return the catalog with the uncommitted rows of this transaction; it is not cached."""
     return _read(commands=settings.PROJECT.command_apps)
 
 
@@ -229,7 +229,7 @@ def _read(*, commands: bool) -> Catalog:
         row["id"]: AppFacts(**{column: row[column] for column in AppFacts.__slots__})
         for row in rows
     }
-    # Without their versions, lost results are not resent either.
+    # The versions of these apps are left out, so that lost results are not resent either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("dispatch/read_versions", {}):
@@ -254,7 +254,7 @@ _NO_RECORD = Record()
 
 
 def _measured(row: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the speed and record of a version on a host, as `VersionFacts` has them."""
+    """Return the fields of `VersionFacts` that are measured per host: speed and record."""
     if row is None:
         return {"record": _NO_RECORD}
     record = Record(**{column: row[column] for column in Record.__slots__})
@@ -262,7 +262,7 @@ def _measured(row: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage, str]:
-    """Return what a version uses by its plan class, and why it cannot run: empty if it can."""
+    """Return the resources that a version uses, and the reason why it cannot run ("" if it can)."""
     name = row["plan_class"]
     unplanned = Usage(avg_ncpus=row["avg_ncpus"], peak_flops=0.0, projected_flops=0.0)
     if not name:

@@ -1,4 +1,4 @@
-"""Claims what several hosts have chosen: locks, reads, allots and writes, once."""
+"""Claims the chosen results of several hosts with one set of statements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from scheduler.dispatch.rules import allotment
 from scheduler.dispatch.rules.allotment import Allotted, Claim
 from scheduler.dispatch.search import Search, low_water_marks
 
-#: At most this many workunits are locked in addition to the chosen ones, in case others hold those.
+#: A claim includes up to this many spare workunits, plus one per chosen workunit, because other
+#: transactions may hold chosen ones.
 MAX_SPARE_WORKUNITS = 48
 
 
 def claim(
     searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime
 ) -> frozenset[int]:
-    """Assign each host its chosen results, or spare ones where others hold those.
+    """Assign each host its chosen results, or spare ones if other transactions hold those.
 
-    Returns the workunits that are no longer available: locked by others, or claimed here.
+    Returns the ids of the workunits that are no longer available: locked by other transactions, or
+    claimed here.
     """
     chosen, spare = _wanted(searches)
     locked = lock([*chosen, *spare], len(chosen), now=now)
@@ -58,7 +60,7 @@ def _allot(
 
 
 def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[LockedWorkunit]:
-    """Lock the first of these workunits, up to `most`, skipping rows locked by others."""
+    """Lock at most `most` of these workunits, in this order, and skip rows locked by others."""
     return sql.fetch_into(
         LockedWorkunit,
         "dispatch/lock_chosen_workunits",
@@ -67,9 +69,9 @@ def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[Locke
 
 
 def _wanted(searches: Sequence[Search]) -> tuple[list[int], list[int]]:
-    """Return the chosen workunits and the spare ones.
+    """Return the ids of the chosen workunits, and those of the spare workunits.
 
-    Both take one of each host in turn, the best first.
+    Both lists take one id from each host in turn, best first.
     """
     chosen = dict.fromkeys(_interleave([search.chosen_workunits for search in searches]))
     spare = dict.fromkeys(_interleave([search.spare_workunits for search in searches]))
@@ -109,8 +111,8 @@ def _commit(
     *,
     now: datetime,
 ) -> None:
-    """Bind workunits to what their first result decides: host class, version, replication."""
-    # Of each workunit: the version and the class of the host that the first of its results gets.
+    """Store the host class, app version and replication that a workunit's first result fixes."""
+    # By workunit id: the app version and the host class of its first result.
     binding: dict[int, tuple[int, int]] = {}
     replicate: set[int] = set()
     for number, _, assignment in allotted:

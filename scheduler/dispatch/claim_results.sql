@@ -1,4 +1,4 @@
--- Sends unsent results of locked workunits to hosts: UNSENT to IN_PROGRESS, with the ledger.
+-- Sends unsent results of locked workunits to hosts: UNSENT to IN_PROGRESS, with ledger entries.
 WITH chosen AS (
     SELECT *
     FROM unnest(

@@ -1,5 +1,5 @@
--- Sets deadlines so that the time-out checker gives up lost results that are not resent; rows that
--- others hold keep their old deadline, or wait for the next request.
+-- Expires the deadlines of lost results that are not resent, so that the time-out checker ends
+-- them.  Rows that other transactions hold are skipped and keep their deadline.
 UPDATE result
 SET report_deadline = %(now)s::timestamptz - interval '1 second'
 WHERE

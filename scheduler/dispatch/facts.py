@@ -15,7 +15,7 @@ from scheduler.hosts.machines import Machine
 class Record:
     """The record of an app version on a host; `turnaround_avg` is in seconds.
 
-    The defaults are those of a pair that has no row yet.
+    The defaults apply to a host and app version without a row.
     """
 
     consecutive_valid: int = 0
@@ -28,10 +28,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taste:
-    """A volunteer's preferences for a project, and keywords.
+    """A volunteer's project preferences and keywords.
 
-    Without `selected_apps`, all apps are allowed.  `max_held` is the volunteer's limit of results
-    on this computer; `devices_off` are kinds of devices (empty: CPUs) that must not be used.
+    If `selected_apps` is empty, all apps are allowed.  `max_held` is the volunteer's limit on the
+    number of results on this computer; `devices_off` are the kinds of devices (empty: CPUs) that
+    must not be used.
     """
 
     likes: frozenset[int] = frozenset()
@@ -45,13 +46,13 @@ class Taste:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """One host at the time of its request; sizes in bytes, speeds in operations per second and CPU.
+    """A host at the time of its request; sizes in bytes, speeds in operations per second and CPU.
 
-    `held_counts` counts its results in progress by app and app version; `promised_bytes` is the sum
-    of the bytes that their outputs may have.  `hr_classes` holds its class of homogeneous
-    redundancy by type (1 fine, 2 coarse; 0 is unknown).  `taste` holds its volunteer's preferences,
-    `near_files` the sticky input files that it already has.  The client of an anonymous host runs
-    only programs of its volunteer (`OwnVersion`).
+    `held_counts` is the number of results in progress by (app id, app version id);
+    `promised_bytes` is the sum of the maximum sizes of their outputs.  `hr_classes` maps a type of
+    homogeneous redundancy (1 fine, 2 coarse) to the host's class (0: unknown).  `near_files` are
+    the names of the sticky input files on the host.  `is_anonymous` is set if the client runs only
+    the volunteer's own programs (`OwnVersion`).
     """
 
     id: int
@@ -79,7 +80,8 @@ class OwnVersion:
     """An app version of a volunteer's `app_info.xml` (the anonymous platform).
 
     `device` is empty for CPUs, else a kind of GPU; `flops` is the client's estimate of speed, 0 if
-    it sent none.  Its results name the same `platform`, `version_num` and `plan_class`.
+    it sent none.  Results sent for this version have its `platform`, `version_num` and
+    `plan_class`.
     """
 
     app_name: str
@@ -96,8 +98,9 @@ class OwnVersion:
 class WorkRequest:
     """The work that a host requests for one kind of device.
 
-    `seconds` are needed to fill its queue, `instances` are idle.  `device` is empty for CPUs, else
-    a kind of GPU (`hosts.machines.Gpu`).
+    `seconds` is the work needed to fill the queue, `instances` the number of idle devices,
+    `queued_seconds` the work already queued.  `device` is empty for CPUs, else a kind of GPU
+    (`hosts.machines.Gpu`).
     """
 
     seconds: float = 0.0
@@ -113,7 +116,7 @@ class WorkRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppFacts:
-    """The rules of an app that decide which hosts may receive its results."""
+    """The properties of an app that dispatch uses."""
 
     id: int
     name: str
@@ -142,14 +145,15 @@ class AppFacts:
 
     @property
     def is_launched(self) -> bool:
-        """Whether the server's launcher runs its programs (`dispatch.rules.launching`)."""
+        """Whether the server's launcher runs the app's programs (`dispatch.rules.launching`)."""
         return self.kind != "native"
 
     @property
     def takes_own_versions(self) -> bool:
-        """Whether volunteers may run programs of their own for it.
+        """Whether volunteers may run their own programs for the app.
 
-        Not with a launcher, which is the server's, nor if all replicas must use one version.
+        They may not if the app needs the server's launcher, or if all replicas must use the same
+        app version.
         """
         return not self.is_launched and not self.homogeneous_app_version
 
@@ -161,11 +165,11 @@ class AppFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFacts:
-    """An app version available to the host, with its speed and record there.
+    """An app version for a host, with its speed and record on that host.
 
     `device` is empty for a version that uses CPUs only.  `et_*` are seconds per estimated
-    operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why this host
-    cannot run it, by its plan class; empty if it can.
+    operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why the plan
+    class excludes this host, empty if it does not.
     """
 
     id: int
@@ -193,16 +197,16 @@ class VersionFacts:
 class Candidate(NamedTuple):
     """One unsent result, with the fields of its workunit that are needed to judge it.
 
-    A tuple for speed, because an RPC creates many and discards most of them.
+    It is a tuple for speed, because an RPC creates many candidates and discards most of them.
 
-    `target_kind` is `lifecycle.Target`; `is_near` is set if the host has some of its input files;
-    `reserved` if it is, for now, for reliable hosts only.
+    `target_kind` is a `lifecycle.Target`.  `is_near` is set if the host has some of the input
+    files; `reserved` is set if only reliable hosts may receive the result now.
     """
 
     result_id: int
     workunit_id: int
     priority: int
-    # The fields from here to `reserved` are its kind.
+    # The fields from here to `reserved` form the kind (see `KIND`).
     app_id: int
     rsc_fpops_est: float
     rsc_memory_bound: float
@@ -222,16 +226,17 @@ class Candidate(NamedTuple):
     is_near: bool = False
 
 
-#: The fields of a candidate that decide whether it fits; equal ones are of one kind.
+#: The fields that decide whether a candidate fits; candidates of one kind are equal in all of them.
 KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("reserved") + 1)
 
 
 class Assignment(NamedTuple):
-    """A candidate that the host may have, with its version, speed, duration and deadline.
+    """A candidate that a host may receive, with the app version, speed, duration and deadline.
 
-    `seconds` is the estimated time from start to end on this host, which may compute only a part of
-    that time (`HostFacts.active_fraction`); `delay` is how long the host has to report it;
-    `replicate` is set if other hosts must compute it too (adaptive replication).
+    `seconds` is the estimated time from start to end on this host, including the time in which it
+    does not compute (`HostFacts.active_fraction`).  `delay` is the time from sending to the report
+    deadline.  `replicate` is set if other hosts must compute the workunit too (adaptive
+    replication).
     """
 
     candidate: Candidate
@@ -243,7 +248,10 @@ class Assignment(NamedTuple):
 
 
 class LockedWorkunit(NamedTuple):
-    """A workunit locked for sending, with the host class (0: any) and version that bind it."""
+    """A workunit locked for sending, with the host class and app version to which it is bound.
+
+    Class 0 and version None mean that the workunit is not bound.
+    """
 
     id: int
     hr_class: int = 0
@@ -251,9 +259,10 @@ class LockedWorkunit(NamedTuple):
 
 
 class SiblingResult(NamedTuple):
-    """A result of a workunit of which another one may be sent.
+    """A result of a locked workunit.
 
-    `target_kind` is `lifecycle.Target`; `ended_at` is when it was reported or should have been.
+    `target_kind` is a `lifecycle.Target`; `ended_at` is the time of the report, else the report
+    deadline.
     """
 
     id: int
@@ -350,9 +359,9 @@ class AssignedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """An app version as clients need it, with its app's rules.
+    """An app version with its app and the fields that replies contain.
 
-    An own version (`OwnVersion`) is described by the client itself, and never sent.
+    `is_own` is set for an own version (`OwnVersion`), which is never sent: the client has it.
     """
 
     facts: VersionFacts
@@ -370,9 +379,10 @@ class Version:
 class Work:
     """The results that a host receives in one RPC, and why it receives no more.
 
-    `refused` counts candidates by reason (`dispatch.rules.fit.RefusalReason`), `sentences` holds
-    one sentence for each reason, `lasting` the refusals that will not pass.  `retry_soon` is set if
-    there may be work after all: others had it locked, or more candidates wait than one RPC judges.
+    `given_up` holds the names of lost results that are not resent.  `refused` counts candidates by
+    reason (`dispatch.rules.fit.RefusalReason`), `sentences` holds one sentence per reason,
+    `lasting` the refusals that do not pass with time.  `retry_soon` is set if there may be work
+    soon: other transactions hold it, or there are more candidates than one RPC judges.
     """
 
     assigned: list[AssignedResult] = field(default_factory=list)
@@ -390,7 +400,7 @@ class Work:
 
     @property
     def sent(self) -> list[AssignedResult]:
-        """All results in the reply: resent ones first."""
+        """All results in the reply, resent ones first."""
         return [*self.resent, *self.assigned]
 
     def primary_reason(self) -> str:

@@ -1,4 +1,4 @@
--- Inserts one unsent result of each locked broadcast workunit, for one host alone.
+-- Inserts one unsent result of each locked broadcast workunit, targeted at one host.
 WITH inserted AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, server_state, outcome, created_at,

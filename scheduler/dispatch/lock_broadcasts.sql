@@ -1,9 +1,9 @@
--- Locks broadcast workunits of which a host has no result yet, oldest first; locked ones are skipped.
+-- Locks broadcast workunits of which a host has no result yet, oldest first; skips locked rows.
 SELECT w.id
 FROM workunit AS w
 WHERE
     w.broadcast
-    -- The literal code (INIT): a generic plan must match the partial index.
+    -- A literal (INIT), so that a generic plan matches the partial index.
     AND w.assimilate_state = {{AssimilateState.INIT}}
     AND w.app_id = ANY(%(app_ids)s::bigint[])
     AND w.error_mask = 0

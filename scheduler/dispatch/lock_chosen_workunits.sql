@@ -1,6 +1,6 @@
--- Locks the first chosen workunits that are not locked by others and may still be sent; returns to
--- what they are bound.  SKIP LOCKED never waits, so the order of the choice may differ from the
--- order of ids.
+-- Locks the first chosen workunits that are sendable and not locked by other transactions; returns
+-- the host class and app version to which they are bound.  SKIP LOCKED never waits, so rows need
+-- not be locked in the order of ids.
 SELECT
     w.id,
     w.hr_class,

@@ -1,4 +1,4 @@
-"""Stores which hosts were refused which workunits, for reasons that last."""
+"""Stores which hosts were refused which workunits for a lasting reason."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scheduler.dispatch.catalog import Catalog
 from scheduler.dispatch.facts import Candidate, HostFacts, Work
 from scheduler.dispatch.rules.fit import RefusalReason
 
-#: At most this many refusals of one RPC are stored, each with its workunit.
+#: The maximum number of refusals stored per host in one RPC, one per workunit.
 MAX_REFUSALS_PER_RPC = 16
-#: The same refusal of the same host is written at most once per hour.
+#: The row of a repeated refusal is updated at most once in this time.
 REWRITE_INTERVAL = timedelta(hours=1)
-#: Reasons that concern an app's versions: they count at once if no version could ever fit.
+#: Reasons that concern an app's versions: they are confirmed at once if no version can ever fit.
 _OF_VERSIONS = frozenset({RefusalReason.NO_VERSION.value, RefusalReason.PLAN_CLASS.value})
 
 
 def remember(
     works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
 ) -> None:
-    """Store lasting refusals, for the explanation of why a result finds no host.
+    """Store lasting refusals; they decide when a result is unsendable, and explain why.
 
-    `works` has, for each host, its facts, its platforms and the work that it received.
+    Each item of `works` is a host, its platforms and the outcome of its work request.
     """
     rows = [
         (host, platforms, *refusal)

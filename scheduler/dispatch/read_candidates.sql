@@ -1,14 +1,17 @@
 -- Reads the next page of unsent results of each candidate stream, best first, without locks.  A
--- stream is an app's work for all hosts, or that for one host, account or team; in
--- addition, work whose input files a host has is read.  Of equal priority the oldest workunit comes
--- first, whichever of its results it is: a replica or a retry does not wait behind all work that
--- was submitted later.  A page is cut along the index before anything is looked up, so that its
--- cost is that of its rows, whatever the planner estimates for the filters behind it.  The index
--- puts the highest priority first by `priority # -1`, so that one row comparison leads to where a
--- page begins.  Each row contains which of the requesting hosts and accounts may not have it.  Only rows
--- that may be sent are returned, and always the first and last row of a page, so that the reader
--- can tell where the stream begins and where the next page does.  The claim checks all of it again
--- under locks.  The literal of UNSENT matches the partial index read_candidates.
+-- stream is an app's results for all hosts, or for one host, account or team.  In addition, the
+-- results of the workunits `near_workunit_ids` are read, as stream -1.
+--
+-- At equal priority the oldest workunit comes first, so that its replicas and retries are sent
+-- before work that was submitted later.  A page is cut along the index before other tables are
+-- read, so that its cost depends only on its number of rows, not on the planner's estimates for the
+-- filters.  The index is ordered by `priority # -1` (highest priority first), so that one row
+-- comparison finds the start of a page.  The literal of UNSENT matches the partial index
+-- read_candidates.
+--
+-- `by_hosts` and `by_accounts` are the requesting hosts and accounts that must not receive the
+-- result.  Only sendable rows are returned, and also the first and last row of each page, because
+-- the caller needs the cursors at both ends.  The claim repeats all checks under locks.
 SELECT
     page.stream,
     page.position,

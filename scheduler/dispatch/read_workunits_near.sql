@@ -1,4 +1,4 @@
--- Returns workunits with unsent results that use input files which the host already has (locality).
+-- Reads the workunits with unsent results that use input files which the host has (locality).
 SELECT DISTINCT input.workunit_id
 FROM file AS f
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Stores which hosts were refused which workunits' results, and the lasting reason; the latest
--- reason is kept, and the row of a host is rewritten only after an interval.
+-- Stores which hosts were refused results of which workunits, with the latest lasting reason.  A
+-- row is rewritten only if the reason changed, or after an interval.
 INSERT INTO refusal AS kept (
     workunit_id, host_id, app_id, reason, sentence, counts_at_once, first_at, at
 )

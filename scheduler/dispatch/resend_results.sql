@@ -1,4 +1,4 @@
--- Resends lost results to the host that lost them; the deadline changes, the state does not.
+-- Resends lost results to their host: sets new deadlines; the results stay IN_PROGRESS.
 WITH resent AS (
     UPDATE result AS r
     SET

@@ -1,9 +1,9 @@
 """Cursors at which scans of unsent results begin, in two per-process caches.
 
-Both save work and change no decision.  A scan that finds nothing behind its cursor starts again at
-the beginning, so "no work" is reported only when it is true.  Dropping entries is harmless, and
-they must expire: a retry of an old workunit, or work of a higher priority, may have been inserted
-before the cursor.
+The caches shorten scans but do not change which hosts receive work: a scan that finds no feasible
+result after its cursor is repeated from the beginning.  Entries may be dropped at any time.  They
+must expire, because a retry of an old workunit, or work of a higher priority, may have been
+inserted before the cursor.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Cursors = Mapping[StreamKey, Cursor]
 
 
 class HostScanCursors:
-    """Per host, the cursor in each stream up to which nothing was feasible.
+    """For each host, the cursors up to which no candidate was feasible, by stream.
 
-    A host whose account's own workunits fill the head of a stream starts where it last found
-    something.  Only hosts that had to read further pages without success are kept.
+    A scan skips the head of a stream if it contains no feasible result for the host, for example
+    because its results are replicas of workunits that the account has computed.
     """
 
     LIFETIME = timedelta(seconds=10)
@@ -31,7 +31,7 @@ class HostScanCursors:
         self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
     def of(self, host_id: int, *, now: datetime) -> Cursors:
-        """Return where a host's scan begins; empty if at the beginning."""
+        """Return the cursors at which a host's scan begins; without one, it begins at the head."""
         kept_at, cursors = self._cursors.get(host_id, (now, {}))
         if abs(now - kept_at) > self.LIFETIME:
             self._cursors.pop(host_id, None)
@@ -39,31 +39,31 @@ class HostScanCursors:
         return cursors
 
     def keep(self, host_id: int, cursors: Cursors, *, now: datetime) -> None:
-        """Store the cursors up to which a host found nothing."""
+        """Store the cursors up to which no candidate was feasible for a host."""
         if len(self._cursors) >= self.MAX_HOSTS:
             self._cursors.clear()
         self._cursors[host_id] = (now, dict(cursors))
 
 
 class _StreamMark(LowWaterMark[Cursor]):
-    """The first unsent result of a stream at the last scan, and how many results were sent."""
+    """The low-water mark of a stream, and the number of results that this process sent from it."""
 
     sent: int = 0
 
 
 class LowWaterMarks:
-    """Per candidate stream, the first unsent result at the last scan.
+    """For each candidate stream, a mark just before its first unsent result at the last scan.
 
-    Sent results leave dead entries at the head of the index, which stay there while any transaction
-    of the database is old: each claim would walk over millions of them.  So scans begin at the
-    mark, and one every `FULL_SCAN_INTERVAL` begins at the very beginning.  Where a full scan is
-    slow, it is made less often, so that it takes at most one part in `FULL_SCAN_SHARE` of the time.
-    Only a stream from which this process has sent at least `MIN_SENT` results has a mark.
+    Sent results leave dead entries at the head of the index.  These cannot be removed while an old
+    transaction is open, and each scan would read millions of them.  So scans begin at the mark.
+    One scan per `FULL_SCAN_INTERVAL` begins at the head of the stream; slow full scans are made
+    less often, so that they take at most 1 / `FULL_SCAN_SHARE` of the time.  A mark is used only
+    for a stream from which this process has sent at least `MIN_SENT` results.
     """
 
     FULL_SCAN_INTERVAL = timedelta(seconds=1)
     MIN_SENT = 500
-    #: A scan from the beginning takes at most 1/20 of the time.
+    #: Scans from the head take at most 1/20 of the time.
     FULL_SCAN_SHARE = 20
     MAX_STREAMS = 10_000
 
@@ -86,10 +86,9 @@ class LowWaterMarks:
         seconds: float,
         now: datetime,
     ) -> None:
-        """Record the first result and the duration of a scan that began at `after`.
+        """Record the cursor `first` and the duration of a scan that began at `after`.
 
-        A scan without results leaves the mark where it is: another process may hold a mark further
-        on.
+        A scan without results (`first` is None) does not move the mark.
         """
         mark = self._mark(stream)
         if after == BEFORE_ALL:

@@ -1,7 +1,7 @@
 """Scans the unsent results for several hosts at once, page by page.
 
-Each host is judged by itself and in its turn, as if it had called alone.  A candidate that one host
-has chosen is not offered to the next.
+Candidates are judged for one host after the other.  A candidate that one host has chosen is not
+offered to the next host.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
 
-#: One RPC judges at most this many pages, each four times as long as the last; then the client is
-#: asked to retry soon.
+#: The maximum number of pages judged in one RPC, each four times as long as the one before; after
+#: these, the reply asks the client to retry soon.
 MAX_PAGES = 6
-#: Page size for an app of which no version runs on the host: its results are read only so that
-#: their refusal can be explained.
+#: Page size for an app without a version for the host: its results are read only to explain their
+#: refusal.
 REFUSAL_PAGE_SIZE = 8
-#: At most this many workunits are looked at because the host has their input files.
+#: The maximum number of workunits read because the host has their input files.
 MAX_NEAR_WORKUNITS = 200
-#: Until results are judged, each is assumed to take this many of the requested seconds.
+#: The assumed run time of a result, used for the page size before any result is judged.
 ASSUMED_RESULT_SECONDS = 3600.0
 
 _host_scan_cursors = HostScanCursors()
@@ -50,12 +50,13 @@ low_water_marks = LowWaterMarks()
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """The request of one host and the candidates read and judged for it so far.
+    """The work request of one host and the candidates read and judged for it so far.
 
-    `streams` are the candidate streams that may hold work for it, `near` the workunits whose files
-    it has.  `feasible` is what it may have on each device, best first, and more than it needs;
-    `saturated` are devices for which a further result would miss its deadline (`selection.Choice`).
-    `candidates` are those read, by stream; `open_streams` the cursors at which to go on.
+    `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
+    host has.  `feasible` holds the assignments that the host may receive, by device, best first,
+    with spare ones; `saturated` the devices for which a further result would miss its deadline
+    (`selection.Choice`).  `candidates` holds the candidates read, by stream; `open_streams` the
+    cursors of the streams to read further; `seen` the cursors at the end of the pages read.
     """
 
     work: Work
@@ -74,7 +75,6 @@ class Search:
 
     @property
     def has_feasible(self) -> bool:
-        """Whether at least one result is feasible."""
         return any(self.feasible.values())
 
     @property
@@ -89,7 +89,7 @@ class Search:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether further results would miss their deadline on every unmet device."""
+        """Whether every device whose request is not met is saturated."""
         return all(request.device in self.saturated for request in self._unmet())
 
     def _unmet(self) -> Iterable[WorkRequest]:
@@ -100,25 +100,25 @@ class Search:
                 yield request
 
     def needed(self, request: WorkRequest) -> int:
-        """Return how many of the feasible results meet a request."""
+        """Return the number of feasible results that meet a request, at most the headroom."""
         return selection.needed(
             self.feasible.get(request.device, ()), request, max_results=self.headroom.total
         )
 
     @property
     def chosen(self) -> Iterable[Assignment]:
-        """The results that the host takes if no other host does."""
+        """The assignments that meet the host's requests, without spare ones."""
         for request in self.work_requests:
             yield from self.feasible.get(request.device, ())[: self.needed(request)]
 
     @property
     def chosen_workunits(self) -> list[int]:
-        """The workunits of the chosen results."""
+        """The ids of the workunits of the chosen results."""
         return [assignment.candidate.workunit_id for assignment in self.chosen]
 
     @property
     def spare_workunits(self) -> list[int]:
-        """The workunits of the results that it may take instead."""
+        """The ids of the workunits of the spare results."""
         return [
             assignment.candidate.workunit_id
             for request in self.work_requests
@@ -127,7 +127,7 @@ class Search:
 
     @property
     def expected_count(self) -> int:
-        """The number of results that the host may need."""
+        """The estimated number of results that meet the requests, at most the headroom."""
         return min(
             self.headroom.total,
             sum(int(request.seconds / ASSUMED_RESULT_SECONDS) for request in self.work_requests),
@@ -154,7 +154,10 @@ def streams_for(
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
-    """Return workunits with unsent results that use files of this host, of apps with locality."""
+    """Return the ids of workunits with unsent results that use input files of this host.
+
+    Only workunits of apps with locality scheduling are returned, at most `MAX_NEAR_WORKUNITS`.
+    """
     app_ids = [app.id for app in apps.values() if app.locality]
     if not app_ids or not host.near_files:
         return frozenset()
@@ -165,10 +168,10 @@ def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
 
 
 def find(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
-    """Judge candidates page by page until each host has enough or none are left.
+    """Judge candidates page by page until each host has enough or no candidates are left.
 
-    A host whose queue fills up first is finished at the first page that adds nothing.  A host whose
-    scan began at a cursor and found nothing is scanned again from the beginning.
+    A saturated host is finished at the first page that adds no feasible result.  A scan that began
+    at a cursor and found no feasible result is repeated from the beginning of the streams.
     """
     begun_later = []
     for search in searches:
@@ -193,7 +196,7 @@ def find_beyond(
     config: ProjectConfig,
     now: datetime,
 ) -> None:
-    """Judge what was read once more, without the `unavailable` workunits."""
+    """Judge the candidates of each search again, without those of `unavailable` workunits."""
     chosen = Chosen()
     for search in searches:
         search.candidates = {
@@ -228,8 +231,8 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.has_feasible:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
-            # A saturated host already receives something: another page is read only if this one
-            # helped.
+            # A saturated host has feasible results already: another page is read only if this one
+            # added some.
             is_stuck = search.is_saturated and search.feasible_count <= found_before
             if search.open_streams and not (search.has_enough or is_stuck):
                 still_unfinished.append(search)
@@ -285,9 +288,9 @@ def _turn(search: Search, read: Mapping[tuple[StreamKey, Cursor], Page], near_pa
 
 
 def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Candidate]) -> None:
-    """Add candidates of a stream; None stands for workunits whose files the host has.
+    """Add candidates of a stream; `stream` None means the workunits in `search.near`.
 
-    Candidates whose input files the host has are flagged `is_near`.
+    Candidates of workunits in `search.near` are flagged `is_near`.
     """
     if search.near:
         candidates = {
@@ -305,7 +308,7 @@ def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Cand
 def _judge(
     search: Search, chosen: Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
-    """Judge candidates that no other host chose: one page of them first, then all."""
+    """Judge the candidates that no other host has chosen: one page per stream first, then all."""
     apps = search.work.apps
     rules = Rules(
         apps=apps,

@@ -19,9 +19,9 @@ from scheduler.storage import OldFile
 
 log = logging.getLogger(__name__)
 
-#: An upload is never antique before this age, however quickly work is finished.
+#: The minimum age of antique uploads, even if all earlier work is assimilated.
 MIN_AGE: Final = timedelta(days=30)
-#: A submission publishes its files and then commits, which always takes less than this.
+#: The minimum age of orphaned downloads: a submission commits sooner after publishing its files.
 ORPHAN_AGE: Final = timedelta(days=1)
 
 
@@ -94,7 +94,7 @@ def delete_antique_files(
 
 
 def antique_before(now: datetime, min_age: timedelta) -> datetime:
-    """Return X, but at least `min_age` ago; without unassimilated workunits X is now."""
+    """Return X or the time `min_age` ago, whichever is earlier; X is now if all is assimilated."""
     row = sql.fetch_one("files/read_antique_limit", {})
     oldest: datetime | None = row["oldest"] if row else None
     return min(oldest or now, now - min_age)
@@ -105,7 +105,7 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
 
 
 def without_result(files: Sequence[OldFile]) -> list[OldFile]:
-    """Return the uploads that belong to no result that still has its files."""
+    """Return the uploads that do not belong to a result that still has its files."""
     owners = {file.name: result_of(file.name) for file in files}
     ids = sorted({owner for owner in owners.values() if owner is not None})
     rows = sql.fetch("files/read_living_results", {"ids": ids}) if ids else []

@@ -1,12 +1,12 @@
-"""Keep downloadable files: a row and a name for each content, once.
+"""Keep downloadable files, with one row and one name for each content.
 
-Theory of operation.  A physical name is an identity that clients remember forever (PROTOCOL trap
-4), so it contains the content's hash and the row's id, and is never reused.  A row of the same
-content that is not marked for deletion is reused, and locked FOR SHARE until the transaction ends.
-The deleter marks a file by an UPDATE after locking it: it either waits for this transaction and
-then sees the new reference, or has marked the file before, and then this transaction inserts a new
-row with a new name.  (KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content
-is on disk under its name before the commit.
+Theory of operation.  Clients never fetch a physical name again (PROTOCOL trap 4), so it contains
+the content's hash and the row's id, and is never reused.  A row of the same content that is not
+marked for deletion is reused, and locked FOR SHARE until the transaction ends.  The deleter locks a
+file before it marks it by an UPDATE.  Either it waits for this transaction and then sees the new
+reference, or it has marked the file before, and this transaction inserts a new row with a new name.
+(KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content is on disk under its
+name before the commit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_ATTEMPTS = 3
 
 
 class UnknownFiles(LookupError):
-    """The server does not have these files, or no longer.
+    """The server does not have these files, or has deleted them.
 
     Hint: send their content; a file without references is deleted.
     """
@@ -77,8 +77,8 @@ def keep(
     """Find or create the files of `wanted` (by SHA-256), and find others by name or digest.
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
-    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and what
-    `storage.publish_all` raises.
+    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and the exceptions of
+    `storage.publish_all`.
     """
     asked_names, asked_digests = set(names), set(digests) - wanted.keys()
     known_files = _lock(wanted.keys() | asked_digests, asked_names)
@@ -102,10 +102,10 @@ def keep(
 
 
 def mark_unused_for_deletion(ids: Iterable[int], *, now: datetime) -> int:
-    """Mark those of these files for deletion that have no references; returns how many.
+    """Mark the files without references among `ids` for deletion; return their number.
 
-    Runs in the caller's transaction, which has dropped its references before.  The first statement
-    locks the files, so that the second sees all references that were committed until then.
+    Runs in the caller's transaction, after the caller has deleted its references.  The first
+    statement locks the files, so that the second sees all references committed until then.
     """
     params = {"ids": sorted(set(ids))}
     fetch("files/lock_files", params)
@@ -119,7 +119,7 @@ def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 
 def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
-    """Insert rows for contents that have none, and publish the contents."""
+    """Insert rows for contents without one, and publish these contents."""
     ids = (fetch_one("files/draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     rows = [
         (id_, physical_name(item.hint, sha256, id_), item.staged)

@@ -1,4 +1,4 @@
-"""Fetching: the room of the network; fetches programs from their URLs.
+"""Fetches programs from URLs, and sends POST requests to other servers.
 
 Theory of operation.  A host name is resolved once and every address is checked; the connection
 goes to one of these, even if the name resolves to others later.  Each redirect is checked like the
@@ -35,11 +35,12 @@ _SILENCE_SECONDS: Final = 30.0
 _MIN_TIMEOUT_SECONDS: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
-#: How much of another server's answer is kept.
+#: The maximum size of `Posted.excerpt`, in bytes.
 _MAX_EXCERPT_BYTES: Final = 2000
 #: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
-#: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
+#: A fetch occupies a thread of a web process.  Only one runs at a time, so that the other threads
+#: serve volunteers.
 _turn = threading.Lock()
 
 
@@ -117,7 +118,7 @@ class _Limit:
 
     @contextmanager
     def on(self, connected: socket.socket) -> Iterator[None]:
-        """Shut a connection down at the limit, for socket timeouts apply to each read only."""
+        """Shut a connection down at the limit, since socket timeouts apply only to single reads."""
         watch = threading.Timer(self.left, self._shut_down, (connected,))
         watch.daemon = True
         watch.start()
@@ -266,8 +267,8 @@ def _too_slow(url: str, rules: Rules) -> SourceFailed:
 def _require_safe_rsync(program: str) -> None:
     """Raise `SourceFailed` unless rsync has the security fixes of January 2025.
 
-    Without them a server can read and write files of its client (CVE-2024-12086, -12087).  The
-    fixes raised the protocol version, even where a distribution kept the program's version.
+    Without them, an rsync server can read and write files of this machine (CVE-2024-12086, -12087).
+    The fixes raised the protocol version, even where a distribution kept the program's version.
     """
     done = subprocess.run(  # noqa: S603  the program on the search path
         [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
@@ -291,7 +292,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
     address = _addresses(place, rules)[0]
     at = f"[{address}]" if ":" in address else address
     path = folder / place.name
-    process = subprocess.Popen(  # noqa: S603  a list of its own making, ended by --
+    process = subprocess.Popen(  # noqa: S603  fixed options, ended by --
         [
             *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh"),
             str(rules.max_bytes // 512 + 1),

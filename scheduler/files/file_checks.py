@@ -59,7 +59,7 @@ class References:
 
 
 def wrong_downloads() -> list[Violation]:
-    """Return the files for clients that are missing or have another size than their row."""
+    """Return the downloads that are missing, or whose size differs from their row."""
     violations = []
     for batch in served_in_batches(BATCH):
         there = storage.download_sizes([file.name for file in batch])
@@ -73,7 +73,7 @@ def wrong_downloads() -> list[Violation]:
 
 
 def unknown_downloads(now: datetime) -> list[Violation]:
-    """Return the published files, on disk and in the store, without a row, and over a day old."""
+    """Return published files, on disk and in the store, without a row and over a day old."""
     return [
         Violation(file.name, f"{file.nbytes} bytes, of no row")
         for files in storage.old_downloads(before=now - ORPHAN_AGE)
@@ -82,7 +82,7 @@ def unknown_downloads(now: datetime) -> list[Violation]:
 
 
 def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
-    """Read every download and needed output, and return those whose content has changed.
+    """Read every download and needed output, and return the files whose content has changed.
 
     `progress` is called after each file with its expected size.  Missing files are not reported:
     `wrong_downloads` reports them without reading.
@@ -149,7 +149,7 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
 
 
 def stray_uploads(now: datetime) -> list[Violation]:
-    """Return uploads, complete or not, of no result with outputs, that are over a day old."""
+    """Return uploads over a day old, complete or not, that belong to no result with files."""
     return [
         Violation(file.name, f"{file.nbytes} bytes, of no result")
         for files in storage.old_uploads(before=now - ORPHAN_AGE)
@@ -164,7 +164,7 @@ def bytes_to_read() -> int:
 
 
 def references() -> References:
-    """Count the references to files, by each of the foreign keys that keep them."""
+    """Return the numbers of files, bytes, and references by each foreign key that keeps files."""
     return References(
         files=served_files().count(),
         nbytes=int(served_files().aggregate(n=Sum("nbytes"))["n"] or 0),
@@ -178,7 +178,7 @@ def references() -> References:
 def _compared(
     name: str, sha256: str, read: Callable[[], storage.Digest], *, missing: str = ""
 ) -> Iterator[Violation]:
-    """Compare a file's content with its digest; a missing one is reported as `missing`, if set."""
+    """Yield a violation if a file's digest differs, or if it is missing and `missing` is set."""
     try:
         actual = read().sha256
         detail = "" if actual == sha256 else f"has SHA-256 {actual}, not {sha256}"
@@ -191,7 +191,7 @@ def _compared(
 
 
 def served_files() -> QuerySet[File]:
-    """Return the files that the server serves; those with `urls` are on other servers."""
+    """Return the files that this server serves; files with `urls` are on other servers."""
     return File.objects.filter(doomed_at=None, urls="")
 
 
@@ -200,7 +200,7 @@ def _needed_outputs() -> QuerySet[ResultFile]:
 
 
 def served_in_batches(size: int) -> Iterator[list[File]]:
-    """Yield all served files in lists, including those of submissions that commit meanwhile."""
+    """Yield all served files in lists, including files that are added during the iteration."""
     last = 0
     rows = served_files().order_by("pk")
     while batch := list(rows.filter(pk__gt=last)[:size]):
@@ -209,5 +209,5 @@ def served_in_batches(size: int) -> Iterator[list[File]]:
 
 
 def _still_exists(file: File) -> bool:
-    """Return whether a row is still not marked for deletion; a daemon may have changed it."""
+    """Return whether a file is not marked for deletion now; a daemon may have changed its row."""
     return served_files().filter(pk=file.pk).exists()

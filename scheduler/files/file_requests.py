@@ -1,9 +1,9 @@
 """Puts sticky files on hosts, fetches them from hosts, and deletes them there.
 
-A host may never act on a request, and a reply may be lost, so an unfinished request is sent again
-after a while.  A file to put on a host stays downloadable until the host lists it.  A file is
-fetched as the output of a result without computation, which the client regards as finished at once
-and uploads (BOINC calls its app a file mover).
+A host may not act on a request, and a reply may be lost, so an unfinished request is sent again
+after `request_verdicts.ASK_AGAIN_AFTER`.  A file for a host stays downloadable until the host lists
+it.  A file is fetched as the output of a result without computation, which the client regards as
+finished at once and uploads (BOINC calls the app of such results a file mover).
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class _RequestRow(request_verdicts.OpenRequest):
 
 
 def is_file_move(result_name: str) -> bool:
-    """Return whether a result that a client lists or reports only moves a file, by its name.
+    """Return whether a result name from a client is that of a file move.
 
-    The name of a workunit's result ends with the number of its attempt, these never do.
+    Names of workunits' results end with the number of the attempt; names of file moves do not.
     """
     return _RESULT_NAME.fullmatch(result_name) is not None
 
 
 def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
-    """Update a host's open requests by the sticky files it lists; returns those to send now.
+    """Update a host's open requests by the sticky files it lists; return the requests to send now.
 
-    Runs in the caller's transaction: two statements, up to three more if a file that was put on the
-    host is no longer needed.  Reads the disk only for files that the host is to upload.
+    Runs in the caller's transaction: two statements, and up to three more if a file that the host
+    has downloaded is no longer needed.  Reads the disk only for files that the host is to upload.
     """
     params = {"host_id": host_id, "limit": MAX_PER_RPC}
     rows = fetch_into(_RequestRow, "files/read_open_file_requests", params)

@@ -1,4 +1,4 @@
--- Inserts an account's holds on locked files, or extends existing ones.
+-- Inserts an account's holds on locked files, or extends existing holds.
 INSERT INTO file_hold (file_id, account_id, until)
 SELECT
     file_id,

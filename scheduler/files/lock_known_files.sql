@@ -1,5 +1,5 @@
 -- Finds files by content or by name that are not marked for deletion, and locks them until commit.
--- Each is looked up separately: with one condition, generic plans read the whole table.
+-- Contents and names have separate lookups: with one condition, generic plans read the whole table.
 WITH matching AS (
     SELECT by_content.id
     FROM unnest(%(contents)s::text[]) AS wanted (sha256)
@@ -24,7 +24,7 @@ SELECT id, name, sha256, nbytes
 FROM file
 WHERE
     id = any(array(SELECT id FROM matching))
-    -- Written so that the partial index is not used: it would be read from end to end.
+    -- This form keeps the planner from reading the whole partial index.
     AND (doomed_at IS NULL) IS TRUE
 ORDER BY id
 FOR SHARE

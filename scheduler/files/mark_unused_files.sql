@@ -1,9 +1,10 @@
--- Marks locked files without references for deletion; separate, to see all committed references.
+-- Marks locked files without references for deletion.  The lock is an earlier statement, so that
+-- this one sees all committed references.
 UPDATE file
 SET doomed_at = %(now)s::timestamptz
 WHERE
     file.id = any(%(ids)s::bigint[])
-    -- Written so that the partial index is not used: it would be read from end to end.
+    -- This form keeps the planner from reading the whole partial index.
     AND (file.doomed_at IS NULL) IS TRUE
     AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)
     AND NOT EXISTS (SELECT FROM app_version_file AS part WHERE part.file_id = file.id)

@@ -20,7 +20,7 @@ from scheduler.storage import Digest
 from scheduler.storage.moving import Fate, Wanted, drop_copies, to_disk, to_store
 
 _BATCH: Final = 200
-#: The maximum number of names of unmoved files that are kept, for each fate.
+#: The maximum number of names of unmoved files in the summary, for each fate.
 _MAX_NAMES: Final = 20
 #: Extra time for clients to begin a download, beyond the expiry of its signed URL.
 _MARGIN: Final = timedelta(minutes=5)
@@ -36,7 +36,7 @@ class StillWritten(ValueError):
 
 @dataclass(slots=True)
 class Moved:
-    """A summary: files by their fate, bytes moved, copies dropped and still waiting."""
+    """A summary: files by fate, bytes moved, store copies that were deleted or are still kept."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     nbytes: int = 0
@@ -67,7 +67,7 @@ def move(
 
     `progress` is called after each batch with its number of files.  A repeated call resumes an
     interrupted one.  Raises `NoStore`; `StillWritten` if new files are still written to the source;
-    and what `storage.store` raises.
+    and the exceptions of `storage.store`.
     """
     store = storage.store()
     if store is None:

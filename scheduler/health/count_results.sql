@@ -1,4 +1,4 @@
--- Counts results by state, and purged ones by outcome, with one scan.
+-- Counts results by state, and purged results by outcome, with one scan.
 SELECT
     result.server_state,
     result.outcome,

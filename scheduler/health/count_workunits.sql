@@ -1,4 +1,4 @@
--- Counts the workunits of each app by station, and purged ones, with one scan.
+-- Counts the workunits of each app by station, and the purged workunits, with one scan.
 SELECT
     app.name AS app,
     coalesce(counted.in_progress, 0) AS in_progress,

@@ -13,10 +13,10 @@ from scheduler.models import Installation
 
 
 def claim_folder() -> None:
-    """Record that VAR_DIR holds the files of this project: both store the same identifier.
+    """Store the project's identifier in VAR_DIR, or compare it with the stored identifier.
 
-    Raises `CommandError` if VAR_DIR belongs to another project, or if the database has not been
-    migrated.  Machines that share a database may share a VAR_DIR or have one each.
+    Raises `CommandError` if VAR_DIR belongs to another project, or if the database is not migrated.
+    Machines that share a database may share a VAR_DIR or use separate ones.
     """
     try:
         row, _ = Installation.objects.get_or_create(id=1, defaults={"identifier": uuid4()})

@@ -1,9 +1,9 @@
 """Read, retry or drop subjects on which science code failed too often.
 
-A parked subject waits forever: its science failed too often (`ScienceFailure`), and the daemons
-skip it.  Retrying deletes the failures.  Dropping ends the wait in the way that the stage allows:
+The daemons skip a parked subject until staff retries or drops it (`ScienceFailure`).  Retrying
+deletes the failures.  The effect of dropping depends on the stage:
 
-    VALIDATE     the workunit is cancelled; one with a canonical result stays parked
+    VALIDATE     the workunit is cancelled; with a canonical result it stays parked
     ASSIMILATE   the workunit counts as assimilated without science code: GIVEN_UP, by staff
     TRICKLE      the trickle counts as handled
     GENERATE     stays parked, since an app cannot be dropped: switch its generator off instead
@@ -39,12 +39,12 @@ class NotParked(LookupError):
 
 
 class NothingNamed(ValueError):
-    """No ids, no app and not all are selected. Hint: give ids, --app NAME, or --all."""
+    """No subject is selected. Hint: give ids, --app NAME, or --all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """One subject on which science code fails; `parked_at` is None while it is still tried.
+    """A subject on which science code failed; `parked_at` is None while it is still retried.
 
     `subject` is the name of a workunit or app, or a trickle as ``trickle 7``.
     """
@@ -69,7 +69,7 @@ class Failing:
 
 @dataclass(slots=True)
 class Dropped:
-    """Subjects by what was (or would be) done: `answered` and `generators` stay parked."""
+    """Subjects by the effect of dropping them; `answered` and `generators` stay parked."""
 
     cancelled: list[Failing] = field(default_factory=list)
     given_up: list[Failing] = field(default_factory=list)
@@ -79,15 +79,15 @@ class Dropped:
 
     @property
     def changed(self) -> list[Failing]:
-        """All subjects that were dropped."""
+        """All subjects except those that stay parked."""
         return [*self.cancelled, *self.given_up, *self.trickles]
 
 
 def find(*, ids: Sequence[int] = (), app: str = "", troubled: bool = False) -> list[Failing]:
     """Return parked subjects, oldest first, of all apps or of `app`.
 
-    `ids` selects subjects whether or not they are parked, and raises `NotParked` for unknown ids.
-    `troubled` includes subjects that failed but are still tried.
+    `ids` selects subjects that need not be parked; unknown ids raise `NotParked`.  `troubled` also
+    includes subjects that failed but are not parked.
     """
     failures = ScienceFailure.objects.select_related("app").order_by("parked_at", "id")
     if ids:
@@ -133,12 +133,13 @@ def _names(rows: Sequence[ScienceFailure]) -> dict[tuple[int, int], str]:
 def retry(
     *, ids: Sequence[int] = (), app: str = "", everything: bool = False, now: datetime
 ) -> list[Failing]:
-    """Delete failures, so that the daemons try again at once; returns them.
+    """Delete failures, so that the daemons retry the subjects immediately; return the subjects.
 
-    Selects by id (parked or not yet), or all parked subjects of one app or of all apps.  Raises
-    `NotParked` for unknown ids, and `NothingNamed`.  Each thousand is one transaction.
+    Selects subjects by `ids` (parked or not), or all parked subjects of `app` or, with
+    `everything`, of all apps.  Each thousand subjects are one transaction.  Raises `NotParked` for
+    unknown ids, `NothingNamed` without a selection.
     """
-    del now  # every operation takes it; this one does not need it
+    del now  # for the uniform signature of operations
     if not ids and not app and not everything:
         raise NothingNamed("Nothing is selected. Hint: give ids, --app NAME, or --all.")
     subjects = find(ids=ids, app=app)
@@ -150,9 +151,9 @@ def retry(
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
-    """Drop subjects, each in the way that its stage allows; with `dry_run` nothing is changed.
+    """Drop parked subjects, with the effect of their stage; `dry_run` changes nothing.
 
-    Raises `NotParked` for ids that are not parked, and `NothingNamed`.
+    Raises `NotParked` for ids that are not parked, `NothingNamed` without ids.
     """
     if not ids:
         raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
@@ -172,7 +173,7 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
 
 
 def _plan(subjects: Sequence[Failing]) -> Dropped:
-    """Decide what to do with each; the workunits are locked, so that the decision stays valid."""
+    """Return the effect of dropping each subject.  The caller has locked the workunits."""
     unvalidated = [subject.subject_id for subject in subjects if subject.stage == Stage.VALIDATE]
     answered = set(
         Workunit.objects.filter(pk__in=unvalidated)
@@ -218,7 +219,7 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
 
 
 def _lock(subjects: Sequence[Failing]) -> None:
-    """Lock the workunits first, as all transactions do."""
+    """Lock the workunits before other rows, which is the lock order of all transactions."""
     workunits = {subject.subject_id for subject in subjects if subject.stage in _OF_WORKUNITS}
     fetch("results/lock_workunits", {"workunit_ids": sorted(workunits)})
 

@@ -1,5 +1,5 @@
--- Counts open workunits of a batch that may not be sent yet by reason, and those being computed.
--- Results are looked up for an array of workunits: an index reads it from leaf to leaf.
+-- Counts a batch's open workunits that may not be sent yet, by reason, and those in progress.
+-- An array of workunit ids makes the search of results one ordered index scan.
 SELECT
     counted.held,
     counted.following,

@@ -1,5 +1,5 @@
--- Reads the facts for alerts in one row; each part uses an index or is small.
--- The oldest work of validator and assimilator is dated by the last report of its results.
+-- Reads the facts for alerts in one row; each subquery uses an index or a small table.
+-- The age of work for the validator and assimilator counts from the last report of a result.
 SELECT
     (
         SELECT min(workunit.transition_at)

@@ -1,5 +1,5 @@
--- Reads a limited number of workunits with untargeted unsent results, the most urgent of each app first:
--- in the order of the index that claims use, whatever the planner's statistics of the table are.
+-- Reads a limited number of workunits with untargeted unsent results, by priority within each app.
+-- The order is that of the index for claims, so that the plan does not depend on statistics.
 SELECT DISTINCT unsent.workunit_id
 FROM app
 CROSS JOIN LATERAL (

@@ -1,5 +1,5 @@
--- Counts unsent workunits that all active hosts had or were refused, by cause.
--- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version do not count.
+-- Counts unsent workunits that no active host can get, by cause: had a result, or was refused.
+-- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version are ignored.
 SELECT
     count(waiting.id) AS unsent,
     min(about.hosts) AS hosts,

@@ -1,4 +1,4 @@
-"""Reads why open work of a batch, or unsent work of all, makes no progress."""
+"""Reads why open work of a batch or unsent work of the project makes no progress."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from scheduler.models import Batch
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
     """Return why open work of a batch makes no progress, with three statements.
 
-    Work that targets a host, account or team waits only for it and is not examined; `explain` shows
-    its reasons.
+    Workunits that target a host, account or team are not examined; `explain` shows their reasons.
     """
     params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
     ids = [workunit_id for (workunit_id,) in sql.fetch_rows("health/read_unsent_of_batch", params)]

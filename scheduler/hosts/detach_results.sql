@@ -1,5 +1,5 @@
--- Ends the results that detached hosts held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the
--- wake-up.  The workunits are locked by the statement before.
+-- Ends the results in progress on detached hosts: IN_PROGRESS to OVER/CLIENT_DETACHED, with ledger
+-- entries and wake-ups of the workunits.  A previous statement has locked the workunits.
 WITH detached AS (
     UPDATE result
     SET

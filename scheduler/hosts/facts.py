@@ -1,4 +1,4 @@
-"""A client's report of its host, its preferences and its results [pure]."""
+"""Facts that a client reports: its computer, preferences and results [pure]."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Report:
 class RecordUpdate:
     """The change of an app version's record on a host by one RPC.
 
-    `sent` results were sent; the quota was `quota_before` (0: never changed) and becomes
-    `quota_after`; an error ends the run of valid results.
+    `sent` is the number of results sent.  The quota changes from `quota_before` (0: never changed)
+    to `quota_after`.  If `had_errors` is set, the number of consecutive valid results becomes 0.
     """
 
     app_version_id: int

@@ -1,5 +1,6 @@
--- Finds the newest host of an account that looks like the client's computer (PROTOCOL 2.5): first by
--- its cross-project id and hardware, then, unless several clients may share a computer, by its name.
+-- Finds the newest host of an account that matches the client's computer (PROTOCOL 2.5): by
+-- cross-project id and hardware, else, unless several clients may share a computer, by name,
+-- address and hardware.
 SELECT
     h.id AS host_id,
     h.denied,

@@ -1,6 +1,6 @@
--- Recognizes many callers at once: the account by the hash of its key, and the host by the id that
--- the client sends.  A caller without a row has an unknown key.  The columns that the server keeps
--- of a caller have the names of the fields of `Caller`.
+-- Finds the account of each caller by the hash of its key, and the host by the id that the client
+-- sends.  A caller with an unknown key has no row.  Columns that are stored in `Caller` have the
+-- names of its fields.
 SELECT
     caller.position,
     a.id AS account_id,
@@ -36,7 +36,7 @@ SELECT
     for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
     -- The host is locked until the transaction ends: one RPC at a time per host.  A host of another
-    -- account is not locked: anyone could send its id to block its client.
+    -- account is not locked, because anyone could block a client by sending the id of its host.
     CASE
         WHEN h.account_id = a.id
             THEN pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0))
@@ -49,7 +49,7 @@ INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON caller.host_id = claimed.id
 LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
--- Flags for rare kinds of work: an RPC needs further statements only if there is some.
+-- Flags for rare kinds of work: an RPC runs further statements only if such work exists.
 CROSS JOIN (
     SELECT
         EXISTS (
@@ -70,8 +70,8 @@ CROSS JOIN (
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,
-        -- The value changes as soon as a row that dispatch caches in its process is written or
-        -- deleted: each version of a row has its own transaction and position.
+        -- The change token of the catalog.  It differs after a row that dispatch caches is written
+        -- or deleted, because each version of a row has its own transaction and position.
         (
             SELECT
                 coalesce(
@@ -98,7 +98,7 @@ CROSS JOIN LATERAL (
         EXISTS (
             SELECT FROM trickle_down AS t
             WHERE t.host_id = h.id AND t.sent_at IS NULL
-            -- Looked up by the host, instead of a hash of the whole table.
+            -- Forces a lookup by host, instead of a hash of the whole table.
             OFFSET 0
         )
         OR EXISTS (

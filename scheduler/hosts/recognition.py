@@ -1,4 +1,4 @@
-"""Recognizes callers: the account of a key, and a client's host, old or new."""
+"""Recognizes callers: finds the account of a key, and finds or creates the host."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def recognize(
         for position, row in rows.items()
         if _is_admissible(row) and _names_no_own_host(row, requests[position - 1][0])
     }
-    # Two first requests of one computer must find one host, not create two.
+    # Two concurrent first requests of one computer must not create two hosts.
     for account_id in sorted({rows[position]["account_id"] for position in unrecognized}):
         _lock(_LOCK, f"hosts of account {account_id}")
     callers: list[Caller | CallerRefused] = []
@@ -96,8 +96,8 @@ def _is_admissible(row: dict[str, Any]) -> bool:
 
 
 def _names_no_own_host(row: dict[str, Any], credentials: Credentials) -> bool:
-    """Whether the client names no host, or one of another account, or is a copy of a client."""
-    # An equal sequence number is the same client after a lost reply; a lower one is a copy of it
+    """Whether the request has no host id or that of another account, or is of a copied client."""
+    # An equal sequence number means a retry after a lost reply, a lower one a copy of the client
     # (PROTOCOL 2.5, trap 9).
     return bool(
         row["host_id"] is None
@@ -137,7 +137,10 @@ def _find_or_create(
     hosts_per_account: int,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return the columns of the host that looks like the client's computer, or of a new one."""
+    """Return the columns of the host that matches the client's computer, else of a new host.
+
+    Raises `TooManyHosts`.
+    """
     account_id, allows_several = row["account_id"], credentials.allow_multiple_clients
     columns = columns_of(description)
     columns["host_cpid"] = stored_cpid(description.host_cpid, row["email"])
@@ -146,7 +149,7 @@ def _find_or_create(
         columns
         | {
             "account_id": account_id,
-            # A copy of a client sends the cpid of the original: then only its other facts count.
+            # A copy of a client sends the cpid of the original, so the cpid is not compared.
             "host_cpid": columns["host_cpid"] if credentials.host_id == 0 else "",
             "allow_multiple_clients": allows_several,
         },

@@ -1,7 +1,8 @@
--- Writes what RPCs change of their hosts: the descriptions of the computers and the sequence
--- numbers; by app version, the results sent today and changes of the quota; and the results that
--- clients list for the first time.  Hosts are locked in ascending order, before their records, and
--- results that others hold are skipped, so that no deadlock is possible.
+-- Writes the changes that RPCs make to their hosts: the descriptions of the computers and the
+-- sequence numbers; by app version, the results sent today and changes of the quota; and the
+-- acknowledgement of results that clients list for the first time.  Hosts are locked in ascending
+-- order, before their records, and results that other transactions hold are skipped, so that no
+-- deadlock is possible.
 WITH described AS (
     SELECT *
     FROM unnest(
@@ -113,7 +114,7 @@ updated_records AS (
         results_today = excluded.results_today
         + CASE WHEN record.quota_day = excluded.quota_day THEN record.results_today ELSE 0 END,
         quota_day = excluded.quota_day,
-        -- A verdict that arrived meanwhile is newer than what this RPC read.
+        -- If the quota changed since this RPC read it, the newer quota is kept.
         max_results_per_day = CASE
             WHEN record.max_results_per_day = (
                 (%(quotas_before)s::integer[])[

@@ -55,7 +55,7 @@ class FileMoves:
 
 
 def moment(seconds: int) -> datetime:
-    """Return the time of a client's clock; a value out of range becomes the nearest in range.
+    """Return a client's Unix time as a `datetime`; values out of range are clamped.
 
     >>> moment(0).isoformat(), moment(-5).isoformat()
     ('1970-01-01T00:00:00+00:00', '1970-01-01T00:00:00+00:00')

@@ -1,14 +1,15 @@
-"""Processes each request once, even if it is sent again with its idempotency key.
+"""Processes a request once, even if it is sent repeatedly with its idempotency key.
 
-Theory of operation.  The row of a key is inserted by the transaction that processes the request.
-A second request with the same key waits at the unique index for the end of that transaction.  Then
-it either finds the row and gets the stored answer, or, if the first was rolled back, processes the
-request itself.  So a refused request leaves nothing behind, and may be corrected and sent again.
+Theory of operation.  The transaction that processes a request inserts the row of its key.  A
+second request with the same key waits at the unique index for the end of that transaction.  If the
+transaction was committed, the second request returns the stored answer; if it was rolled back, the
+second request is processed.  A refused request therefore stores no row, and a corrected request can
+use the same key.
 
-A short request uses `once`.  A request with long preparation first calls `earlier_outcome`, so that
-a repeat does not prepare again, and `once` after the preparation; two concurrent requests may both
-prepare, but only one writes its outcome.  A request whose body is a stream claims the key first and
-passes the hash of the body at the end::
+A short request uses `once`.  A request with long preparation calls `earlier_outcome` before the
+preparation, which a repeated request can skip, and `once` after it.  Two concurrent requests may
+both prepare, but only one stores its outcome.  A request whose body is a stream claims the key
+first and passes the hash of the body at the end::
 
     with transaction.atomic():
         claim = idempotency.begin(account=account, key=key, now=now)
@@ -31,7 +32,7 @@ from django.db import OperationalError, connection, transaction
 from scheduler import sql
 from scheduler.models import Account, IdempotencyKey
 
-#: How long a repeated request waits for the first.
+#: Maximum time that a repeated request waits for the first.
 CLAIM_TIMEOUT = timedelta(seconds=60)
 _KEY = re.compile(r"[!-~]{1,200}")
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -46,12 +47,12 @@ class KeyReused(ValueError):
 
 
 class StillUnderWay(RuntimeError):
-    """The first request with the key is not done yet. Hint: send it again a little later."""
+    """The first request with the key is still running. Hint: send the request again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The status and answer of a request; `replayed` if they are those of an earlier request."""
+    """The status and answer of a request; `replayed` is True for those of an earlier request."""
 
     status: int
     answer: dict[str, Any]
@@ -60,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A key that is claimed until the transaction ends; `earlier` if it was used before."""
+    """A key claimed until the transaction ends; `earlier` is the outcome of an earlier request."""
 
     row_id: int
     request_hash: str = ""
@@ -68,7 +69,7 @@ class Claim:
 
 
 def begin(*, account: Account, key: str, now: datetime) -> Claim:
-    """Claim a key in the caller's transaction; waits for another request that has claimed it.
+    """Claim a key in the caller's transaction; wait for a concurrent claim of the same key.
 
     Raises `BadKey`, and `StillUnderWay` after `CLAIM_TIMEOUT`.
     """
@@ -84,8 +85,8 @@ def earlier_outcome(
 ) -> Outcome | None:
     """Return the outcome of the earlier request with this key; None if the key is new.
 
-    `request_hash` is called only for a used key.  Call this outside of transactions, because
-    hashing a long body takes long.  Raises `BadKey`, `KeyReused`.
+    `request_hash` is called only for a used key.  Call this function outside transactions, because
+    hashing a long body is slow.  Raises `BadKey`, `KeyReused`.
     """
     check_key(key)
     row = IdempotencyKey.objects.filter(account=account, key=key).first()
@@ -94,7 +95,7 @@ def earlier_outcome(
 
 
 def check_key(key: str) -> None:
-    """Raise `BadKey` if the text cannot be a key; to be called before a long body is read."""
+    """Raise `BadKey` if the key is invalid.  Call this before reading a long body."""
     if not _KEY.fullmatch(key):
         msg = "The idempotency key is not valid. Hint: send 1 to 200 visible ASCII characters."
         raise BadKey(msg)
@@ -109,7 +110,7 @@ def finish(claim: Claim, *, request_hash: str, status: int, answer: dict[str, An
 
 
 def replay(claim: Claim, request_hash: str) -> Outcome:
-    """Return the outcome of the earlier request; raises `KeyReused` if that was different."""
+    """Return the outcome of the earlier request; raise `KeyReused` if its hash differs."""
     if claim.earlier is None or claim.request_hash != request_hash:
         msg = "The key was used for another request. Hint: use a new key for each request."
         raise KeyReused(msg)
@@ -126,8 +127,8 @@ def once(
 ) -> Outcome:
     """Call `act` in one transaction with the key, or return the outcome of the earlier call.
 
-    `act` returns the status and an answer that JSON can represent; if it raises, the claim is
-    rolled back.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
+    `act` returns the status and a JSON-serializable answer.  If `act` raises, the claim is rolled
+    back.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
     """
     with transaction.atomic():
         claim = begin(account=account, key=key, now=now)

@@ -1,7 +1,7 @@
 """Record log-ins to the admin in the audit log, by Django's signals.
 
-The address is that of `audit.acting` at the edge.  Log-ins through the API and BOINC's web
-RPCs send no signals: `people.throttle` records them.
+The address of an entry comes from the enclosing `audit.acting` block.  Log-ins by the API and
+BOINC's web RPCs send no signals; `people.throttle` records them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler.people.audit import Event
 
 
 def connect() -> None:
-    """Connect to Django's signals; a second call has no effect."""
+    """Connect the receivers to Django's signals; idempotent."""
     user_logged_in.connect(_on_success, dispatch_uid="audit_login_succeeded")
     user_login_failed.connect(_on_failure, dispatch_uid="audit_login_failed")
 

@@ -49,7 +49,7 @@ def change(queue: Queue, **facts: Any) -> Queue:
 def drop(queue: Queue) -> None:
     """Delete a queue without workunits; raises `QueueInUse`."""
     msg = f"Queue {queue.name} contains workunits. Hint: delete it once they are purged."
-    # The table is large and has no index by queue: this single scan decides.
+    # The table has no index by queue, so this check may scan all workunits.
     if Workunit.objects.filter(queue=queue).exists():
         raise QueueInUse(msg)
     try:

@@ -1,4 +1,4 @@
--- Returns whether workunits can be revalidated, or why not; the ids of those that can.
+-- Counts workunits by whether they can be revalidated, or why not, with the ids if they can.
 WITH looked_at AS (
     SELECT
         w.id,
@@ -23,7 +23,7 @@ WITH looked_at AS (
             bool_or(r.validate_state = {{ValidateState.INVALID}}) AS any_invalid,
             bool_or(r.file_delete_state <> {{FileDeleteState.INIT}}) AS any_deleted
         FROM result AS r
-        -- Successes as the validator left them: no output was missing.
+        -- Only successes: a result with a missing output has the outcome VALIDATE_ERROR.
         WHERE
             r.workunit_id = w.id
             AND r.server_state = {{ServerState.OVER}}

@@ -1,4 +1,4 @@
-"""Detects outages, records those that operators add, moves deadlines by them."""
+"""Detects outages, records outages that operators add, and moves deadlines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DETECTED_REASON = "the web processes sent no heartbeat"
 
 
 class BadOutage(ValueError):
-    """An impossible outage.  Hint: the message describes what to write instead."""
+    """The times of an outage are impossible.  Hint: the message describes the correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MoveStep:
 
 
 def beat(*, now: datetime) -> datetime | None:
-    """Record a heartbeat; return the start of the silence before it if that was an outage.
+    """Record a heartbeat; if the gap before it was an outage, return the start of the gap.
 
     Returns None otherwise.  Several processes may call this at once; one of them records the
     outage.
@@ -78,7 +78,7 @@ def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
-    """Return how many results in progress have a deadline that such an outage would move."""
+    """Return the number of results in progress whose deadline this outage would move."""
     return Result.objects.filter(
         server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
     ).count()
@@ -108,8 +108,7 @@ def remove(outage_id: int) -> Outage:
 def apply_next(*, now: datetime, limit: int) -> MoveStep:
     """Move the deadlines of the next `limit` results by the earliest outage not yet applied.
 
-    Waits for the workunits' locks, in ascending id.  An outage that another process is applying
-    counts as not done.
+    Locks the workunits in ascending id.  `done` is False while another process applies an outage.
     """
     with transaction.atomic():
         outage = sql.fetch_one("results/lock_outage", {})

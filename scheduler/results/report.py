@@ -1,4 +1,4 @@
-"""Settles hosts' reports: looks up results and outputs, locks, judges, writes."""
+"""Settles hosts' reports: looks up results and outputs, locks workunits, writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcom
 
 
 class StaleReport(RuntimeError):
-    """A result changed under its workunit's lock: some writer changes results without that lock.
+    """A result changed while its workunit was locked, by a writer that does not take this lock.
 
     Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
     """
@@ -34,7 +34,7 @@ class Arrival(NamedTuple):
 
 
 class ReportedResult(NamedTuple):
-    """A reported result: its owner, and its outputs; `complete` if no required one is missing."""
+    """A reported result with its uploaded outputs; `complete` if no required output is missing."""
 
     id: int
     workunit_id: int
@@ -45,7 +45,7 @@ class ReportedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The reports of one host, and their results by name; unknown names have none."""
+    """The reports of one host, and the reported results by name, without unknown names."""
 
     reports: tuple[Report, ...]
     results: Mapping[str, ReportedResult]
@@ -55,9 +55,9 @@ class Reported:
 class Settlement:
     """The outcome of a host's reports.
 
-    `acknowledge` are all names to acknowledge.  `accepted_states` holds the new state of each
-    result whose report counted; `record_updates` are changes of the reporting host's records, by
-    app version.
+    `acknowledge` lists the names of all results to acknowledge.  `accepted_states` has the new
+    state of each result with an accepted report, by id.  `record_updates` has the changes of the
+    reporting host's records, by app version.
     """
 
     acknowledge: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Settlement:
 
 
 class _Accepted(NamedTuple):
-    """A report that counts, with plausible times in seconds."""
+    """An accepted report, with plausible times in seconds."""
 
     report: Report
     outcome: Outcome
@@ -93,8 +93,8 @@ class Reporter:
 def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
     """Look up each host's reported results and their uploaded outputs, outside any transaction.
 
-    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: they are
-    not acknowledged, so the client sends them again.
+    Only the first report of each name counts (PROTOCOL 2.5).  Reports beyond `most` are left out:
+    they are not acknowledged, so the client sends them again.
     """
     first_reports = [_first_of_each(host_reports)[:most] for host_reports in reports]
     names = {report.name for host_reports in first_reports for report in host_reports}
@@ -135,9 +135,9 @@ def _reported(row: Mapping[str, Any], arrived: Sequence[Arrival]) -> ReportedRes
 
 
 def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
-    """Return the reports with results of other accounts made unknown, so that these are not locked.
+    """Return the reports without other accounts' results, so that `lock` skips their workunits.
 
-    A report of such a result never counts (`results.rules.reports.is_taken`).
+    A report of another account's result is not accepted (`results.rules.reports.is_taken`).
     """
     results = reported.results.items()
     return replace(reported, results={n: r for n, r in results if r.account_id == account_id})
@@ -146,7 +146,7 @@ def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
     """Lock the workunits of reported results, and of results on detached hosts, in one statement.
 
-    These are the first row locks of the transaction.  Returns the workunits' ids.
+    These must be the first row locks of the transaction.  Returns the workunits' ids.
     """
     wanted = {r.workunit_id for host_reports in reported for r in host_reports.results.values()}
     if detached_host_ids:
@@ -168,11 +168,11 @@ def record(
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Settlement]:
-    """Settle the reports of each host; all are acknowledged, those that count are applied.
+    """Settle the reports of each host: acknowledge all reports, and apply accepted reports.
 
-    The workunits must be locked (`lock`), and `results` read after that.  A report counts if its
-    result is in progress or timed out, and belongs to the account; any other is acknowledged and
-    ignored (trap 10), and so is a second one of the same result.
+    The workunits must be locked (`lock`), and `results` read after that.  A report is accepted if
+    its result is in progress or timed out, and belongs to the account.  Any other report is
+    acknowledged and ignored (trap 10), as is a second report of the same result.
     """
     results_by_id = {result.id: result for result in results}
     accepted: dict[int, _Accepted] = {}
@@ -209,7 +209,11 @@ def record(
 def as_settled(
     results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """Return the results after settlement; of those whose report counted, only listed ones."""
+    """Return the results with their new states, without reported results that are not listed.
+
+    `listed` has the names of the results that the client still lists.  A result is omitted if its
+    report was accepted and its name is not in `listed`.
+    """
     states = {
         result_id: state
         for settlement in settlements
@@ -230,7 +234,7 @@ def _judge(
     settled: Collection[int],
     now: datetime,
 ) -> dict[int, _Accepted]:
-    """Return the reports of one host that count, by result id."""
+    """Return the accepted reports of one host by result id."""
     accepted: dict[int, _Accepted] = {}
     for report in reporter.reported.reports:
         reported = reporter.reported.results.get(report.name)

@@ -20,7 +20,7 @@ requested AS (
     RETURNING w.id
 ),
 
--- A new answer is a new input for the assimilator: earlier failures are cleared.
+-- The validator and the assimilator run again, so their earlier failures are deleted.
 forgotten AS (
     DELETE FROM science_failure
     WHERE stage IN (1, 2) AND subject_id = any(array(SELECT id FROM requested))

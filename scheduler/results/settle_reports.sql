@@ -1,6 +1,6 @@
--- Settles accepted reports: IN_PROGRESS or NO_REPLY to OVER, the outputs that arrived, the ledger,
--- and the wake-up of each workunit, in one statement.  Only these
--- two states may be left.
+-- Settles accepted reports in one statement: moves results from IN_PROGRESS or NO_REPLY to OVER,
+-- inserts their uploaded outputs and ledger entries, and makes their workunits due for the
+-- transitioner.  Results in other states are not changed.
 WITH report AS (
     SELECT *
     FROM unnest(
@@ -38,7 +38,7 @@ settled AS (
         peak_disk_bytes = report.peak_disk,
         stderr = report.stderr,
         received_at = %(now)s::timestamptz,
-        -- Files that arrived after all others were deleted must be deleted too (seed B28).
+        -- Files that arrived after the result's files were deleted must be deleted, too (seed B28).
         file_delete_state = CASE
             WHEN r.file_delete_state = {{FileDeleteState.DONE}} THEN {{FileDeleteState.READY}}
             ELSE r.file_delete_state

@@ -58,7 +58,7 @@ class UnknownConstant(LookupError):
 def load(name: str, package: str = "scheduler") -> LiteralString:
     """Return the statement `name`.sql of a package, with numbers instead of named states.
 
-    Raises `UnknownStatement`, and `UnknownConstant` for a state that `scheduler.lifecycle` has not.
+    Raises `UnknownStatement`, and `UnknownConstant` for a state that `scheduler.lifecycle` lacks.
     """
     source = files(package) / f"{name}.sql"
     if not source.is_file():
@@ -84,7 +84,7 @@ def fetch(
 
 
 def fetch_rows(name: str, params: Params, package: str = "scheduler") -> list[Row]:
-    """Run a statement and return its rows as tuples; for passes that read thousands."""
+    """Run a statement and return its rows as tuples; for passes that read thousands of rows."""
     return _run(name, params, package).rows
 
 
@@ -175,7 +175,7 @@ def _run(
 ) -> Answer:
     statement = _bare(load(name, package), **identifiers)
     written = {key: _written(value) for key, value in params.items()}
-    # Every statement that makes a move may use %(ledger)s, the operator's switch.
+    # Statements that make moves use %(ledger)s, the project's option `ledger`.
     if "%(ledger)s" in statement:
         written["ledger"] = settings.PROJECT.ledger
     return run(statement, written, binary=binary)
@@ -189,7 +189,7 @@ def _bare(statement: str, **identifiers: str) -> str:
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401  whatever a statement takes
-    """Return a list of numbers or texts as a PostgreSQL array; any other value unchanged.
+    """Return a list of numbers or texts as the text of a PostgreSQL array; other values unchanged.
 
     Statements cast every parameter, so the type need not be sent; psycopg would look up the type of
     each element.

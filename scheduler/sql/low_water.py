@@ -1,10 +1,10 @@
 """A low-water mark: where a process begins to read a queue.
 
-An index keeps the entry of a row that left a queue for as long as an open transaction may still see
-the row: a dump, a report, a forgotten `BEGIN`.  Until that ends, a read from the head of the queue
-scans the entries of all rows that were finished since.  So each process remembers how far it has
-read and begins there.  Rows that were added before the mark are found by reading from the head
-again, as often as that takes little of its time.
+An index keeps the entry of a row that left a queue while an open transaction may still see the row:
+a dump, a report, a forgotten `BEGIN`.  Until that transaction ends, a read from the head of the
+queue scans the entries of all rows that were finished since.  So each process stores the position
+that it has read to, and begins there.  To find rows that were added before this mark, it reads from
+the head again, with pauses that keep the cost of these reads small.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Position = TypeVar("Position")
 
 
 class LowWaterMark(Generic[Position]):
-    """Where one process begins to read one queue: at its `head`, or at `mark`; times in seconds."""
+    """The position where a process begins to read a queue: `head` or `mark`; times in seconds."""
 
     def __init__(self, head: Position) -> None:
         self.head = self.mark = head
@@ -27,5 +27,5 @@ class LowWaterMark(Generic[Position]):
         return abs(now - self._full_read_at) >= self._pause
 
     def record_full_read(self, now: float, pause: float) -> None:
-        """Record a read from the head; the next one is due after `pause`, or if time goes back."""
+        """Record a read from the head; the next is due after `pause`, or if `now` goes back."""
         self._full_read_at, self._pause = now, pause

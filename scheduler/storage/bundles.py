@@ -1,4 +1,4 @@
-"""Bundles: tar and zip archives that are read while they are written."""
+"""Bundles: tar and zip archives that are streamed while they are written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bundle(Protocol):
 
 
 class Shortened(Exception):
-    """A file had fewer bytes than expected; the rest was filled with zeros."""
+    """A file had fewer bytes than expected; the missing bytes were written as zeros."""
 
 
 class Tar:
@@ -148,7 +148,7 @@ def _zeros(nbytes: int) -> Iterator[bytes]:
 
 
 class _Pipe:
-    """A buffer of written bytes until they are taken; it cannot seek."""
+    """A buffer of written bytes, which `take` returns and removes; it cannot seek."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []

@@ -113,7 +113,7 @@ def link(source: str, target: str) -> None:
         if os.path.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         make_folder(os.path.dirname(target))
-        os.rename(source, target)  # without links there is a race
+        os.rename(source, target)  # without hard links, a race with other processes remains
 
 
 @contextlib.contextmanager
@@ -131,11 +131,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the rest of an open file, sharing its blocks if the file system can."""
+    """Copy an open file from its position on, sharing blocks if the file system supports that."""
     try:
         while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
             pass
     except OSError as error:
         if error.errno not in _NO_CLONE:
             raise
-    shutil.copyfileobj(source, target, _CHUNK)  # the rest, usually nothing
+    shutil.copyfileobj(source, target, _CHUNK)  # the remaining bytes, usually none

@@ -1,4 +1,4 @@
-"""Downloads: files that clients fetch, staged first, then published permanently.
+"""Downloads: files for clients, staged first, then published permanently.
 
 They are on the disk, or in the store of ``settings.STORAGE``.  While files are moved from one to
 the other, they may be in either, so readers look on the disk first.
@@ -35,7 +35,7 @@ _CHUNK: Final = 1 << 20
 
 
 class FileNameTaken(Exception):
-    """Another content is published under this name; names are immutable (PROTOCOL trap 4)."""
+    """Another content is published under this name, which is permanent (PROTOCOL trap 4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Staged:
 
 
 def stage_bytes(data: bytes) -> Staged:
-    """Hash bytes; ``publish`` writes them, so known contents are never written."""
+    """Hash bytes and keep them in memory; ``publish`` writes them to the disk."""
     hashes = Hashes()
     hashes.update(data)
     return Staged(hashes.digest(), data)
@@ -62,8 +62,8 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
-    # Not all in one folder: ext4 creates files near their folder, and skips inodes that were freed
-    # there in the last minutes one by one (decision 14).
+    # Staged files are spread over many folders: ext4 creates files near their folder, and skips one
+    # by one the inodes that were freed there in the last minutes (decision 14).
     token = secrets.token_hex(8)
     path = f"{settings.VAR_DIR}/download/{fan_out(token)}/.{os.getpid()}-{token}.staged"
     descriptor = create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -169,7 +169,7 @@ def delete_downloads(names: Iterable[str]) -> dict[str, str]:
 
 
 def download_sizes(names: Iterable[str]) -> dict[str, int]:
-    """Return the sizes in bytes of those files that exist."""
+    """Return the sizes in bytes of the existing files by name."""
     sizes: dict[str, int] = {}
     missing: list[str] = []
     for name in names:

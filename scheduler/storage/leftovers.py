@@ -1,4 +1,4 @@
-"""Leftovers: files that have not changed for long."""
+"""Leftovers: finds and deletes files that have not changed for a long time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IN_STORE: Final = "store:"
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """A file that has not changed for long; `name` is its public name, also for a partial file."""
+    """A file that was last changed before a given time; `name` is always the public name."""
 
     name: str
     path: str
@@ -41,7 +41,7 @@ def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFi
 def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
     """Yield published and staged files that were last changed before a time.
 
-    Those in the store come last; raises `StoreAway` and `StoreError`.
+    Files in the store come last.  Raises `StoreAway` and `StoreError`.
     """
     yield from _old_files("download", before.timestamp(), at_once)
     away = store()
@@ -57,7 +57,7 @@ def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[Old
 
 
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
-    """Delete files unless they were changed meanwhile; return those that were deleted.
+    """Delete files unless they were changed since; return the deleted files.
 
     Files in the store are not checked, because a name there is written only once.
     """
@@ -113,7 +113,7 @@ def _old_file(entry: os.DirEntry[str], before: float) -> OldFile | None:
         return None
     if name.startswith("."):
         name = name[1:].rpartition(".")[0]
-        # A digest is deleted with its file; a digest without a file is deleted by itself.
+        # A digest file is deleted with its file; it is listed only if that file does not exist.
         if entry.name.endswith(".digest") and os.path.exists(
             f"{os.path.dirname(entry.path)}/{name}"
         ):

@@ -17,7 +17,7 @@ from scheduler.storage.remote import Store
 
 
 class Fate(Enum):
-    """The outcome for one file."""
+    """The outcome of moving one file."""
 
     MOVED = "moved"
     THERE = "there already"
@@ -36,8 +36,8 @@ class Wanted:
 def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
     """Put files into the store and delete them from the disk; returns the outcome for each.
 
-    A file with another digest is not moved.  Raises `StoreAway`, `StoreError`; files that were
-    moved before the error stay in the store.
+    A file whose content has another digest is not moved.  Raises `StoreAway` and `StoreError`;
+    files that were moved before the error stay in the store.
     """
     return store.each(lambda file: _to_store(store, file, dry_run=dry_run), files)
 
@@ -67,7 +67,7 @@ def _in_store(store: Store, file: Wanted) -> Fate:
 
 
 def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Copy files from the store to the disk, from which they are served from then on.
+    """Copy files from the store to the disk; afterwards they are served from the disk.
 
     The copies in the store stay, because clients may have signed URLs to them (`drop_copies`).
     Raises `StoreAway`, `StoreError`.
@@ -101,8 +101,8 @@ def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
     """Delete files from the store that have been on the disk since before a time.
 
-    Returns how many were deleted, and how many have been on the disk only since later. Raises
-    `StoreAway`, `StoreError`.
+    Returns the number of deleted files, and of files that have been on the disk for a shorter time.
+    Raises `StoreAway`, `StoreError`.
     """
     dropped = waiting = 0
     for page in store.walk():

@@ -1,4 +1,4 @@
-"""Shared files: those that submitters may name by a path on this machine."""
+"""Shared files, which submitters may name by a path on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NotShared(ValueError):
 def shared_file(path: str) -> str:
     """Return the real path of a file in the folder that submitters share; raises NotShared.
 
-    A relative path begins in that folder. Links are resolved first, so that none leads out of it.
+    A relative path begins in that folder. Links are resolved before the check.
     """
     if not settings.SUBMIT_FOLDER:
         raise NotShared(

@@ -1,5 +1,5 @@
--- Raises, or lowers again, the priority of results that were not sent; their workunits are locked.
--- Raised ones are sent first to quick and reliable hosts, if the app defines which hosts are.
+-- Changes the priority of unsent results; the caller has locked their workunits.
+-- Accelerated results are sent first to quick and reliable hosts, if the app defines such hosts.
 WITH unsent AS (
     SELECT
         result.id,

@@ -1,6 +1,6 @@
 -- Counts the workunits of batches by status, as work.progress.status defines it, by indexes alone.
--- Results are looked up for arrays of workunits: an array is read by one walk over the index leaves,
--- where a join would descend for each workunit.
+-- Results are looked up for arrays of workunits, which takes one scan of the index leaves; a join
+-- would search the index for each workunit.
 SELECT
     asked.batch_id,
     counted.done,

@@ -24,9 +24,9 @@ class AmbiguousBatch(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A batch with the counts of its workunits; `open` ones have neither answered nor failed.
+    """A batch with the counts of its workunits; `open` workunits are neither answered nor failed.
 
-    Purged workunits count as answered or failed; failed ones that were retried are not counted.
+    Purged workunits count as answered or failed.  Failed workunits that were retried do not count.
     """
 
     id: int

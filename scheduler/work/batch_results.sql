@@ -1,4 +1,4 @@
--- Counts the results of a batch by server state; purged ones are over.
+-- Counts the results of a batch by server state; purged results count as OVER.
 SELECT
     counted.server_state,
     sum(counted.results)::bigint AS results

@@ -1,10 +1,11 @@
 """Accelerate, change, abort, expire, complete, retire and delete batches.
 
-Theory of operation.  A batch is locked before its workunits, and these before their results, as in
-a submission.  Aborting a batch requests the cancellation of its workunits (`work.cancel`), on which
-the transitioner acts; this module makes no move of the law.  Operations on all workunits of a batch
-first change the state of the batch, then work in chunks, each in a transaction of its own.  If that
-is interrupted, the end of the batch is not recorded, and the housekeeper continues (`finish`).
+Theory of operation.  A batch is locked before its workunits, and the workunits before their
+results, as in a submission.  Aborting a batch requests the cancellation of its workunits
+(`work.cancel`); the transitioner makes the moves.  Operations on all workunits of a batch first
+change the state of the batch, then process the workunits in chunks, with one transaction per chunk.
+If that is interrupted, the end of the batch is not recorded, and the housekeeper continues
+(`finish`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import may_set_priority
 
-#: Added to the priority of an accelerated batch; with fair share these are seconds: 11 days.
+#: Added to the priority of an accelerated batch; with fair share, this equals 11 days.
 ACCELERATION = 1_000_000
 #: Number of batches that one call completes, expires or finishes.
 _MAX_BATCHES = 100
@@ -55,10 +56,10 @@ class Accelerated:
 
 
 def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
-    """Send a batch's results before all others, first to quick hosts; or undo that if not `on`.
+    """Accelerate a batch: send its results before all others, first to quick hosts.
 
-    Results created later inherit the priority; results in progress continue.  Idempotent.  Raises
-    `BatchNotReady` for a batch that is over.
+    If not `on`, undo that.  Results created later inherit the priority; results in progress
+    continue.  Idempotent.  Raises `BatchNotReady` for a batch that is over.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -75,16 +76,17 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
 
 
 def accelerate_tails(*, now: datetime) -> int:
-    """Accelerate batches with `accelerate_tail` that reached their tail; returns workunits raised.
+    """Accelerate batches with `accelerate_tail` that reached their tail; return their workunits.
 
-    Their results are sent before all others, first to quick hosts if the app defines which hosts
-    are quick.  Results in progress continue.
+    The value is the number of workunits whose priority was raised.  Their results are sent before
+    all others, first to quick hosts if the app defines which hosts are quick.  Results in progress
+    continue.
     """
     raised = 0
     for row in fetch("work/read_tails", {"in_progress": State.IN_PROGRESS.value}):
         percent = settings.PROJECT.tail_percent
         if is_tail(total=row["total"], left=row["still_open"], percent=percent):
-            with suppress(BatchNotReady):  # it has ended meanwhile
+            with suppress(BatchNotReady):  # the batch has ended in the meantime
                 raised += accelerate(row["id"], now=now).workunits
                 Batch.objects.filter(pk=row["id"]).update(tail_at=now)
     return raised
@@ -124,7 +126,7 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
 
 
 def abort(batch_id: int, *, reason: str, now: datetime) -> cancel.Outcome:
-    """Request the cancellation of all workunits of a batch, and close it for new ones.
+    """Request the cancellation of all workunits of a batch, and close the batch for new workunits.
 
     Idempotent.  Raises `BatchNotReady` for a complete or retired batch.
     """
@@ -142,9 +144,9 @@ def set_expiry(batch_id: int, expire_at: datetime | None) -> None:
 
 
 def expire(*, now: datetime) -> int:
-    """Abort open batches that are past their `expire_at`, and retire complete ones.
+    """Abort open batches and retire complete batches that are past their `expire_at`.
 
-    Returns their number, at most `_MAX_BATCHES`.  Each batch is ended in transactions of its own.
+    Returns their number, at most `_MAX_BATCHES`.  No transaction covers more than one batch.
     Source: BOINC's rule for the expiry of batches.
     """
     due = Batch.objects.filter(
@@ -155,21 +157,21 @@ def expire(*, now: datetime) -> int:
     for batch_id in list(expired):
         try:
             abort(batch_id, reason="its batch expired", now=now)
-        except BatchNotReady:  # it is complete, perhaps only since the query
+        except BatchNotReady:  # the batch is complete, perhaps only since the query
             retire(batch_id, now=now)
         ended += 1
     return ended
 
 
 def complete(*, now: datetime) -> int:
-    """Complete open batches whose workunits are all finished and assimilated; returns how many.
+    """Complete open batches whose workunits are all finished and assimilated; return their number.
 
     Aborted batches stay aborted, and get their `completed_at`.
     """
     with transaction.atomic():
         params = _states(now) | {"limit": _MAX_BATCHES}
         rows = fetch("work/lock_batches_that_may_be_complete", params)
-        # Checked again under the lock, which keeps submissions from adding to them.
+        # Check again under the lock, which keeps submissions from adding workunits.
         return _complete([row["id"] for row in rows], now=now) if rows else 0
 
 
@@ -194,7 +196,7 @@ def retire(batch_id: int, *, now: datetime) -> int:
     """
     with transaction.atomic():
         batch = _lock(batch_id)
-        # Its last workunit may have ended since the housekeeper looked.
+        # The last workunit may have ended since the housekeeper's last check.
         if batch.state == State.IN_PROGRESS and _complete([batch_id], now=now):
             batch.state = State.COMPLETE
         if batch.state not in (*_CLOSED, State.RETIRED):
@@ -219,7 +221,7 @@ def finish(*, now: datetime) -> int:
 
 
 def _release_outputs(batch_id: int, *, now: datetime) -> int:
-    """Clear `outputs_kept`, which keeps files and rows, chunk by chunk; then set `retired_at`."""
+    """Clear `outputs_kept` of the workunits, chunk by chunk, then set `retired_at`."""
     after, total = 0, 0
     while True:
         params = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK, "now": now}
@@ -237,7 +239,7 @@ def _release_outputs(batch_id: int, *, now: datetime) -> int:
 def delete(batch_id: int) -> None:
     """Delete the row of a batch that is over and whose workunits are all purged.
 
-    Its workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
+    The workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
     """
     with transaction.atomic():
         batch = _lock(batch_id)

@@ -1,9 +1,9 @@
 """Cancel, hold and release workunits.
 
 Theory of operation.  A cancellation is a request: this module records it and wakes the
-transitioner, which acts on it (the law names it as the owner of that move).  Holding and releasing
-are moves by staff, with ledger entries; the transitioner then makes the unsent results inactive or
-active again.  Workunits are locked in ascending order, as everywhere.
+transitioner, which makes the move.  Holding and releasing are moves by staff, with ledger entries;
+the transitioner then makes the unsent results inactive or active again.  Workunits are locked in
+ascending id.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NothingNamed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Number of the named workunits by outcome; the four add up to all of them."""
+    """Number of the selected workunits by outcome."""
 
     changed: int
     already: int
@@ -67,7 +67,7 @@ class Outcome:
 
     @property
     def total(self) -> int:
-        """Number of workunits that were named."""
+        """Number of selected workunits."""
         return sum(astuple(self))
 
 
@@ -82,7 +82,7 @@ def cancel(
 ) -> Outcome:
     """Request the cancellation of the named workunits, or of all workunits of a batch.
 
-    Idempotent.  Finished workunits stay as they are and are counted.  `submitter` selects among
+    Idempotent.  Finished workunits are counted, but not changed.  `submitter` selects among
     batches of the same name.  Raises `WorkunitsNotFound` for names and ids that do not exist,
     `AmbiguousBatch` for a batch name of several submitters, and `NothingNamed`.
     """
@@ -100,7 +100,7 @@ def cancel(
 def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
     """Request the cancellation of all workunits of a batch, chunk by chunk.  Idempotent.
 
-    The caller has closed the batch for new workunits by its state.
+    The caller must have closed the batch for new workunits.
     """
     after, total = 0, Outcome(0, 0, 0)
     while True:
@@ -138,10 +138,10 @@ def _move(
 
 
 #: Holds released workunits: their results are not sent until they are released again; results in
-#: progress continue.  Workunits that wait for others are counted as impossible.  Raises what
-#: `cancel` raises.
+#: progress continue.  Workunits that wait for another batch count as impossible.  Raises the same
+#: exceptions as `cancel`.
 hold = partial(_move, ReleaseState.HELD, Because.HELD)
-#: Releases held workunits; otherwise as `hold`.
+#: Releases held workunits; takes, returns and raises the same as `hold`.
 release = partial(_move, ReleaseState.RELEASED, Because.RELEASED)
 
 

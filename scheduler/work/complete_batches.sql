@@ -1,4 +1,4 @@
--- Completes those of the locked batches all of whose workunits are finished and assimilated.
+-- Completes the locked batches that have only finished and assimilated workunits.
 UPDATE batch
 SET
     state = CASE

@@ -125,7 +125,7 @@ def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
 
 
 def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
-    """Read the facts beyond a workunit's own rows that affect it, with a few statements."""
+    """Read the facts from other tables that affect a workunit, with a few statements."""
     workunit_id = facts.id
     workunit = Workunit.objects.select_related(
         "app", "batch__after", "target_host", "target_account", "target_team"
@@ -208,7 +208,7 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
 
 
 def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
-    """Return the facts if every account (or host) had a result and none may have another yet.
+    """Return an `AllTried` if every account (or host) had a result and none may have another yet.
 
     `unfit` are the ids of hosts with a confirmed refusal, which cannot compute the workunit.
     """

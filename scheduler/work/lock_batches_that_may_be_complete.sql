@@ -1,5 +1,5 @@
--- Locks open batches without unfinished workunits; skips batches that a submission adds to.
--- Includes aborted ones until their completed_at is set.
+-- Locks open batches without unfinished workunits; skips batches that a submission has locked.
+-- Includes aborted batches until completed_at is set.
 SELECT batch.id
 FROM batch
 WHERE

@@ -1,5 +1,5 @@
--- Reads batches, newest first, with counts of their workunits by state; purged ones are finished,
--- and failed ones that were retried are not counted.
+-- Reads batches, newest first, with counts of their workunits by state.  Purged workunits count as
+-- answered or failed; failed workunits that were retried do not count.
 SELECT
     batch.id,
     batch.name,

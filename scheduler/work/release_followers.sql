@@ -1,4 +1,4 @@
--- Releases a chunk of workunits that wait for another batch, or fails them as that batch failed.
+-- Releases a chunk of workunits that wait for another batch, or records that this batch failed.
 WITH waiting AS (
     SELECT id
     FROM workunit

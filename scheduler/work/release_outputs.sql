@@ -1,5 +1,5 @@
--- Releases the kept outputs of a chunk of a batch's workunits: from now on the law decides when files
--- are deleted.
+-- Releases the kept outputs of a chunk of a batch's workunits: from then on, the transitioner
+-- decides when files are deleted.
 WITH kept AS (
     SELECT id
     FROM workunit

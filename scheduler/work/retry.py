@@ -42,10 +42,10 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Number of failed workunits that were submitted again, and of others by reason.
+    """Number of failed workunits that were submitted again, and of the others by reason.
 
-    `cancelled` ones are only retried by name; the input files of those with `inputs_gone` are
-    deleted; for `names_taken`, a workunit of the new name already exists.
+    `cancelled` workunits are retried only by name.  The input files of `inputs_gone` workunits are
+    deleted.  For `names_taken`, a workunit of the new name already exists.
     """
 
     count: int = 0
@@ -60,9 +60,9 @@ class Retried:
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
     """Submit the failed workunits of a batch again, all or those in `names`.
 
-    Raises `BatchNotReady` for a batch that was aborted or retired, `WorkunitsNotFound` if a name
-    is not that of a failed workunit of the batch, `BatchRefused` if it follows a batch that failed,
-    and `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
+    Raises `BatchNotReady` for an aborted or retired batch, `WorkunitsNotFound` for a name that no
+    failed workunit of the batch has, `BatchRefused` if the batch follows a failed batch, and
+    `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
     """
     if names is not None:
         _require_failed(batch_id, names)

@@ -18,7 +18,7 @@ inserted AS (
     )
     SELECT
         again.new_id,
-        -- A name has at most 200 characters: the id keeps names that are cut distinct.
+        -- A name has at most 200 characters; the id makes shortened names unique.
         CASE
             WHEN length(w.name) <= 198 THEN w.name || '.2'
             ELSE left(w.name, 199 - length(again.new_id::text)) || '.' || again.new_id::text

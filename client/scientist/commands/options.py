@@ -33,7 +33,7 @@ class Commands:
         return command
 
     def group(self, name: str, **options: Any) -> Commands:
-        """Add a command that has commands of its own; return these."""
+        """Add a command with subcommands; return the object that adds the subcommands."""
         command = self.subparsers.add_parser(name, parents=[self.common], **options)
         inner = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
         return Commands(inner, self.common)

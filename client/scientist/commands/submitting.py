@@ -121,7 +121,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 class _SendingState:
-    """How much of a request was sent, for the progress bars and for Ctrl-C."""
+    """Tracks how much of a request was sent, for the progress bars and for Ctrl-C."""
 
     def __init__(self, bars: TransferBars) -> None:
         self._bars = bars
@@ -140,7 +140,7 @@ class _SendingState:
 def _interrupted(
     draft: DraftBatch | None, sending: _SendingState, key: str, options: argparse.Namespace
 ) -> Interrupted:
-    """Return the error for Ctrl-C, which describes what happened to the workunits."""
+    """Return the error for Ctrl-C; its text states whether the workunits were submitted."""
     if draft is not None and (sent := draft.abandoned) is not None:
         batch = f"batch {sent.batch_name} ({sent.batch_id})"
         if draft.is_aborted:

@@ -205,7 +205,7 @@ class StickyFile:
 class TrickleMessage:
     """A message between a project and the program of a result.
 
-    `time` distinguishes messages; that of a program's message is in whole unix seconds.
+    `time` identifies a message of a result; in a message from a program it is in unix seconds.
     """
 
     result_name: str
@@ -245,8 +245,8 @@ class HostFacts:
 class SchedulerRequest:
     """One scheduler request; times in unix seconds, durations in seconds, sizes in bytes.
 
-    `share` is the part of this computer that the project gets. `preferences` are those in force,
-    `master_preferences` those that the account has for all its computers.
+    `share` is the part of this computer that the project gets, from 0 to 1. `preferences` are the
+    preferences in force, `master_preferences` the text of the account's preferences for all hosts.
     """
 
     authenticator: str

@@ -35,7 +35,6 @@ class DaemonCommand(PlainCommand):
         return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options of every daemon."""
         add = parser.add_argument
         add(
             "--once",
@@ -120,7 +119,6 @@ def seconds(text: str) -> float:
 
 
 def shard(text: str) -> Shard:
-    """Parse a shard."""
     try:
         return Shard.parse(text)
     except BadShard as error:

@@ -29,7 +29,6 @@ class Command(PlainCommand):
     parser_options = {"epilog": "Exit status: 0 stopped by a signal, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument(
             "--pause",
             type=seconds,
@@ -42,7 +41,7 @@ class Command(PlainCommand):
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
-        # The first connection starts the embedded server: the children need not race for it.
+        # The first connection starts the embedded server, so that the children find it running.
         connection.ensure_connection()
         installation.claim_folder()
         connection.close()

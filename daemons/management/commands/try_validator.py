@@ -1,4 +1,4 @@
-"""Runs an app's validator on files: which agree, and what the verdicts would be."""
+"""Runs an app's validator on files and shows the verdicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class Command(PlainCommand):
     parser_options = {"epilog": "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument("app", metavar="APP", help="the app's name")
         parser.add_argument(
             "files",

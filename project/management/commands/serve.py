@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 ADMIN = "admin@localhost"
 #: The file in the folder of keys, used when the banner does not go to a terminal.
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
-#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the others
-#: refuse further requests.
+#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the remaining
+#: threads refuse further requests.
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
-#: HTTP/1 only: granian waits without limit for a silent client while it detects the version.
+#: HTTP/1 only: granian waits without limit for an idle client while it detects the HTTP version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
 #: With `--sample-work` a client without work retries after this time, instead of its own back-off
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         add("--quiet", action="store_true", help="print no banner, create no first account")
 
     def handle(self, **options: Any) -> None:
-        """Serve; every process started here has ended when this returns."""
+        """Serve until a signal; stop all started processes before returning."""
         url = master_url(options["address"], options["port"])
         with claimed(settings.VAR_DIR, url):
             self._serve(url, options)
@@ -140,9 +140,10 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
-        """Return the banner's text about the first password, which it shows only on a terminal.
+        """Return the banner's text about the first password.
 
-        Otherwise the banner is probably kept in a log, so the password goes to a private file.
+        It contains the password only if the output is a terminal.  Other output may be logged, so
+        the password is written to a private file instead.
         """
         if password is None or self.stdout.isatty():
             return password and f"password {password} (shown only now)"
@@ -208,7 +209,7 @@ def start_server(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the web server alone; its output goes to `output`, or to this process's."""
+    """Start the web server; its output goes to `output`, by default to that of this process."""
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
@@ -229,7 +230,7 @@ def start_daemons(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start all daemons; their output goes to `output`, or to this process's."""
+    """Start all daemons; their output goes to `output`, by default to that of this process."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
     return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
@@ -240,7 +241,7 @@ def look_after(
 ) -> None:
     """Restart processes that end by themselves, until `stop` is set.
 
-    The web server ends if a worker dies twice within some seconds, which it regards as a loop.
+    The web server ends if a worker dies twice within some seconds: it assumes a restart loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
     watched = [
@@ -280,7 +281,7 @@ def claimed(folder: Path, url: str) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Raise CommandError if a port is in use; the web server would share it with another one."""
+    """Raise CommandError if a port is in use: the web server would share it with another server."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -296,7 +297,7 @@ def check_free(address: str, port: int) -> None:
 
 
 def check_keys() -> None:
-    """Raise CommandError without a public code signing key; warn about a private key here."""
+    """Raise CommandError if the public code signing key is missing; warn about a private key."""
     try:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
@@ -345,7 +346,7 @@ def plain_http_warning(address: str, url: str) -> str | None:
 
 
 def first_password() -> str | None:
-    """Create the first member of staff; return the password, or None if there is one already."""
+    """Create the first staff account; return its password, or None if a staff account exists."""
     if Account.objects.filter(is_staff=True).exists():
         return None
     password = secrets.token_urlsafe(9)
@@ -365,7 +366,7 @@ def correct_modes() -> None:
 
 
 def convert_database() -> None:
-    """Convert an earlier version's embedded PostgreSQL, which may run and trust every user."""
+    """Convert an earlier version's embedded PostgreSQL, which trusts every user."""
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
     if EmbeddedPostgres(settings.VAR_DIR).convert():

@@ -1,4 +1,4 @@
-"""App versions: list and read them, withdraw them, offer them again."""
+"""App versions: list, read, withdraw and offer them again."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def versions() -> QuerySet[AppVersion]:
 
 
 class VersionsOfApp(Endpoint):
-    """The versions of one app; `publishing` adds the POST."""
+    """The versions of one app; the subclass in `publishing` adds POST."""
 
     filterset_class = VersionFilters
 

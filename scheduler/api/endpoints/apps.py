@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
 
-#: Fields of an app that a token of scope `publish` may change: they belong to its programs.
+#: Fields of an app that scope `publish` may change, because they belong to the app's programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 

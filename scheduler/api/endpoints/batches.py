@@ -283,16 +283,16 @@ class BatchRetry(Endpoint):
 
 
 def find(request: Request, batch_id: int) -> Batch:
-    """Return the batch if the caller may see it; raises `Http404`."""
+    """Return the batch; raise `Http404` unless the caller may see it."""
     return get_object_or_404(submitted.batches(viewer_of(request)), pk=batch_id)
 
 
 def find_to_change(request: Request, batch_id: int) -> Batch:
-    """Return the batch if the caller may change it; raises `Http404`, `PermissionDenied`."""
+    """Return the batch; raise `Http404` or `PermissionDenied` unless the caller may change it."""
     return get_object_or_404(submitted.batches(changer_of(request)), pk=batch_id)
 
 
 def _figures(rows: list[Batch], *, now: datetime) -> dict[str, Any]:
-    """Return the context of `BatchShown`: progress and cost, read by two statements."""
+    """Return progress and cost of batches, the context of `BatchShown`; two statements."""
     by_id = progress.progress_of(rows, now=now)
     return {"progress": by_id, "costs": progress.costs_of(rows), "now": now}

@@ -36,7 +36,7 @@ class ToCancel(Reason):
     batch = serializers.IntegerField(required=False, min_value=0, max_value=INT8)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Raise `Problem` (422) unless there are either workunits or a batch."""
+        """Raise `Problem` (422) unless the body has either workunits or a batch."""
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
             msg = (

@@ -1,4 +1,4 @@
-"""`/files`: input files, uploaded before the workunits that use them."""
+"""`/files`: input files, which are uploaded before the workunits that use them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 16 << 30
 #: Maximum number of digests in a query.
 MAX_DIGESTS: Final = 10_000
-#: Maximum number of uploads that are read at the same time, and how long another one waits for a
-#: slot before it is refused with 503.
+#: Maximum number of concurrent uploads, and the time that another upload waits for a slot before it
+#: is refused with 503.
 MAX_CONCURRENT: Final = 8
 SLOT_TIMEOUT_SECONDS: Final = 10.0
 RETRY_AFTER_SECONDS: Final = 10
@@ -134,7 +134,7 @@ class OneFile(Endpoint):
         return Response(status=204)
 
     def _take_slot(self, stack: ExitStack, body: Body) -> None:
-        """Enter a slot on the stack; raises the errors that are known before the body is read."""
+        """Hold a slot until the stack is closed; raise errors that do not depend on the body."""
         if body.length is None:
             msg = "The request has no Content-Length. Hint: do not use chunked transfer encoding."
             raise Problem(411, "length_required", msg)
@@ -180,5 +180,5 @@ class _Reader:
         self._chunks = chunks
 
     def read(self, _size: int = -1) -> bytes:
-        """Return the next chunk, whatever its size; empty at the end."""
+        """Return the next chunk, which may be longer than `_size`; empty at the end."""
         return next(self._chunks, b"")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.response import Response
 
-#: The links of the index, in the order in which a new user needs them.
+#: Links of the index, in the order in which a new user needs them.
 _LINKS = (
     "docs",
     "redoc",
@@ -66,7 +66,7 @@ class UnknownAddress(Endpoint):
     permission_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Answer 404 to every method, as a problem."""
+        """Raise the 404 problem for every method."""
         raise Http404
 
 

@@ -143,7 +143,7 @@ def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
 
 
 def _range(request: Request, size: int, tag: str) -> range | None:
-    """Return the requested bytes; None for the whole file, also for an invalid header."""
+    """Return the requested byte range; None without a valid `Range`, for the whole file."""
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if not match or request.headers.get("If-Range", tag) != tag:
         return None
@@ -157,7 +157,7 @@ def _range(request: Request, size: int, tag: str) -> range | None:
 
 
 class _Part:
-    """Yields a range of a file in chunks; the response closes the file."""
+    """Yields a byte range of a file in chunks; the response closes the file."""
 
     def __init__(self, source: BinaryIO, span: range) -> None:
         self._source, self._span = source, span

@@ -1,4 +1,4 @@
-"""Publishes app versions: a program, a script's archive, a command, an image."""
+"""Publishes app versions: programs, archives of scripts, commands and images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rest_framework.request import Request
 
-#: Bytes that the multipart form may add to the files.
+#: Maximum size of the multipart form in addition to the files, in bytes.
 _FORM_BYTES = 1 << 20
 
 
@@ -69,7 +69,7 @@ class Versions(VersionsOfApp):
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Refuse a request that is too long before its body is read."""
+        """Raise `Problem` (413) for a long request, before its body is read."""
         if request.method == "POST":
             length = str(request.META.get("CONTENT_LENGTH") or "0")
             if length.isdecimal() and int(length) > storage.MAX_PACKAGE_BYTES + _FORM_BYTES:

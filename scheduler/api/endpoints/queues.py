@@ -1,4 +1,4 @@
-"""Queues: named sets of workunits with a limit and an order of their own."""
+"""Queues: named sets of workunits with their own limit and order."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ByState(Word):
-    """Filters by a state, which is stored in two columns."""
+    """Filters by the state of a result, which is stored in two columns."""
 
     def filter(self, qs: Any, value: Any) -> Any:
         if not value:

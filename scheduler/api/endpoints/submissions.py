@@ -1,4 +1,4 @@
-"""`POST /workunits`: submits workunits, as one JSON document or a stream of lines."""
+"""`POST /workunits`: submits workunits as one JSON document or a stream of lines."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.response import Response
 
-#: Maximum length of a JSON document, which is read into memory, and of a stream.
+#: Maximum lengths of a JSON document, which is read into memory, and of a stream.
 MAX_JSON_BYTES: Final = 8 << 20
 MAX_STREAM_BYTES: Final = 4 << 30
 #: Maximum length of a line of a stream.
 MAX_LINE_BYTES: Final = 4 << 20
 NDJSON: Final = "application/x-ndjson"
-#: At most `MAX_CONCURRENT` submissions are processed at a time, and at most `MAX_OPEN` are open,
-#: because a client may send slowly.  Another one waits for a slot, and is then refused with 503.
+#: Maximum numbers of submissions that are processed (`MAX_CONCURRENT`) and open (`MAX_OPEN`) at a
+#: time.  The second is larger, because clients may send slowly.  Another submission waits for a
+#: slot and is refused with 503 after a timeout.
 MAX_CONCURRENT: Final = 3
 MAX_OPEN: Final = 16
 SLOT_TIMEOUT_SECONDS: Final = 10.0
@@ -111,7 +112,7 @@ class Submissions(Endpoint):
             # The body of a repeated request is only hashed, not parsed.
             if response := idempotent.stored_response(request, lambda: _hash(request, body)):
                 return response
-            # Checked first: an account that may submit nothing does not take one of the slots.
+            # Checked first, so that an account that may not submit does not use a slot.
             submitters.require_submitter(self.account)
             with _slot(_open_slots), _slot(_slots), body.while_waiting(_slot_released):
                 return idempotent.to_response(self._submit(request, body))
@@ -172,7 +173,7 @@ def _slot(slots: threading.Semaphore) -> AbstractContextManager[None]:
 
 @contextmanager
 def _slot_released() -> Iterator[None]:
-    """Release the slot while the client is read: web servers do not end a stalled upload."""
+    """Release the slot while reading from the client, because an upload can stall."""
     _slots.release()
     try:
         yield
@@ -181,7 +182,7 @@ def _slot_released() -> Iterator[None]:
 
 
 def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
-    """Return the object of the first line, and an iterator over the others; skips empty lines."""
+    """Return the object of the first line and an iterator over the other non-empty lines."""
     lines = enumerate(body.lines(max_bytes=MAX_LINE_BYTES), 1)
     for number, line in lines:
         if line.strip():
@@ -212,7 +213,7 @@ def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:
 
 
 def _hash(request: Request, body: Body) -> str:
-    """Return the digest of body, method and address; reads the rest of the body."""
+    """Read the rest of the body; return the digest of body, method and URL."""
     body.skip()
     hasher = body.sha256.copy()
     hasher.update(f"\n{request.method} {request.get_full_path()}".encode())

@@ -1,4 +1,4 @@
-"""`POST /weak-key`: returns the weak account key, which attaches computers."""
+"""`POST /weak-key`: returns the weak account key, with which computers attach."""
 
 from __future__ import annotations
 

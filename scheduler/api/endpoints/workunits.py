@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class IndexedMeta(Meta):
-    """Filters by contents of `meta`, with the expression that the index supports."""
+    """Filters by contents of `meta`, with the expression that is indexed."""
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; refuses a value that is not a JSON object."""
+        """Filter by containment; raise `ValidationError` unless the value is a JSON object."""
         return submitted.containing(qs, read_meta(value)) if value else qs
 
 

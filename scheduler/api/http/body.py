@@ -1,4 +1,4 @@
-"""Base serializers of responses, and of bodies, which refuse unknown fields."""
+"""Base serializers of responses and bodies; bodies refuse unknown fields."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rest_framework import serializers
 INT4 = 2**31 - 1
 INT8 = 2**63 - 1
 
-#: JSON types that a field accepts, and their description.  Django REST framework itself would
-#: convert a number to a text, for example.
+#: JSON types that a field accepts, and their description.  Django REST framework would accept other
+#: types, too: for example, it converts a number to a string.
 _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (
     (serializers.BooleanField, (bool,), "true or false"),
     (serializers.IntegerField, (int, float), "a whole number"),
@@ -31,15 +31,15 @@ _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...
 
 
 class Strict(serializers.Serializer[Any]):
-    """Refuses unknown fields, with a suggestion for misspelled ones, and values of a wrong type.
+    """Refuses unknown fields, suggesting the correct spelling, and values of a wrong type.
 
-    Its schema has ``additionalProperties: false``.
+    The schema has ``additionalProperties: false``.
     """
 
     checks_types: ClassVar[bool] = True
 
     def get_fields(self) -> dict[str, Any]:
-        """Return the fields; strings keep leading and trailing white space."""
+        """Return the fields; string fields keep leading and trailing white space."""
         fields: dict[str, Any] = super().get_fields()
         for field in fields.values():
             inner = getattr(field, "child", field)
@@ -48,7 +48,7 @@ class Strict(serializers.Serializer[Any]):
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        """Check names and JSON types first, then validate as any serializer does."""
+        """Check names and JSON types, then validate the values."""
         if isinstance(data, Mapping):
             faults: dict[str, list[str]] = {
                 name: [unknown_name(name, self.fields, "field")]
@@ -70,7 +70,7 @@ class StrictQuery(Strict):
 
 
 class Shown(serializers.Serializer[Any]):
-    """A response, or a part of one, which also generates its schema.
+    """A response or a part of a response; also defines the schema.
 
     The instance is an object, or a dict with the same names.  A method ``read_<field>(instance)``
     returns the value of a field that is not an attribute of the instance.
@@ -96,16 +96,16 @@ class Shown(serializers.Serializer[Any]):
 
 
 class Column(serializers.Field[Any, Any, Any, Any]):
-    """In a `RowShown`, the field of the model's column with this name."""
+    """A field of a `RowShown` that has the type and value of the column with the same name."""
 
 
 class RowShown(serializers.ModelSerializer[Any]):
-    """A response with columns of the row of a model."""
+    """A response with columns of a model's row."""
 
     def get_field_names(  # type: ignore[override]  # it is a dict
         self, declared_fields: dict[str, Any], info: Any
     ) -> list[str]:
-        """Return the names of all declared fields; leaves each `Column` to the model."""
+        """Return the names of all declared fields; the model defines each `Column`."""
         names = list(declared_fields)
         for name in names:
             if isinstance(declared_fields[name], Column):
@@ -125,7 +125,7 @@ class JsonObject(serializers.DictField):
 
 
 def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
-    """Return the error for an unknown field or parameter, with a suggestion or all valid names."""
+    """Return the error for an unknown name, with a similar name or all valid names as the hint."""
     near = get_close_matches(name, list(valid_names), n=1)
     valid = ", ".join(sorted(valid_names)) or "none"
     meant = f"do you mean {near[0]!r}?" if near else f"valid names: {valid}."
@@ -134,7 +134,7 @@ def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
 
 def _type_fault(field: serializers.Field[Any, Any, Any, Any], value: object) -> str:
     if value is None or isinstance(field, JsonObject):
-        # The field itself accepts or refuses null.
+        # The field's own validation accepts or refuses null.
         return "" if value is None or isinstance(value, dict) else "This must be an object."
     for kind, types, words in _TYPES:
         if isinstance(field, kind):

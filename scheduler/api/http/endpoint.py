@@ -1,4 +1,4 @@
-"""The base class of endpoints: parameters, bodies, responses, pages, ETags."""
+"""The base class of endpoints: parameters, bodies, responses, pages and ETags."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class JsonAnyway(DefaultContentNegotiation):
-    """Answers in JSON whatever `Accept` contains, so that errors reach every client."""
+    """Selects JSON for every `Accept` header, so that errors reach every client."""
 
     def select_renderer(
         self,
@@ -39,7 +39,7 @@ class JsonAnyway(DefaultContentNegotiation):
 
 
 class Endpoint(GenericAPIView[Any]):
-    """The view of one address.  Each method is declared by `operation`, which this class enforces.
+    """The view of one URL, which enforces the `operation` declaration of each method.
 
     A list sets `filterset_class` and, to list the oldest first, ``ascending = True``; its `get`
     ends with ``return self.page(rows)``.  Other methods end with ``return self.reply(row)``.
@@ -56,16 +56,16 @@ class Endpoint(GenericAPIView[Any]):
 
     @property
     def spec(self) -> operation:
-        """The declaration of the request's method."""
+        """The `operation` declaration of the request's method."""
         return cast("operation", spec_of(self, self.request.method))
 
     @property
     def now(self) -> datetime:
-        """The current time; only interfaces read the clock, and pass the time on."""
+        """The current time.  Only interfaces read the clock; operations take the time as `now`."""
         return timezone.now()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check authentication and permissions, then refuse unknown query parameters."""
+        """Check authentication, permissions and the names of query parameters."""
         super().initial(request, *args, **kwargs)
         if request.method == "OPTIONS" or str(request.method) not in self.allowed_methods:
             return
@@ -91,7 +91,7 @@ class Endpoint(GenericAPIView[Any]):
 
     def query(self) -> dict[str, Any]:
         """Return the query parameters, validated by the operation's `query` serializer."""
-        # A plain dict: Django REST framework treats an empty string of a form as a missing value.
+        # From a QueryDict, Django REST framework would treat an empty string as a missing value.
         return self._validated(self.spec.query(data=self.request.query_params.dict()))
 
     def body(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Endpoint(GenericAPIView[Any]):
     ) -> Response:
         """Return the response with one page of the filtered rows.
 
-        `context_of` reads what the serializer needs besides the rows of the page.
+        `context_of` returns the serializer's context for the rows of the page.
         """
         page_rows = self.paginate_queryset(self.filter_queryset(rows)) or []
         answer = self.spec.answer(page_rows, many=True, context=context_of(page_rows))

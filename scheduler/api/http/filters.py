@@ -1,6 +1,6 @@
-"""Filters of lists: each refuses invalid values and documents itself.
+"""Filters of lists, which validate their values and define their OpenAPI parameters.
 
-The attribute `parameter` of a filter is the type of its value, as in an OpenAPI parameter.
+The attribute `parameter` of a filter is the type of its value, in the form of OpenAPI.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scheduler.api.http.parsers import parse
 
 
 class Filters(django_filters.FilterSet):
-    """The filters of one list; `Endpoint` refuses parameters that are not among them."""
+    """The filters of one list; `Endpoint` refuses other query parameters."""
 
 
 class _Number(forms.IntegerField):
@@ -52,7 +52,7 @@ class Name(django_filters.CharFilter):
 
 
 class Word(django_filters.ChoiceFilter):
-    """Filters by one of some words; `words` maps each word to the column's value."""
+    """Filters by a word; `words` maps each valid word to a value of the column."""
 
     def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
         self.words = words if isinstance(words, Mapping) else {word: word for word in words}
@@ -60,7 +60,7 @@ class Word(django_filters.ChoiceFilter):
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by the value that the word stands for."""
+        """Filter by the column value of the word."""
         return qs.filter(**{self.field_name: self.words[value]}) if value else qs
 
 
@@ -78,12 +78,12 @@ class Meta(django_filters.CharFilter):
     parameter: Mapping[str, Any] = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; refuses a value that is not a JSON object."""
+        """Filter by containment; raise `ValidationError` unless the value is a JSON object."""
         return qs.filter(**{f"{self.field_name}__contains": read_meta(value)}) if value else qs
 
 
 def read_meta(text: str) -> dict[str, Any]:
-    """Return the JSON object of a `meta` filter; raises `ValidationError` for other values."""
+    """Return the JSON object of a `meta` filter; raise `ValidationError` for other values."""
     try:
         value = parse(text.encode("utf-8", "replace"))
     except ParseError:

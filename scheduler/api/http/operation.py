@@ -1,4 +1,4 @@
-"""The decorator that declares an operation: access, body, query, response, errors."""
+"""The decorator that declares the access, input, response and errors of an operation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Scope(StrEnum):
-    """A scope of a token; the rights of its account limit it (`rights`)."""
+    """A scope of a token, limited by the rights of the token's account (`scheduler.rights`)."""
 
     READ = "read"  # the account's own rows
     SUBMIT = "submit"  # work, and changes of the account's own batches
@@ -26,25 +26,29 @@ class Scope(StrEnum):
 
 
 class Access(StrEnum):
-    """The callers of an operation that needs no scope."""
+    """The permitted callers of an operation that needs no scope."""
 
-    PUBLIC = "public"  # everybody; a token is ignored
-    OPTIONAL = "optional"  # everybody; a token that is sent must be valid
-    ANY = "any"  # every valid token
+    PUBLIC = "public"  # all callers; a token is ignored
+    OPTIONAL = "optional"  # all callers; a token, if sent, must be valid
+    ANY = "any"  # callers with a valid token
 
 
 @dataclass(frozen=True)
 class operation:  # noqa: N801  a decorator
     """Declares a method of an `Endpoint`, for the endpoint's checks, its response and the schema.
 
-    `name` is the operation id, such as ``list_apps``.  `answer` is the serializer of the response
-    with `status` (None: no body), or a mapping from statuses to serializers.  `listed` adds pages
-    and the view's filters.  `body` and `query` are the `Strict` serializers that `Endpoint.body`
-    and `Endpoint.query` use; `parameters` are further ones of the schema.  `access` None means the
-    view's `read_scope` or `write_scope`; `or_scope` is a second scope that is sufficient, whose
-    limits the handler checks.  `conditional` adds an ETag and answers 304; `idempotent` supports
-    ``Idempotency-Key`` (`keyed`: the handler does so itself); `guarded` supports ``If-Match``.
-    `problems` are further error statuses, besides those that follow from these arguments.
+    - `name`: the operation id, such as ``list_apps``.
+    - `answer`: the serializer of the response with `status` (None: no body), or a mapping from
+      statuses to serializers.
+    - `listed`: adds pagination and the view's filters.
+    - `body`, `query`: the `Strict` serializers for `Endpoint.body` and `Endpoint.query`.
+    - `parameters`: additional parameters of the schema.
+    - `access`: None means the view's `read_scope` or `write_scope`.
+    - `or_scope`: a second sufficient scope, whose limits the handler checks.
+    - `conditional`: adds an ETag and returns 304 for a matching ``If-None-Match``.
+    - `idempotent`: supports ``Idempotency-Key``; with `keyed`, the handler implements this.
+    - `guarded`: supports ``If-Match``.
+    - `problems`: error statuses in addition to those that the other arguments imply.
     """
 
     summary: str
@@ -65,7 +69,7 @@ class operation:  # noqa: N801  a decorator
     problems: Sequence[int] = ()
 
     def __call__(self, handler: Handler) -> Handler:
-        """Return the handler with its declaration, for `spec_of`."""
+        """Return the handler with the declaration as an attribute, for `spec_of`."""
         answers = self.answer
         if not isinstance(answers, Mapping):
             answers = {self.status: answers(many=True) if self.listed else answers}
@@ -85,7 +89,7 @@ class operation:  # noqa: N801  a decorator
 
 
 def spec_of(view: object, method: str | None) -> operation | None:
-    """Return the declaration of a view's method, None without one; HEAD has that of GET."""
+    """Return the declaration of a view's method, or None; for HEAD, return that of GET."""
     name = (method or "").lower()
     handler = getattr(view, "get" if name == "head" else name, None)
     spec: operation | None = getattr(handler, "operation_spec", None)

@@ -41,9 +41,9 @@ _HINT = re.compile(r"\s*\bHint:\s*")
 
 
 class Problem(exceptions.APIException):
-    """An error response: a code for programs, a detail and a hint for people, errors by field.
+    """An error response: a code for programs, a detail and a hint for people, and field errors.
 
-    `retry_after` is the header `Retry-After`, in seconds; a 503 has it in any case.
+    `retry_after` is the value of `Retry-After` in seconds; a 503 always has this header.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Problem(exceptions.APIException):
         self.retry_after = retry_after
 
 
-#: Exceptions of operations, with the status and code of their responses.  The first class that
-#: matches decides; an endpoint converts an exception itself if its response differs.
+#: Exceptions of operations, with the status and code of their responses.  The first matching class
+#: applies.  An endpoint that needs another response converts the exception itself.
 _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotAllowed, 403, "not_allowed"),
     (PermissionDenied, 403, "not_allowed"),
@@ -106,8 +106,8 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (deliveries.SourceFailed, 422, "source_failed"),
     (deliveries.SourceBusy, 503, "source_busy"),
 )
-#: Exceptions after which a later request may succeed, with the code and detail of their 503;
-#: without a detail, it is the text of the exception.
+#: Temporary failures, with the code and detail of their 503 response; an empty detail means the
+#: text of the exception.
 _UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
     (OperationalError, "database_away", f"The database is unavailable. {_LATER}"),
     (InterfaceError, "database_away", f"The database is unavailable. {_LATER}"),
@@ -125,7 +125,7 @@ def problem(
     hint: str = "",
     errors: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a response; a ``Hint:`` in `detail` becomes the field `hint`."""
+    """Return the body of an error response; text after ``Hint:`` in `detail` is moved to `hint`."""
     body: dict[str, Any] = {
         "type": f"urn:manyhands:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -141,7 +141,7 @@ def problem(
 
 
 def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
-    """Return ``{detail, hint?}``; `hint` takes precedence over hints in the sentence.
+    """Split a sentence with hints; return ``{detail, hint?}``, where `hint` takes precedence.
 
     >>> split_hint("It is full. Hint: wait. Hint: or go.")
     {'detail': 'It is full.', 'hint': 'wait. or go.'}
@@ -157,7 +157,7 @@ def disk_full() -> Problem:
 
 
 def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST framework's signature
-    """Return the response for an exception of a view; None for exceptions that are bugs."""
+    """Return the response for an exception of a view, or None if the exception is a bug."""
     refusal = error if isinstance(error, Problem) else _problem_of(error)
     if refusal is None:
         return None
@@ -186,7 +186,7 @@ def _problem_of(error: Exception) -> Problem | None:
 
 
 def _temporary_problem(error: Exception) -> Problem | None:
-    """Return a 503 if a later request may succeed, else None."""
+    """Return the 503 problem for a temporary failure, else None."""
     for kind, code, detail in _UNAVAILABLE:
         if isinstance(error, kind):
             refusal = Problem(503, code, detail or str(error))

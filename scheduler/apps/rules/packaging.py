@@ -51,7 +51,7 @@ UNIX_PLATFORMS = (
 #: The file at the top of a script's archive that is run.
 RUN = "run.sh"
 
-#: Windows opens devices by these names, whatever follows the dot.
+#: Windows opens devices by these names, with any suffix.
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _IMAGE = re.compile(
     r"([A-Za-z0-9.-]+(:[0-9]{1,5})?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
@@ -93,7 +93,7 @@ class PackedFile:
 class Package:
     """The files of a version, main program first, and the other elements of ``version.xml``.
 
-    `facts` contains texts, and those of `VERSION_FLAGS` that are set, with an empty text.
+    `facts` has the texts by element, and an empty text for each of `VERSION_FLAGS` that is set.
     """
 
     files: tuple[PackedFile, ...]
@@ -302,7 +302,7 @@ def _signature(files: Mapping[str, bytes | str], name: str) -> str | None:
 
 
 def is_description(name: str) -> bool:
-    """Return whether `unpack` reads a file of this name, and so needs its bytes."""
+    """Return whether `unpack` reads the content of a file with this name."""
     return name == VERSION_XML or name.endswith(SIGNATURE_SUFFIX)
 
 

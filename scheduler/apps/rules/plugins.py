@@ -1,4 +1,4 @@
-"""The allow-list of plug-ins: the only code of its own that a project runs [pure].
+"""The allow-list of plug-ins, the only custom code that a project runs [pure].
 
 An app stores a name.  The file in the setting `PLUGINS` maps it to the program or Python
 object that runs, and to its fixed options.  No API and no admin page writes that file.
@@ -40,7 +40,7 @@ BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     GENERATOR: (),
     TRICKLE_HANDLER: (),
 }
-#: Options that name programs, pass words to them, or choose tables: always fixed by the allow-list.
+#: Options that select programs, their arguments or tables; only the allow-list can set them.
 _NEVER_OF_APPS: Final[dict[tuple[str, str], frozenset[str]]] = {
     (VALIDATOR, "script"): frozenset({"init", "compare", "compare_program"}),
     (ASSIMILATOR, "script"): frozenset({"arguments", "environment"}),

@@ -39,7 +39,7 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStats:
-    """How much of the time the host is on, connected and computing (fractions of 1)."""
+    """The shares of the time in which the host is on, connected and computing (0 to 1)."""
 
     on_frac: float = 1.0
     connected_frac: float = -1.0
@@ -52,7 +52,7 @@ class TimeStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetStats:
-    """Measured bandwidths, bytes per second; 0 is "not measured"."""
+    """Measured bandwidths in bytes per second; 0 means "not measured"."""
 
     bwup: float = 0.0
     avg_up: float = 0.0
@@ -141,7 +141,7 @@ class Coproc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFile:
-    """An output file of a reported result, as the client saw it."""
+    """An output file of a reported result, as described by the client."""
 
     name: str
     nbytes: int = 0
@@ -152,7 +152,7 @@ class ReportedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedResult:
-    """A result that the client has finished with; success is `state 5` and `exit_status 0`."""
+    """A finished result in a client's report; success is `state 5` and `exit_status 0`."""
 
     name: str
     final_cpu_time: float = 0.0
@@ -168,7 +168,7 @@ class ReportedResult:
     final_peak_disk_usage: float = 0.0
     app_version_num: int = 0
     core_client_version: str = ""
-    """From inside `<stderr_out>`."""
+    """From the element inside `<stderr_out>`."""
     stderr_out: str = ""
     """The text of the CDATA part: `<message>` if any, then `<stderr_txt>`; at most 64 Ki."""
     file_infos: tuple[ReportedFile, ...] = ()
@@ -182,7 +182,7 @@ class TrickleUp:
     time: int = 0
     variety: str = ""
     text: str = ""
-    """Everything after `<time>`, raw (`<variety>` included), stripped at both ends."""
+    """The raw text after `<time>`, including `<variety>`, stripped at both ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ class StickyFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoprocUsage:
-    """How many of a kind of coprocessor an app version uses."""
+    """The number of coprocessors of one kind that an app version uses."""
 
     type: str
     count: float = 0.0
@@ -205,7 +205,7 @@ class CoprocUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAppVersion:
-    """An app version on the client; `OtherResult.app_version` is an index into their list."""
+    """An app version on the client; `OtherResult.app_version` refers to it by index."""
 
     app_name: str = ""
     version_num: int = 0
@@ -285,7 +285,7 @@ class SchedulerRequest:
     results: tuple[ReportedResult, ...] = ()
     """As sent: a name may occur twice."""
     further_results: int = 0
-    """How many further results were reported but not read, because the limit was reached."""
+    """The number of reported results that were not read, because the limit was reached."""
     trickles: tuple[TrickleUp, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
     time_stats_log: str = ""
@@ -345,7 +345,7 @@ class TrickleDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyApp:
-    """An app, included in every reply with work of it."""
+    """An app, included in every reply that contains work for it."""
 
     name: str
     user_friendly_name: str | None = None
@@ -359,7 +359,7 @@ class DownloadFile:
 
     name: str
     urls: tuple[str, ...] = ()
-    """Tried in this order."""
+    """The client tries the URLs in this order."""
     nbytes: int | None = None
     md5_cksum: str | None = None
     file_signature: str | None = None
@@ -415,7 +415,7 @@ class ReplyAppVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyWorkunit:
-    """A workunit; several results of it may be sent, the workunit once."""
+    """A workunit; it is sent once, even if the reply contains several of its results."""
 
     name: str
     app_name: str
@@ -430,7 +430,10 @@ class ReplyWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyResult:
-    """A result to compute; the triple must name an app version (traps 12 and 13)."""
+    """A result to compute.
+
+    `platform`, `version_num` and `plan_class` must name an app version (traps 12 and 13).
+    """
 
     name: str
     wu_name: str
@@ -449,7 +452,7 @@ class SchedulerReply:
     scheduler_version: int | None = None
     dont_use_dcf: bool = False
     master_url: str | None = None
-    """Exactly as attached (trap 24)."""
+    """Exactly the URL to which the client attached (trap 24)."""
     request_delay: float | None = None
     next_rpc_delay: float | None = None
     messages: tuple[Message, ...] = ()
@@ -469,11 +472,11 @@ class SchedulerReply:
     global_preferences: str | None = None
     """Raw content, without the tags."""
     hostid: int | None = None
-    """Only when an id is assigned (trap 9)."""
+    """Sent only if an id is assigned (trap 9)."""
     host_total_credit: float | None = None
     host_expavg_credit: float | None = None
     host_venue: str | None = None
-    """An empty one clears the venue (trap 23)."""
+    """An empty text clears the client's venue (trap 23)."""
     host_create_time: int | None = None
     teamid: int | None = None
     team_name: str | None = None
@@ -481,7 +484,7 @@ class SchedulerReply:
     result_aborts: tuple[str, ...] = ()
     result_aborts_if_not_started: tuple[str, ...] = ()
     code_sign_key: str | None = None
-    """Only if the request has none, or with a signature (trap 14)."""
+    """Sent only if the request contains no key, or with a signature (trap 14)."""
     code_sign_key_signature: str | None = None
     message_ack: bool = False
     trickles: tuple[TrickleDown, ...] = ()
@@ -493,7 +496,7 @@ class SchedulerReply:
     results: tuple[ReplyResult, ...] = ()
     delete_file_infos: tuple[str, ...] = ()
     no_rsc_apps: tuple[str, ...] = ()
-    """`CPU`, `NVIDIA`, ...: devices that the project has no app for; never all of them."""
+    """Devices (`CPU`, `NVIDIA`, ...) for which the project has no app; never all devices."""
     send_full_workload: bool = False
     send_time_stats_log: int | None = None
     send_job_log: int | None = None

@@ -124,7 +124,7 @@ _COMMAND_LINE: Final = Kind(
 # The shapes, in the order in which BOINC's own scheduler writes
 # ------------------------------------------------------------------------------------------
 
-#: How many encoded elements are cached: apps, programs and common inputs are sent to many hosts.
+#: The maximum number of cached elements: apps, programs and common inputs are sent to many hosts.
 _CACHE_SIZE: Final = 1024
 _SIGNATURE: Final = shapes.raw(4095)
 _APP: Final = Shape(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.boinc.wire.xml import Node
 
 STDERR_LIMIT: Final = 64 * 1024
-"""The bytes kept from the end of stderr; clients themselves cut it at 63 KB."""
+"""The maximum number of bytes kept from the end of stderr; clients truncate it to 63 KB."""
 
 STORED: Final = shapes.text(254)
 """A text that is stored in a column of the host."""
@@ -40,7 +40,7 @@ MAX_COPROCS: Final = 64
 
 
 def read_preferences(raw: str) -> messages.Preferences:
-    """Return the numbers of a raw `<global_preferences>`, without those of its venues."""
+    """Return the numbers of a raw `<global_preferences>`; preferences of venues are ignored."""
     general = raw.partition("<venue")[0]
     return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
 
@@ -271,7 +271,7 @@ _RESULT: Final = Shape(
         *rows(real(ranges.BYTES), "final_peak_working_set_size final_peak_swap_size"),
         Row("final_peak_disk_usage", real(ranges.BYTES)),
         Row("app_version_num", whole(ranges.COUNT)),
-        # Both are written together with the client's version, after all other rows.
+        # `_write_result` writes these two elements, after all other rows.
         Row(
             "stderr_out",
             Kind(lambda node: node[1] if isinstance(node[1], str) else "", uncached(_unwritten)),

@@ -32,14 +32,14 @@ def decode_request(
 ) -> messages.SchedulerRequest:
     """Parse the body of a scheduler RPC.
 
-    Reports beyond the first `max_results` are only counted.  Raises BadXml, with a sentence that
-    may be sent to the volunteer, if the body cannot be read.
+    Reports beyond the first `max_results` are only counted.  Raises BadXml, with a message that may
+    be sent to the volunteer, if the body cannot be read.
     """
     further = 0
     if max_results is not None:
         body, further = spare.take_out(body, max_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
-    # Unless the caller has a reference too, this frees the body while the decoded text is read.
+    # This frees the body while the decoded text is read, if the caller has no other reference.
     del body
     values = _REQUEST.values(nodes)
     if working := values.get("working_global_preferences"):
@@ -64,10 +64,10 @@ def number_fields() -> Iterator[NumberField]:
 
 
 def encode_request(message: messages.SchedulerRequest) -> bytes:
-    """Return a body that decodes to `message`, as far as a client could have sent it.
+    """Return a body that decodes to `message`, if it is a message that a client can send.
 
-    `preferences` and `global_preferences_mod_time` are not written: they are read from the raw
-    preferences beside them.
+    `preferences` and `global_preferences_mod_time` are not written: the decoder reads them from the
+    raw preferences.
     """
     inside = _REQUEST.write(message)
     return f"<scheduler_request>\n{inside}</scheduler_request>\n".encode("utf-8", "replace")

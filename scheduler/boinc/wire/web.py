@@ -13,7 +13,7 @@ _PROLOG: Final = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A platform that the project has an app version for."""
+    """A platform for which the project has an app version."""
 
     platform_name: str
     user_friendly_name: str = ""
@@ -63,7 +63,10 @@ def encode_project_config(config: ProjectConfig) -> bytes:
 
 
 def encode_account_out(authenticator: str | None) -> bytes:
-    """Return the reply to a log-in or a new account; with None, only that the account exists."""
+    """Return the reply to a log-in or a new account.
+
+    With None instead of an authenticator, the reply contains only that the account exists.
+    """
     if authenticator is None:
         return _document("account_out", "    <success/>\n")
     return _document("account_out", TEXT.write("authenticator", authenticator, "    "))

@@ -1,7 +1,7 @@
-"""Reads and writes BOINC's dialect of XML: lenient to read, exact to write.
+"""Reads and writes BOINC's dialect of XML.
 
 BOINC's clients write with `printf` and read by string search, so this is a tokenizer of that
-dialect, not an XML parser: it expands no entities, knows no DTD or namespaces, and fetches nothing.
+dialect, not an XML parser: it does not support entities, DTDs or namespaces, and opens no URLs.
 Input that it cannot read raises `BadXml`. Every scan is linear in the size of the body.
 """
 
@@ -26,7 +26,7 @@ MAX_REAL: Final = 1.7976931348623157e308
 
 
 class BadXml(ValueError):
-    """A body cannot be read; the text is the reason, in words that may be sent to a volunteer."""
+    """A body cannot be read; the text is the reason and may be sent to a volunteer."""
 
 
 class CannotEncode(ValueError):
@@ -37,7 +37,8 @@ Node: TypeAlias = "tuple[str, str | list[Node] | None, str]"
 """An element: its name, its content and the text of its attributes.
 
 The content is None for `<x/>`, a str (with its escapes) for text or raw content, and a list of
-nodes for an element with elements inside. It is a plain tuple, because requests have hundreds.
+nodes for an element with child elements. It is a plain tuple, because requests have hundreds of
+elements.
 """
 
 
@@ -53,7 +54,7 @@ _LONG: Final = 1 << 20
 _UNCLEAN: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NAME = r"[A-Za-z_][\w.:-]{0,63}"
 _TOKEN: Final = re.compile(
-    rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element with nothing but text, the common case
+    rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element that contains only text, the common case
     rf"|</({_NAME})\s*>"  # 3: an end tag
     rf"|<({_NAME})(\s[^<>]*?)?(/)?>"  # 4, 5, 6: a start tag or an empty element
     r"|<(!--|!\[CDATA\[|\?|!)"  # 7: anything else that begins with <
@@ -66,7 +67,7 @@ _MAX_RUN: Final = 4096
 # Atomic, because Python before 3.11.5 has a bug in possessive groups (gh-106052).
 _LEAVES: Final = re.compile(rf"(?>(?:[^<]*+{_PLAIN}){{1,{_MAX_RUN}}})")
 _EACH_LEAF: Final = re.compile(rf"{_PLAIN}()")
-"""Its three groups are a `Node`."""
+"""The three groups of a match form a `Node`."""
 _CDATA_BEGINS: Final = re.compile(
     r"\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\["
 )
@@ -77,7 +78,7 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     """Yield the children of the first `<root>` in `body`; text around it is ignored.
 
     Elements named in `raw` are read as text up to their literal end tag. A raw `<stderr_out>` ends
-    where its CDATA section does, so that anything an app printed remains text.
+    at the end of its CDATA section, so that tags in the output of an app remain text.
 
     The nodes are made one after the other, so that the whole tree of a large body is never in
     memory together with the messages made from it. Raises BadXml, possibly after some nodes, if the
@@ -99,13 +100,13 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
 
 
 class _Reader:
-    """One pass over one text."""
+    """Reads one text in a single pass."""
 
     def __init__(self, text: str, raw: AbstractSet[str]) -> None:
         self.text = text
         self.raw = raw
         self.children: list[Node] = []
-        """Of the innermost open element."""
+        """The children of the innermost open element."""
         self.stack: list[tuple[str, str, list[Node], list[str]]] = []
         """The open elements: name, attributes, the children of the parent, text so far."""
         self.stderr_markers = True

@@ -1,7 +1,7 @@
 """Makes a workunit from a template and its description in a submission [pure].
 
-The most specific source of a number has precedence: the workunit itself, then its template, then
-the whole submission, then the app, then BOINC's defaults.
+A number is taken from the first source that sets it: the workunit, its template, the whole
+submission, the app, BOINC's defaults.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TwoCommandLines(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file that hosts fetch elsewhere."""
+    """A file that hosts download from other servers."""
 
     urls: tuple[str, ...]
     md5: str
@@ -71,7 +71,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedFile:
-    """A file that a submission names: `name`, and exactly one source of its content."""
+    """A file of a submission: its name, and exactly one source of its content."""
 
     name: str
     content: bytes | None = None
@@ -97,7 +97,11 @@ class WorkunitDescription:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """An input file at its position: `file` is its use, the others are sources of its content."""
+    """An input file at its position in the workunit.
+
+    `constant` is the name of a stored file; `remote` a file on another server.  If both are None,
+    `file` has the source of the content.
+    """
 
     file: NewFile
     constant: str | None = None
@@ -106,7 +110,7 @@ class PlacedFile:
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """A workunit whose input files are not resolved yet; `workunit` has none."""
+    """A workunit whose input files are not resolved yet; `workunit.input_files` is empty."""
 
     workunit: NewWorkunit
     inputs: tuple[PlacedFile, ...]
@@ -122,7 +126,7 @@ def templated(
 ) -> Templated:
     """Make one workunit from its templates; raises `WrongFiles`, `TwoCommandLines`.
 
-    `numbers` are the whole submission's; `defaults` are the app's `workunit_defaults`, whose
+    `numbers` apply to the whole submission; `defaults` are the app's `workunit_defaults`, whose
     outputs are used if there is no output template.  Raises `BadDescription` for bad defaults.
     """
     if inputs.command_line and description.command_line:
@@ -197,7 +201,7 @@ def _submitted_file(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFi
     )
     if not wanted.urls:
         return PlacedFile(file, remote=submitted.remote)
-    # As in BOINC: the template has the start of the URL, the submission its end.
+    # As in BOINC, the template contains the start of the URL, the submission its end.
     urls = tuple(url + submitted.name for url in wanted.urls)
     remote = RemoteFile(urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
     return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)

@@ -22,9 +22,9 @@ _ENDS: Final = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 
 
 class BadTemplate(ValueError):
-    """A template cannot be used; the text names the line, the element and what to do.
+    """A template cannot be used; the message contains the line, the element and a hint.
 
-    `line` counts from 1 and is 0 if the fault has no place; `hint` is the text after ``Hint:``.
+    `line` counts from 1; it is 0 if the error has no line.  `hint` is the text after ``Hint:``.
     """
 
     def __init__(self, line: int, element: str, sentence: str, hint: str) -> None:
@@ -49,11 +49,11 @@ class Element:
 
     @property
     def is_set(self) -> bool:
-        """Whether BOINC reads the element as a flag that is on: `<x/>`, or a number except 0."""
+        """Whether the element is a flag that is on, as BOINC reads it: `<x/>`, or not 0."""
         return self.text is None or xml.to_int(self.words) != 0
 
     def fault(self, sentence: str, hint: str) -> BadTemplate:
-        """Return the error that reports a fault of this element."""
+        """Return a `BadTemplate` for this element."""
         return BadTemplate(self.line, self.name, sentence, hint)
 
     def all_of(self, name: str) -> list[Element]:
@@ -107,7 +107,7 @@ def _elements(text: str, kind: str) -> tuple[Element, ...]:
 
 
 def blanked(text: str) -> str:
-    """Return a text without comments, CDATA sections and instructions; line numbers stay."""
+    """Return a text without comments, CDATA sections and instructions; line breaks are kept."""
     pieces: list[str] = []
     position = 0
     while aside := _ASIDE.search(text, position):
@@ -120,7 +120,7 @@ def blanked(text: str) -> str:
 
 
 def _with_lines(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
-    """Assign a line to each node: the start tags are in the order of the tree."""
+    """Assign a line to each node; `lines` are those of the start tags, in the order of the tree."""
     elements = []
     for name, content, _attributes in nodes:
         line = next(lines, 0)

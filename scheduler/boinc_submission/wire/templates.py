@@ -1,8 +1,8 @@
 """Parses BOINC's input and output templates [pure].
 
 Templates may have a wrapper (``<input_template>``, ``<output_template>``) and an XML prolog.  Input
-files and references to them are matched by position, because BOINC ignores their numbers.  Output
-references name their file (``<OUTFILE_0/>``).
+files and their references are matched by position, because BOINC ignores the numbers in them.
+Output files and their references are matched by name (``<OUTFILE_0/>``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler.boinc_submission.wire.template_elements import (
 )
 from scheduler.work.submission.facts import NewOutput
 
-#: BOINC's numbers of a workunit: real and whole ones.
+#: The elements of a workunit that contain numbers: real and whole numbers.
 _REALS: Final = frozenset(
     {
         "rsc_fpops_est",
@@ -116,7 +116,7 @@ def _only(top: Iterable[Element], name: str, kind: str, hint: str) -> Element:
 
 
 def wrapped(text: str, wrapper: str) -> str:
-    """Return a template as `get_templates` sends it: without prolog, within its wrapper."""
+    """Return a template without its prolog, inside the wrapper element."""
     bare = _PROLOG.sub("", text).strip()
     if f"<{wrapper}" in blanked(bare):
         return bare
@@ -151,7 +151,7 @@ def _input(info: Element, reference: Element) -> TemplateInput:
 
 
 def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
-    """Return URLs, MD5 and size of a file that hosts fetch elsewhere; empty for any other file."""
+    """Return URLs, MD5 and size of a remote file; empty values for a file stored here."""
     urls = tuple(each.words for each in info.all_of("url"))
     md5, size = info.first("md5_cksum"), info.first("nbytes")
     if not urls and md5 is None and size is None:
@@ -203,7 +203,10 @@ def _number(element: Element, *, least: float = 0) -> float:
 
 
 def _holder(element: Element, name: str) -> str:
-    """Return the output that an element refers to: ``OUTFILE_0``; raises `BadTemplate`."""
+    """Return the name of the output that an element refers to, such as ``OUTFILE_0``.
+
+    Raises `BadTemplate`.
+    """
     child = element.first(name)
     inside = [each.name for each in child.inside if _HOLDER.fullmatch(each.name)] if child else []
     if child is None or len(inside) != 1:

@@ -1,7 +1,7 @@
-"""Decides whether an unsent result fits a host, or the first reason not [pure].
+"""Checks whether an unsent result fits a host, else returns a refusal [pure].
 
-Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function, in BOINC's order and, where
-volunteers know it, in BOINC's wording.
+Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function.  The rules are checked in
+BOINC's order; messages that volunteers know from BOINC have its wording.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler.dispatch.facts import KIND, AppFacts, Assignment, Candidate, Host
 from scheduler.dispatch.rules import estimates, trust
 from scheduler.dispatch.rules.host_limits import Headroom
 
-#: The device of requests for non-CPU-intensive apps: one result each, whatever else is requested.
+#: The device in requests for non-CPU-intensive apps; each such app gets one result per host.
 SENSOR = "sensor"
 
 
@@ -59,11 +59,11 @@ Refused = tuple[RefusalReason, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The inputs of judging, beside host and work requests.
+    """The inputs of `Judge` besides the host and its work requests.
 
-    `versions` are the host's app versions by app, best first; `apps` every app whose results are
-    judged; `daily_quota` is the project's, `chance_key` keys the draws.  `together` is set if other
-    hosts are served at the same time; these do not compete for the same results.
+    `apps` are the apps by id, `versions` the host's app versions by app id, best first.
+    `daily_quota` is the project's default; `chance_key` is the key of the random draws.  `together`
+    is set if other hosts are served in the same batch; hosts of a batch do not compete for results.
     """
 
     apps: Mapping[int, AppFacts]
@@ -91,7 +91,7 @@ _NONE: Final = (None, None)
 
 
 class Judge:
-    """Judges candidates one by one; each chosen one uses up disk, headroom and quota."""
+    """Judges candidates one by one; each assignment reduces disk, headroom and quota."""
 
     def __init__(self, host: HostFacts, rules: Rules) -> None:
         self.host = host
@@ -111,10 +111,10 @@ class Judge:
     def judge(
         self, candidate: Candidate, device: str, queued: float
     ) -> Assignment | Refused | None:
-        """Return an assignment, or the first reason against it.
+        """Return an assignment, or the first refusal.
 
-        Returns None if the candidate does not concern this device.  An assignment is counted
-        against disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
+        Returns None if the candidate is not for this device.  An assignment is counted against
+        disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
         """
         key, kind_key = (candidate.app_id, device), candidate[KIND]
         last_key, kind = self._kinds.get(key, _NONE)
@@ -139,7 +139,10 @@ class Judge:
         return Assignment(candidate, version, speed, seconds, delay, replicate)
 
     def _kind_of(self, candidate: Candidate, device: str) -> _Kind | Refused | None:
-        """Return the values shared by candidates of this kind, whatever was chosen before."""
+        """Return the values shared by candidates of this kind, independent of earlier choices.
+
+        Returns a refusal if the kind does not fit, and None if it is not for this device.
+        """
         app = self.rules.apps[candidate.app_id]
         if app.non_cpu_intensive is not (device == SENSOR):
             return None
@@ -204,7 +207,7 @@ class Judge:
     ) -> VersionFacts | Refused:
         """Return the volunteer's own version for this device.
 
-        A misfit is no evidence about other hosts, so its reason is not a lasting one.
+        A misfit concerns this volunteer's programs only, so its reason is not a lasting one.
         """
         eligible = [
             version
@@ -222,7 +225,10 @@ class Judge:
         return on_device[0] if on_device else _not_for_devices(app)
 
     def _luck(self, version: VersionFacts) -> float:
-        """Draw once a day per plan class, so that the best platform of a class stays the same."""
+        """Return the day's random number for the plan class of a version.
+
+        It is equal for all platforms of a plan class, so that it does not change their order.
+        """
         numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
         return trust.draw(self.rules.chance_key, *numbers)
 
@@ -236,7 +242,7 @@ class Judge:
             )
         if candidate.rsc_disk_bound > self.disk_left:
             missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
-            # Results chosen before take disk as well; that refusal passes once they are done.
+            # Disk used by results chosen before becomes free later, so DISK_TAKEN does not last.
             is_too_big = candidate.rsc_disk_bound > host.disk_bytes
             return RefusalReason.DISK if is_too_big else RefusalReason.DISK_TAKEN, (
                 f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
@@ -321,7 +327,7 @@ class Judge:
         if app.target_nresults <= 1 or candidate.target_nresults > 1:
             return False
         if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
-            return True  # whatever is drawn: saves the draw for most hosts
+            return True  # for any draw; skipping the draw saves time for most hosts
         drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
         return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
 
@@ -339,7 +345,10 @@ def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[Versi
 
 
 def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refused | None:
-    """Homogeneous redundancy: a workunit stays in the class of its first host (PROTOCOL 9.8)."""
+    """Return the refusal if the host's class of homogeneous redundancy is unknown or differs.
+
+    A workunit stays in the class of its first host (PROTOCOL 9.8).
+    """
     if not app.hr_type:
         return None
     own = host.hr_classes.get(app.hr_type, 0)
@@ -355,6 +364,9 @@ def _not_for_devices(app: AppFacts) -> Refused:
 
 
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
-    """Return a reliable host's time for a retry: reduced, but twice the estimate if that fits."""
+    """Return the delay bound of a retry on a reliable host.
+
+    It is the reduced bound, at least twice the estimated run time, at most the workunit's bound.
+    """
     whole = candidate.delay_bound
     return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

@@ -1,4 +1,4 @@
-"""The URLs from which the server fetches programs, and those it refuses [pure]."""
+"""Checks the URLs from which the server fetches programs [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- No workunit has both a canonical result and an error; one that is to be assimilated has either.
+-- No workunit has a canonical result and an error; a workunit to assimilate has one of them.
 SELECT
     name,
     'error_mask ' || error_mask || ', canonical result ' || coalesce(canonical_result_id, 0) AS detail

@@ -7,7 +7,7 @@ INNER JOIN result AS canonical ON w.canonical_result_id = canonical.id
 INNER JOIN result AS r ON w.id = r.workunit_id
 WHERE
     canonical.file_delete_state <> {{FileDeleteState.INIT}}
-    -- The transitioner marks a success that arrived too late.
+    -- A due workunit is excluded: the transitioner still has to mark a late success.
     AND w.transition_at IS NULL
     AND (
         r.server_state <> {{ServerState.OVER}}

@@ -1,4 +1,4 @@
--- Exactly the assimilated workunits have a time when they were finished.
+-- A workunit has a finish time if and only if it is assimilated.
 SELECT
     name,
     'assimilate_state ' || assimilate_state || ', finished_at ' || coalesce(finished_at::text, 'never')

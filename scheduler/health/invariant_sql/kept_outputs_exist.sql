@@ -1,4 +1,4 @@
--- Outputs that are kept for a submitter are not released, and only kept until the batch is retired.
+-- Outputs kept for a submitter are not released, and are kept only until the batch is retired.
 SELECT
     w.name,
     CASE

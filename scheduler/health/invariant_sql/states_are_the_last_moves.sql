@@ -1,4 +1,4 @@
--- Every row is in the states that its last moves in the ledger reached.
+-- Every row is in the target states of its last moves in the ledger.
 WITH last_move AS (
     SELECT DISTINCT ON (workunit_id, result_id, axis)
         workunit_id,

@@ -1,4 +1,4 @@
-"""Derives alerts for operators from facts, each a sentence with a hint [pure]."""
+"""Derives alerts for operators, each with a sentence and a hint, from facts [pure]."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 
-#: A daemon renews its sign of life every five seconds; science code may delay a pass by a minute.
+#: Daemons send a heartbeat every 5 seconds; science code may delay a pass by a minute.
 SILENT_AFTER = timedelta(minutes=3)
-#: How long the oldest work of a daemon may wait.
+#: The backlog of a daemon is late if its oldest work has waited longer.
 LATE_AFTER = timedelta(minutes=10)
-#: A web process gives a sign of life twice a minute.
+#: Web processes send a heartbeat twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
-#: An open batch that expires within this time raises an alert.
+#: An open batch that will expire within this time causes an alert.
 REMIND_BEFORE = timedelta(days=3)
 _MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One problem: `kind` for programs, a sentence and a hint for people."""
+    """A problem: `kind` is for programs, the sentence and the hint are for people."""
 
     kind: str
     sentence: str
@@ -35,11 +35,12 @@ class Alert:
 class Facts:
     """The facts from which alerts are derived.
 
-    `lives` maps every daemon to its last sign of life, or None; `oldest` maps a daemon to the time
-    since when its oldest work waits; `parked` counts subjects by stage of science code;
-    `refused_by_all` counts unsent workunits that were refused to all `hosts_about`, the active
-    hosts; `unknown_science` has a sentence for every app whose science code does not exist;
-    `expiring_batches` are the names of open batches that expire soon.
+    `lives` maps each daemon to the time of its last heartbeat, or None.  `oldest` maps a daemon to
+    the time since which its oldest work is due.  `parked` maps stages of science code to numbers of
+    subjects.  `hosts_about` is the number of active hosts, `refused_by_all` the number of unsent
+    workunits that were refused to each of them.  `unknown_science` has a sentence for each app with
+    unknown science code or invalid options.  `expiring_batches` are the names of open batches that
+    will expire soon.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Facts:
 
 
 def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
-    """Return all alerts, the most serious kinds first."""
+    """Return all alerts, most serious first."""
     return (
         *_disk(facts),
         *_maintenance(facts),
@@ -210,7 +211,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """Return a length of time as text, in its largest unit.
+    """Return a length of time as text in its largest unit.
 
     >>> duration(timedelta(minutes=90))
     '1 h'

@@ -11,16 +11,16 @@ from typing import Final
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.work.rules.explanation import at
 
-#: Number of unsent workunits that are examined; more are reported as "1000 or more".
+#: Maximum number of unsent workunits to examine; a larger number is shown as "1000 or more".
 MAX_EXAMINED: Final = 1000
-#: Without any contact for this time, missing contacts are the cause: small clients contact the
-#: project every minute.
+#: If no host has contacted the project for this time, `NO_HOST_ASKS` is reported.  Small clients
+#: contact the project every minute.
 QUIET_AFTER: Final = timedelta(minutes=2)
 _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
 
 class Cause(StrEnum):
-    """The cause why open work makes no progress."""
+    """A cause of open work that makes no progress."""
 
     MAINTENANCE = "maintenance"
     NOT_SERVED = "not_served"
@@ -40,9 +40,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A cause, the number of workunits that it concerns, and both as a sentence.
+    """A cause with the number of affected workunits, and a sentence with both.
 
-    The sentence does not change while the cause and its numbers stay the same.
+    The sentence depends only on the cause and its numbers, not on the time.
     """
 
     cause: Cause
@@ -54,11 +54,17 @@ class Wait:
 class UnsentFacts:
     """Counts of untargeted unsent workunits, at most `MAX_EXAMINED`, and of active hosts.
 
-    Active hosts, and their accounts, were seen in the last 30 days.  `unversioned` workunits are of
-    apps without a version.  Of `account_short` (or `host_short`, by the app's rule) every account
-    (or host) already had a result; `all_refused` were refused to every host; for `no_host_left`
-    every host either had a result or was refused.  `quorum` is the largest quorum of the short
-    ones, `reason` the most frequent reason of a refusal.
+    Active hosts contacted the server in the last 30 days; `accounts` counts their accounts.  The
+    numbers of workunits by cause are:
+
+    - `unversioned`: the app has no version;
+    - `account_short`: every account with an active host already had a result;
+    - `host_short`: every active host already had a result;
+    - `all_refused`: every active host was refused;
+    - `no_host_left`: every active host either had a result or was refused.
+
+    `quorum` is the largest quorum of the `account_short` and `host_short` workunits, `reason` the
+    most frequent reason of a refusal.
     """
 
     unsent: int = 0
@@ -76,7 +82,7 @@ class UnsentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """Counts of workunits of a batch that may not be sent yet, or are being computed."""
+    """Counts of a batch's workunits that may not be sent yet, or are in progress."""
 
     held: int = 0
     following: int = 0
@@ -96,8 +102,8 @@ def waits(
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Return all causes, the most general first; empty if work is about to be sent."""
-    # Without a host, each workunit was trivially refused to all of them.
+    """Return all causes, the most general first; empty if nothing prevents progress."""
+    # Without active hosts, "refused to all hosts" is true for every workunit.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (
         *_general(unsent, maintenance, not_served),

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
-#: Larger packages are refused as mistakes, or as archives that expand to a huge size.
+#: Larger packages are refused: they are mistakes, or archives that expand to a huge size.
 MAX_PACKAGE_BYTES = 2 * 1024**3
 MAX_MEMBERS = 100_000
 #: The maximum metadata of one member of a tar, and of all members of a zip.
@@ -116,7 +116,7 @@ def is_link(archive: str, name: str) -> UnreadablePackage:
 
 
 class _Bounded:
-    """The bytes of an archive; `left` is how many may be read now, None for any number."""
+    """A reader of an archive; at most `left` bytes may be read, any number if it is None."""
 
     def __init__(self, file: IO[bytes], name: str, left: int) -> None:
         self._file, self._name, self.left = file, name, cast("int | None", left)
@@ -146,7 +146,7 @@ def _zip(path: Path, archive: str) -> Iterator[Member]:
 
 def _zipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str) -> Iterator[Member]:
     mode = member.external_attr >> 16
-    # orig_filename: `filename` is cut at a NUL, and has other separators on Windows.
+    # Not `filename`: it ends at a NUL, and its separators are replaced on Windows.
     name = member.orig_filename
     check_size(member.file_size, archive)
     if stat.S_ISLNK(mode):

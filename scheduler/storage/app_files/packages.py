@@ -31,7 +31,7 @@ _MAX_SIGNATURE: Final = 4096
 MANIFEST: Final = "to-sign.json"
 #: Leftovers of killed processes are deleted at this age.
 _MAX_AGE_SECONDS: Final = 86_400
-#: Files that begin like this are executable; archives from Windows lack the mode bits.
+#: Files that begin with these bytes are executable; archives from Windows lack the mode bits.
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
 
 
@@ -51,7 +51,7 @@ def workshop() -> Iterator[Path]:
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=top) as folder:
-        # The new folder's time is by the clock of the file system.
+        # The time of the new folder, by the clock of the file system.
         now = Path(folder).stat().st_mtime
         for left in top.iterdir():
             with suppress(OSError):
@@ -218,7 +218,7 @@ def _followed(name: str, links: dict[str, str]) -> str:
 
 
 def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
-    """Return the files of a package by name: bytes for those that are `wanted`, else paths."""
+    """Return the files of a package by name: their bytes if `wanted` returns True, else paths."""
     contents: dict[str, bytes | str] = {}
     for name, path in source.files.items():
         if wanted(name):

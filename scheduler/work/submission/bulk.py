@@ -1,13 +1,12 @@
-"""Submit any number of workunits as a stream, all or none.
+"""Submit a stream of workunits, all or none.
 
 Theory of operation.  The steps are those of `submit.Pipeline`, in two passes.  Pass one reads while
-no transaction is open, so that a slow client holds no lock.  Each chunk of workunits is validated,
-its contents are stored and held in a short transaction of their own, and the rows are spooled to a
-file.  The faults of all lines are counted; the first are reported.  Pass two is a single
-transaction: the idempotency key, the quota, the batch, then COPY from the spool.  If it fails by a
-deadlock, or by a name whose holder rolled back, it is retried from the spool.  In every other case
-the holds are released and unreferenced files are marked for deletion; after a crash the housekeeper
-does that.
+no transaction is open, so that a slow client holds no lock.  It validates each chunk of workunits,
+stores and holds the contents in a short transaction, and spools the rows to a file.  The faults of
+all lines are counted; the first are reported.  Pass two is a single transaction: the idempotency
+key, the quota, the batch, then COPY from the spool.  After a deadlock, or a conflict with a name
+whose insertion was rolled back, it is retried from the spool.  After any other error, the holds are
+released and unreferenced files are marked for deletion; after a crash the housekeeper does that.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _HEAD = ("app", "batch", "defaults")
 class Line:
     """One line of a submission: its number, and its value or the fault that made it unreadable.
 
-    `value` is a `NewWorkunit` or a dict, which is read with `from_outside`: it may name no paths.
+    `value` is a `NewWorkunit`, or a dict that is read with `from_outside`, which refuses paths.
     """
 
     number: int
@@ -91,7 +90,7 @@ class CutShort(SubmissionRefused):
     """The lines end too early, or their number differs from the count. Hint: see the message."""
 
     def __init__(self, hint: str) -> None:
-        super().__init__(f"The body ended before its end. Hint: {hint}")
+        super().__init__(f"The body ended too early. Hint: {hint}")
 
 
 class TooManyWorkunits(SubmissionRefused):
@@ -193,12 +192,12 @@ def submit_lines(
 
     The ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch is
     ``{id, name, workunits_before}`` or null.  A repeat with the same key returns the same answer
-    once its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
+    after its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
     rights and quotas are not checked.  `created` collects ids and names.
 
-    Raises what `submit.submit` raises, but `BadLines` in place of `BadWorkunits`; and `BadHead`,
-    `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and what `idempotency` and
-    reading `lines` raise.
+    Raises the exceptions of `submit.submit`, with `BadLines` in place of `BadWorkunits`; also
+    `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and the exceptions
+    of `idempotency` and of the iterator `lines`.
     """
     pipeline = Pipeline(head.app, head.batch, submitter, now=now)
     limited = None if by_operator else submitter
@@ -341,7 +340,7 @@ class _FirstPass:
 
 
 def _with_defaults_of_app(app: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of a submission, completed by those of the app; raises `BadHead`."""
+    """Return the defaults of the app, overridden by a submission's own; raises `BadHead`."""
     defaults = {**app, **own}
     for prefix, fields in (("workunit_defaults of the app: ", app), ("", defaults)):
         try:

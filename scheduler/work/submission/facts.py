@@ -37,8 +37,8 @@ class NewOutput:
     """One output file that every result must upload, of at most `max_nbytes` bytes.
 
     `no_delete` keeps the uploaded file forever.  With `gzip_when_done`, hosts compress the file
-    before the upload, and it stays compressed.  With `report_immediately`, hosts report as soon as
-    all uploads are complete.
+    before the upload, and the server stores it compressed.  With `report_immediately`, hosts report
+    as soon as all uploads are complete.
     """
 
     open_name: str
@@ -136,7 +136,7 @@ class NewWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A batch to be created, or to be extended if the submitter has a batch of this name.
+    """A batch to create, or to extend if the submitter already has a batch of this name.
 
     If `name` is None, a name is generated.  `after` is the id of the batch that must be complete
     before this one starts; its workunits must not have failed, unless `after_any`.  `priority`
@@ -168,7 +168,7 @@ class AppRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressees:
-    """The targeted hosts, accounts and teams that exist.
+    """The existing hosts, accounts and teams among the targets of workunits.
 
     `merged_hosts` maps a merged host to the host that replaced it; `denied_hosts` get no work.
     """

@@ -1,9 +1,9 @@
-"""Create batches, and open existing ones to add workunits.
+"""Create batches, and reopen existing batches to add workunits.
 
 Theory of operation.  A submission locks its batch, and the predecessor that this batch follows,
-until it commits.  So there are two cases: the predecessor is over before the submission reads it,
-and the new workunits do not wait; or it ends after the commit, and releasing its followers
-(`work.followers`) finds all of them.
+until it commits.  So there are two cases.  If the predecessor is over before the submission reads
+it, the new workunits do not wait.  If the predecessor ends after the commit, `work.followers` finds
+all new workunits and releases them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BatchRefused(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The context of new workunits, and the batch, if any, that the transaction may add them to.
+    """The context of new workunits, and the locked batch for them, if any.
 
-    `workunits_before` is the number of its earlier workunits; 0 if it was opened by its id.
+    `workunits_before` is the batch's earlier number of workunits; 0 for a batch opened by its id.
     """
 
     context: SubmissionContext
@@ -56,7 +56,7 @@ class Opened:
         }
 
     def warnings(self) -> list[str]:
-        """Return a warning if a batch of this name already had workunits: it may be a mistake."""
+        """Return a warning if the batch already had workunits, since its name may be a mistake."""
         if not self.workunits_before:
             return []
         earlier = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
@@ -68,7 +68,7 @@ class Opened:
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
-    """Create an empty batch; raises `BatchRefused`, also if the submitter has one of this name."""
+    """Create an empty batch; raises `BatchRefused`, also for a name that the submitter has used."""
     _judge(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
@@ -97,9 +97,9 @@ def open_batch(
     submitter: Account | None,
     now: datetime,
 ) -> Opened:
-    """Find a batch by its id, or find or create one by its name, and reopen it for new workunits.
+    """Reopen a batch by its id, or reopen or create a batch by its name, for new workunits.
 
-    Runs in the caller's transaction and locks the batch until it ends.  Raises `BatchRefused`.
+    Locks the batch until the caller's transaction ends.  Raises `BatchRefused`.
     """
     if wanted is None:
         return Opened(SubmissionContext(app_id=app_id))
@@ -180,7 +180,7 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
 
 
 def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
-    """Refuse settings that differ from those of the existing batch; defaults are ignored."""
+    """Raise `BatchRefused` for non-default settings that differ from the existing batch's."""
     default, existing = NewBatch(), {**row, "after": row["after_id"]}
     for name in _SETTINGS:
         value = getattr(wanted, name)
@@ -192,14 +192,14 @@ def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Return whether a batch may have unfinished workunits: aborted ones until `completed_at`."""
+    """Return whether a batch may have unfinished workunits; if aborted, until `completed_at`."""
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
 
 
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
-    """Whether a batch must wait for this predecessor; raises `BatchRefused` if it failed.
+    """Return whether a batch must wait for this predecessor; raises `BatchRefused` if that failed.
 
     Locks the predecessor until the caller's transaction ends.
     """

@@ -24,7 +24,7 @@ from scheduler.work.submission.rules import aiming, new_workunits
 _MAX_SHOWN_APPS = 10
 #: Number of the newest hosts from which the project's speed is estimated; bounds the cost.
 _SAMPLE_HOSTS = 1000
-#: Hosts read for warnings (3 ms). With more hosts, some are large enough for any submission.
+#: Hosts read for warnings (3 ms). Larger projects get no warnings: some host meets any requirement.
 _MAX_HOSTS_READ = 10_000
 #: Kinds of targets to which a workunit can be restricted, and the workunit's field of each.
 _ADDRESSEES = {kind: attrgetter(f"target_{kind}") for kind in ("host", "account", "team")}
@@ -44,7 +44,7 @@ class UnknownApp(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The app that work is submitted to; `defaults` apply where the submission sets no value."""
+    """The app of a submission; `defaults` apply to values that the submission does not set."""
 
     id: int
     rules: AppRules
@@ -83,7 +83,7 @@ def _no_such_app(name: str) -> str:
 
 
 class Judge:
-    """Checks the workunits of one submission in chunks; keeps only aggregates of them."""
+    """Checks the workunits of one submission in chunks; stores only aggregates for warnings."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Fau
 
 
 def may_set_priority(submitter: Account | None) -> bool:
-    """Whether explicit priorities are honored: with fair share, only those of staff are."""
+    """Return whether explicit priorities are honored; with fair share, only for staff."""
     return (
         submitter is None
         or not settings.PROJECT.fair_share

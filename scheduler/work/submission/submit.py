@@ -2,12 +2,12 @@
 
 Theory of operation.  Every submission runs the steps of one `Pipeline`: the workunits are checked,
 their inputs are stored, their rows are prepared, their batch is opened and the rows are written.
-The callers differ in their transactions only.  `submit` takes workunits that are in memory: all are
+The callers differ only in their transactions.  `submit` takes workunits that are in memory: all are
 checked before anything is written, and the other steps are one transaction.  `bulk.submit_lines`
 takes a stream: inputs are stored chunk by chunk, before the transaction that writes the rows.  File
-contents are hashed (those given by path are copied) before a transaction opens, and are synced to
-disk under their final names before it commits: a crash in between leaves a file without a row,
-never a row without its file.
+contents are hashed (and copied if given by path) before a transaction opens, and synced to disk
+under their final names before it commits.  So a crash may leave a file without a row, but no row
+without its file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
     "submit",
 ]
 
-#: Number of faults that a message shows; the exception carries them all.
+#: Number of faults that a message shows; the exception has all of them.
 _MAX_SHOWN_FAULTS = 10
 #: Attempts at the transaction that writes.
 _MAX_ATTEMPTS = 4
@@ -145,10 +145,10 @@ class Pipeline:
 
 
 def retried(attempt: Callable[[], T], names: Callable[[], Iterable[str]]) -> T:
-    """Call `attempt`, which is one transaction, again after a conflict that may be over.
+    """Call `attempt`, which runs one transaction, and repeat it after a temporary conflict.
 
-    Conflicts are deadlocks, and names whose holder rolled back.  Raises `DuplicateNames` if any of
-    the names is taken.
+    Such conflicts are deadlocks, and names whose insertion was rolled back.  Raises
+    `DuplicateNames` if any of `names` is taken.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         try:
@@ -194,7 +194,7 @@ def submit(
     created = CreatedWorkunits()
 
     def attempt() -> Submission:
-        # Staged for each attempt: files published by a rolled-back attempt are not staged.
+        # Staged for each attempt: publishing consumes staged files, even if it is rolled back.
         with new_inputs.staged(workunits) as contents, transaction.atomic():
             if before is not None:
                 before()

@@ -2,8 +2,8 @@
 
 Theory of operation.  Rows are prepared as text before the transaction opens, so that the
 transaction is short: a `WorkunitRow` lacks only the id, the priority and the settings of its batch.
-Ids are drawn beforehand, so that inputs and ledger entries need no join.  A name that is already
-taken aborts the transaction; `raise_for_taken_names` then finds which names those are.
+Ids are drawn in advance, so that inputs and ledger entries need no join.  A name that is already
+taken aborts the transaction; then `raise_for_taken_names` reads all taken names.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class WorkunitRow(NamedTuple):
     """A workunit prepared for COPY.
 
     `own_columns`, `shared_columns` and the text that follows each file id in `inputs` are in
-    COPY's text format.  `priority` is the requested one; None means that of the batch or, with
-    fair share, the submitter's share.
+    COPY's text format.  `priority` is the requested priority; None means the priority of the batch
+    or, with fair share, the priority by the submitter's share.
     """
 
     name: str
@@ -99,7 +99,7 @@ class SubmissionContext:
 
 
 class WorkunitWriter:
-    """Prepares rows; caches the text of the columns that workunits of one shape share.
+    """Prepares rows, and caches the text of the columns that workunits of one shape share.
 
     With `honors_priorities`, explicit priorities are kept; otherwise they are ignored.
     """
@@ -142,8 +142,9 @@ def write(
     """Write rows in the caller's transaction, chunk by chunk, and add them to their batch's count.
 
     With fair share, workunits without a priority get one by the submitter's share.  `created` is
-    filled; it is emptied first, since it may have the workunits of an attempt that was rolled back.
-    Raises `NameTaken`, after which the transaction must be rolled back.  Wakes the transitioner.
+    emptied first, since it may list the workunits of an attempt that was rolled back, and then
+    filled.  Raises `NameTaken`, after which the transaction must be rolled back.  Wakes the
+    transitioner.
     """
     if created is not None:
         created.ids.clear()

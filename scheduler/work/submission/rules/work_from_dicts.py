@@ -26,22 +26,22 @@ _NOUNS: dict[type, str] = {
     NewOutput: "an output",
     NewBatch: "a batch",
 }
-#: Keys beyond the fields, for values that JSON cannot represent otherwise.
+#: Additional keys, for values that JSON cannot represent in the fields.
 _EXTRA_KEYS: dict[type, tuple[str, ...]] = {
     NewWorkunit: ("delay_bound_seconds",),
     NewFile: ("content_base64",),
     NewOutput: (),
     NewBatch: ("expires_in_seconds",),
 }
-#: Keys that `from_outside` refuses: paths are on the server's own disk, dependency counts belong to
-#: the server, and durations in seconds have a key that names the unit.
+#: Keys that `from_outside` refuses: paths are on the server's disk, the server sets dependency
+#: counts and `keep_outputs`, and durations in seconds have a key that contains the unit.
 _INTERNAL_KEYS: dict[type, frozenset[str]] = {
     NewWorkunit: frozenset({"pending_dependency_count", "delay_bound"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
     NewBatch: frozenset({"keep_outputs"}),
 }
-#: Common wrong keys that resemble no right one, with the key that the hint suggests.
+#: Common wrong keys that do not resemble the right key, with the key that the hint suggests.
 _ALIASES = {"deadline": "delay_bound_seconds"}
 _KEYS: dict[type, tuple[str, ...]] = {
     kind: (*(field.name for field in fields(kind)), *_EXTRA_KEYS[kind]) for kind in _NOUNS
