@@ -205,24 +205,28 @@ def fetch(
 def _run_with_retries(
     transport: Transport, store: Store, batch: int, on_progress: OnProgress
 ) -> _Run:
-    """Run one pass, up to four times if the stream breaks off or files are damaged."""
-    brought = 0
+    """Do one pass; repeat it if the stream breaks off or files are damaged.
+
+    Returns the last pass, with the workunits and bytes that all of them fetched.
+    """
+    brought = nbytes = 0
     for tries_left in reversed(range(_MAX_TRIES)):
         run = _Run(transport, store, batch, on_progress)
         try:
             run.once()
         except Unreachable:
-            brought += run.brought
             if not tries_left:
                 raise
             continue
+        finally:
+            brought, nbytes = brought + run.brought, nbytes + run.nbytes
         if run.damaged and tries_left:
             continue
         if run.damaged:
             names = sorted(run.damaged)[:_MAX_NAMED] + ["..."] * (len(run.damaged) > _MAX_NAMED)
             reason = f"{count(len(run.damaged), 'workunit')} arrived damaged: {', '.join(names)}."
             raise Damaged(reason, "fetch again; what is in place stays.")
-        run.brought += brought
+        run.brought, run.nbytes = brought, nbytes
         return run
     raise AssertionError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -47,7 +47,8 @@ class ScienceFailureAdmin(RecordAdmin):
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
         """Reset the failures, so that the daemons try again immediately."""
-        ids = list(queryset.values_list("pk", flat=True))
+        if not (ids := self._ids(request, queryset)):
+            return
         with self.refusals_shown(request, parked.NotParked):
             done = parked.retry(ids=ids, now=timezone.now())
             self.message_user(request, f"{len(done)} will be tried again.")
@@ -55,13 +56,21 @@ class ScienceFailureAdmin(RecordAdmin):
     @admin.action(description="Give up the selected subjects", permissions=["move"])
     def drop(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
         """Give up parked subjects, with the effect that their stage defines."""
-        ids = list(queryset.values_list("pk", flat=True))
+        if not (ids := self._ids(request, queryset)):
+            return
         reason = f"given up in the administration by {request.user}"
         with self.refusals_shown(request, parked.NotParked):
             done = parked.drop(ids=ids, reason=reason, now=timezone.now())
             left = len(done.answered) + len(done.generators)
             rest = f"; {left} cannot be given up and stay parked" if left else ""
             self.message_user(request, f"{len(done.changed)} were given up{rest}.")
+
+    def _ids(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> list[int]:
+        """Return the ids of the selected failures; show a message if all were deleted meanwhile."""
+        ids = list(queryset.values_list("pk", flat=True))
+        if not ids:
+            self.message_user(request, "The selected failures no longer exist.", messages.ERROR)
+        return ids
 
 
 class OutageForm(FormBase):

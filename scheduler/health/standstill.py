@@ -64,9 +64,9 @@ def _unsent_facts(ids: Collection[int], *, now: datetime) -> UnsentFacts:
 
 
 def _maintenance() -> str:
-    shut = maintenance.stops_scheduler()
-    if shut is None:
+    notice = maintenance.current()
+    if notice is None or not (notice.ended or notice.scheduler):
         return ""
-    if shut.ended:
+    if notice.ended:
         return "The project has ended: no work is sent."
     return "The project is shut down for maintenance: no work is sent."

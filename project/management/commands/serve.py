@@ -132,7 +132,8 @@ class Command(BaseCommand):
             self.stdout.write("stopped")
 
     def _welcome(self, url: str, password: str | None, *, quiet: bool) -> None:
-        _warn_of_science()
+        if warning := worker.warning():
+            _say(warning)
         if quiet:
             _say(f"the server answers at {url}")
             return
@@ -174,14 +175,7 @@ class Command(BaseCommand):
             return has_answered or stop.is_set() or children.ended() is not None
 
         wait_until(is_settled, within=READY_WITHIN)
-        if has_answered:
-            _warn_of_science()
         return has_answered
-
-
-def _warn_of_science() -> None:
-    if warning := worker.warning():
-        _say(warning)
 
 
 def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any
 
 import orjson
@@ -242,8 +242,9 @@ class _FirstPass:
         """Read all lines; raises `BadLines` at the end if any had a fault."""
         remaining = iter(lines)
         release()
-        while chunk := list(self._chunk(remaining)):
-            self._take(chunk)
+        # A chunk without a readable line is empty, but more lines may follow.
+        while (line := next(remaining, None)) is not None:
+            self._take(list(self._chunk(chain([line], remaining))))
             # Return the connection to the pool: the client may be slow.
             release()
         if self._faulty:

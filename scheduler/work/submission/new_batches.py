@@ -38,12 +38,13 @@ class BatchRefused(SubmissionRefused):
 class Opened:
     """The context of new workunits, and the locked batch for them, if any.
 
-    `workunits_before` is the batch's earlier number of workunits; 0 for a batch opened by its id.
+    `workunits_before` is the number of its earlier workunits.
     """
 
     context: SubmissionContext
     name: str = ""
     workunits_before: int = 0
+    is_by_id: bool = False
 
     def shown(self) -> dict[str, Any] | None:
         """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
@@ -56,8 +57,11 @@ class Opened:
         }
 
     def warnings(self) -> list[str]:
-        """Return a warning if the batch already had workunits, since its name may be a mistake."""
-        if not self.workunits_before:
+        """Return a warning if a batch of this name already had workunits: it may be a mistake.
+
+        A batch opened by its id is meant, as by the later parts of one submission.
+        """
+        if self.is_by_id or not self.workunits_before:
             return []
         earlier = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
         warning = (
@@ -138,7 +142,8 @@ def open_batch(
             outputs_kept=row["keep_outputs"],
         ),
         row["name"],
-        0 if isinstance(wanted, int) else row["workunits_before"],
+        row["workunits_before"],
+        is_by_id=isinstance(wanted, int),
     )
 
 

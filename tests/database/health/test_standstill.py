@@ -9,6 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler import storage
+from scheduler.health import maintenance
 from scheduler.health.standstill import waits_of, waits_of_project
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, an_account, an_app, an_app_version, hours, refuse, update
@@ -149,6 +150,20 @@ def test_maintenance_comes_first(batch):
     unsent_in(batch)
     storage.put_notice("maintenance", {"since": "2026-01-01T11:00:00+00:00"})
     assert next(iter(causes(batch))) == "maintenance"
+
+
+def test_an_ended_project_is_a_cause(batch):
+    unsent_in(batch)
+    maintenance.end_project(now=NOON)
+    for first, *_ in (waits_of(batch, now=NOON), waits_of_project(now=NOON)):
+        assert (first.cause, first.workunits) == ("maintenance", 1)
+        assert first.sentence == "The project has ended: no work is sent."
+
+
+def test_maintenance_of_the_daemons_alone_is_no_cause(batch):
+    unsent_in(batch)
+    maintenance.begin(scheduler=False, now=NOON)
+    assert causes(batch) == {"no_host": 1}
 
 
 def test_the_project_says_what_its_unsent_work_waits_for(batch):

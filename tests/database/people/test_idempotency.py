@@ -7,7 +7,7 @@ from datetime import timedelta
 from threading import Event
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 
 from daemons import housekeeper
 from scheduler.models import IdempotencyKey, Queue
@@ -85,26 +85,34 @@ def test_a_key_that_cannot_be_kept_is_refused(key):
 def test_keys_are_dropped_after_a_week():
     account = an_account()
     for name, days in (("old", 8), ("new", 6)):
-        with transaction.atomic():
-            claim = idempotency.begin(account=account, key=name, now=NOON - timedelta(days=days))
-            idempotency.finish(claim, request_hash="", status=201, answer={})
+        idempotency.once(
+            lambda: (201, {}),
+            account=account,
+            key=name,
+            request_hash="",
+            now=NOON - timedelta(days=days),
+        )
     tally = housekeeper.run_pass(now=NOON, limit=10)
     assert tally.counts["idempotency keys dropped"] == 1
     assert [row.key for row in IdempotencyKey.objects.all()] == ["new"]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_stream_claims_first_and_says_last_what_it_was():
+@pytest.mark.django_db
+def test_a_repeat_with_long_preparation_gets_the_outcome_before_it():
     account = an_account()
-    with transaction.atomic():
-        claim = idempotency.begin(account=account, key="k", now=NOON)
-        assert claim.earlier is None
-        idempotency.finish(claim, request_hash="abc", status=201, answer={"count": 3})
-    with transaction.atomic():
-        again = idempotency.begin(account=account, key="k", now=NOON)
-        assert idempotency.replay(again, "abc").answer == {"count": 3}
-        with pytest.raises(idempotency.KeyReused, match="another request"):
-            idempotency.replay(again, "abd")
+
+    def earlier(request_hash):
+        return idempotency.earlier_outcome(
+            account=account, key="k", request_hash=lambda: request_hash
+        )
+
+    assert earlier("abc") is None
+    idempotency.once(
+        lambda: (201, {"count": 3}), account=account, key="k", request_hash="abc", now=NOON
+    )
+    assert earlier("abc") == idempotency.Outcome(201, {"count": 3}, replayed=True)
+    with pytest.raises(idempotency.KeyReused, match="another request"):
+        earlier("abd")
 
 
 def _in_another_connection(act):
@@ -157,17 +165,19 @@ def test_who_waits_too_long_is_told_to_come_again(monkeypatch):
     account = an_account()
     claimed, go_on = Event(), Event()
 
+    def act():
+        claimed.set()
+        assert go_on.wait(20)
+        return 201, {}
+
     def first():
-        with transaction.atomic():
-            idempotency.begin(account=account, key="k", now=NOON)
-            claimed.set()
-            assert go_on.wait(20)
+        return idempotency.once(act, account=account, key="k", request_hash="h", now=NOON)
 
     with ThreadPoolExecutor(1) as threads:
         one = threads.submit(_in_another_connection, first)
         assert claimed.wait(20)
-        with pytest.raises(idempotency.StillUnderWay), transaction.atomic():
-            idempotency.begin(account=account, key="k", now=NOON)
+        with pytest.raises(idempotency.StillUnderWay):
+            idempotency.once(act, account=account, key="k", request_hash="h", now=NOON)
         go_on.set()
         one.result(20)
 

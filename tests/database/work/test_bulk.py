@@ -176,6 +176,17 @@ def test_a_chunk_costs_as_many_statements_whatever_is_in_it(own):
     assert counts[0] == counts[1]
 
 
+@pytest.mark.django_db
+@pytest.mark.usefixtures("app")
+def test_all_faults_are_counted_after_a_whole_chunk_of_unreadable_lines():
+    texts = [b"{}"] + [b"unreadable"] * 1300 + [json.dumps(OUT).encode(), b"the last"]
+    lines = (bulk.read_line(number, text) for number, text in enumerate(texts, 1))
+    with pytest.raises(bulk.BadLines, match=r"1301 faults in 1303 workunits") as refused:
+        bulk.submit_lines(bulk.Head(app="sieve", batch=None), lines, submitter=None, now=NOON)
+    assert refused.value.count == 1301
+    assert not Workunit.objects.exists()
+
+
 # At the same time
 
 

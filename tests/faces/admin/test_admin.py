@@ -610,6 +610,15 @@ def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> 
     assert len(messages_of(act(admin, "drop", second))) == 1
 
 
+@pytest.mark.parametrize("action", ["retry", "drop"])
+def test_parked_science_that_is_gone_is_reported(admin: Client, rows: Any, action: str) -> None:
+    gone, left = models.ScienceFailure.objects.order_by("pk")[:2]
+    models.ScienceFailure.objects.filter(pk=gone.pk).delete()
+    (message,) = messages_of(act(admin, action, gone))
+    assert message == "The selected failures no longer exist."
+    assert models.ScienceFailure.objects.filter(pk=left.pk).exists()
+
+
 def test_the_front_page_says_what_needs_somebody(admin: Client) -> None:
     page = admin.get(reverse("admin:index")).content.decode()
     assert "Needs attention" in page

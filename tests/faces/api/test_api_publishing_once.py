@@ -10,7 +10,6 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from scheduler.models import AppVersion, File, FileHold, IdempotencyKey
-from scheduler.people import idempotency
 from tests.database.people.test_idempotency import _in_another_connection
 from tests.faces.api.test_api_publishing import LINUX, RUN, an_app, packed, send, speaks
 from tests.faces.api.test_api_sources import Site, allow, site
@@ -89,7 +88,8 @@ def test_of_two_with_one_key_at_once_one_publishes_and_the_other_is_told(chief) 
     files = ("p.tar.gz", packed({"run.sh": RUN}))
     with ThreadPoolExecutor(2) as threads:
         with transaction.atomic():
-            idempotency.begin(account=chief, key="k", now=timezone.now())
+            now = timezone.now()
+            IdempotencyKey.objects.create(account=chief, key="k", status=0, created_at=now)
             sent = [
                 threads.submit(_in_another_connection, lambda: send_with_key(chief, files))
                 for _ in range(2)

@@ -114,6 +114,13 @@ class TestWhatIsMade:
         assert batch.workunits_submitted == 2
         assert set(Workunit.objects.values_list("outputs_kept", "batch")) == {(True, batch.pk)}
 
+    def test_a_batch_named_by_its_id_shows_how_many_workunits_it_had(self, post):
+        first = post({"app": "sieve", "workunits": [OUT, OUT]}).json()["batch"]
+        again = post({"app": "sieve", "batch": first["id"], "workunits": [OUT]}).json()
+        assert again["batch"] == {**first, "workunits_before": 2}
+        # An id is no mistake: the batch was known.
+        assert again["warnings"] == []
+
     def test_lines_make_the_same(self, post):
         lines = [{"app": "sieve", "batch": "b", "defaults": OUT}, {"name": "a"}, {"name": "b"}]
         answer = post(lines, LINES)

@@ -634,6 +634,21 @@ def test_a_fetch_tries_again_by_itself(run, batch, wire, tmp_path):
     assert files_in(tmp_path / "out") == WHOLE
 
 
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_repeated_pass_counts_what_the_first_brought(run, eve, wire, is_cut):
+    batch = a_batch("b", submitter=eve.account)
+    contents = [b"%d" % number * 30_000 for number in range(3)]
+    for number, content in enumerate(contents):
+        done_in(batch, content, name=f"w{number}")
+    # Only w0 arrives whole, or all but w1, which is received twice.
+    fault = cut(45_000) if is_cut else changed(contents[1], contents[0])
+    wire.faults += [("outputs", lambda _, answer: answer), ("outputs", fault)]
+    code, said, _ = run("fetch", "b", "out", "--json")
+    summary = json.loads(said)
+    assert (code, summary["brought"], summary["already"]) == (0, 3, 0)
+    assert summary["nbytes"] >= sum(map(len, contents))
+
+
 def test_a_file_that_changed_on_the_wire_is_not_kept(run, batch, wire, tmp_path, monkeypatch):
     spoil = changed(b"answer 1", b"ANSWER 1")
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", spoil)]

@@ -63,6 +63,12 @@ def _untouched_by_the_throttle(**_of: Any) -> None:
     raise BadLoginToken
 
 
+def _replayed_for_any_request(row: Any, _hash: str) -> Any:
+    from scheduler.people.idempotency import Outcome
+
+    return Outcome(row.status, row.answer, replayed=True)
+
+
 RULES = (
     Switch(
         "Log-in tokens are throttled as passwords are",
@@ -76,7 +82,7 @@ RULES = (
     ),
     Switch(
         "A key is good for one request, not for another one",
-        Code("scheduler.people.idempotency:replay", lambda claim, _hash: claim.earlier),
+        Code("scheduler.people.idempotency:_replayed", _replayed_for_any_request),
         (ONCE,),
     ),
     Switch(
