@@ -96,6 +96,11 @@ def test_the_thread_beats_until_it_is_stopped(monkeypatch):
     stop = heartbeat.start(every=0.001)
     assert all(beaten.acquire(timeout=10) for _ in range(3))
     stop.set()
+    # Its last turn must not outlive the patch: it would write a real heartbeat into a later test.
+    for thread in threading.enumerate():
+        if thread.name == "heartbeat":
+            thread.join(timeout=10)
+            assert not thread.is_alive()
 
 
 # Moving deadlines
