@@ -127,7 +127,7 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _names_to_sign(project: Project) -> set[str]:
-    """Return the files that need a signature: those of app versions, and executable files."""
+    """Return the names of files that must have a valid signature: app versions and executables."""
     executable = {name for name, held_file in project.files.items() if held_file.info.executable}
     return executable.union(file_names(project.app_versions.values()))
 

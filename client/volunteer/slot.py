@@ -350,7 +350,10 @@ def _fits(home: Home, name: str, info: FileInfo) -> bool:
 
 
 def _pack(home: Home, name: str, slot: Path, note: str) -> None:
-    """Compress a file in place, once: the note has the MD5 of the compressed file."""
+    """Compress an output with gzip in place.
+
+    Does nothing if the MD5 of the file equals the one in `note`: an earlier call compressed it.
+    """
     noted = safe_files.read_start(slot, note, _MAX_NOTE)
     if noted and noted.decode("ascii", "replace") == digests_of(home.path, name).md5:
         return

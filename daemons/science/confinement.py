@@ -401,7 +401,10 @@ def _code(base: Path) -> Iterator[str]:
 
 
 def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Yield a path, or its entries except the hidden ones."""
+    """Yield the paths that cover `path` except the hidden folders.
+
+    Yields `path` itself if it contains none of them, else the result for each of its entries.
+    """
     real = os.path.realpath(path)
     if any(_is_in(real, folder) for folder in hidden):
         return

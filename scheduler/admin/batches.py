@@ -77,7 +77,7 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Stop accelerating the selected batches", permissions=["move"])
     def slow_down(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send their results with normal priority."""
+        """Send the results of the selected batches with normal priority."""
         self._accelerate(request, queryset, on=False)
 
     def _accelerate(self, request: HttpRequest, queryset: QuerySet[Batch], *, on: bool) -> None:

@@ -1,4 +1,4 @@
-"""Responses to requests that reach no endpoint: 500 for bugs, 400 for bad requests."""
+"""Responses to requests that reach no endpoint: 500 for bugs, 400 for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Determines whether a caller may see or change rows of their own or of all accounts."""
+"""Determines whether a caller may see or change rows, their own or all."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class AuditEntry(models.Model):
     event = models.CharField(max_length=40, choices=Event.choices)
     #: The account of the actor; None for the shell, a daemon or an unauthenticated caller.
     account_id = models.BigIntegerField(null=True, blank=True)
-    #: E-mail address of the account, `shell:<user>`, or the address sent by an unauthenticated caller.
+    #: E-mail address of the account, `shell:<user>`, or the address of an unauthenticated caller.
     actor = models.CharField(max_length=254, blank=True, default="")
     address = models.GenericIPAddressField(null=True, blank=True)
     #: Subject of the event, such as an e-mail address, `token 17`, `app shout` or a file name.

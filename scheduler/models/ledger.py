@@ -11,8 +11,8 @@ from scheduler.models._choices import choices
 class LedgerEntry(models.Model):
     """A move: its time, subject, axis, source and target state, reason and actor.
 
-    The statement that makes the move inserts the entry.  The append-only table is partitioned by day
-    (`at`); old days are dropped.  It has no foreign keys, because entries outlive their subjects.
+    The statement that makes the move inserts the entry.  The append-only table is partitioned by
+    day (`at`); old days are dropped.  No foreign keys: entries outlive their subjects.
     `result_id` is NULL for a move of the workunit.  `source` is 0 if the move created the row.
     """
 
@@ -39,7 +39,7 @@ class LedgerEntry(models.Model):
 class CreditEntry(models.Model):
     """A grant of credit; `total_credit` of hosts, accounts, teams and apps is a sum of entries.
 
-    The table is append-only.  The pair (result, rule) is unique, so that a retry cannot grant credit
+    The table is append-only.  The pair (result, rule) is unique, so that a retry grants no credit
     twice.  `result_id` is not a foreign key, because entries outlive purged results.
     """
 
@@ -50,7 +50,7 @@ class CreditEntry(models.Model):
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # No constraint, because the column is a copy of the workunit's app; fsck checks it (decision 12).
+    # No constraint: the column is a copy of the workunit's app; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )

@@ -10,12 +10,12 @@ class Refusal(models.Model):
     """The reason why a host that requested work cannot get a result of a workunit.
 
     Only permanent reasons such as memory or platform are stored, not temporary reasons such as a
-    full queue or a quota.  There are no foreign keys; a row is deleted with its workunit, or when it
-    is old.
+    full queue or a quota.  There are no foreign keys; a row is deleted with its workunit, or when
+    it is old.
 
-    `first_at` and `at` are the times of the first and the last refusal.  `counts_at_once` means that
-    no version of the app can ever run on the host.  Other refusals count once they are repeated
-    later (`dispatch.rules.sendability`).
+    `first_at` and `at` are the times of the first and the last refusal.  `counts_at_once` means
+    that no version of the app can ever run on the host.  Other refusals count once they are
+    repeated later (`dispatch.rules.sendability`).
     """
 
     workunit_id = models.BigIntegerField()

@@ -519,7 +519,7 @@ class Result(models.Model):
                 F("app"),
                 F("target_kind"),
                 F("target_id"),
-                # ~priority sorts the highest first, so that one row comparison continues at a cursor.
+                # ~priority sorts the highest first, so that one row comparison resumes a scan.
                 F("priority").bitxor(-1),
                 F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),

@@ -1,4 +1,4 @@
-"""Processes a request once, even if it is sent repeatedly with its idempotency key.
+"""Processes a request once, even if it is repeated with its idempotency key.
 
 Theory of operation.  The transaction that processes a request inserts the row of its key.  A
 second request with the same key waits at the unique index for the end of that transaction.  If the

@@ -1,4 +1,4 @@
-"""Hosts: the account's computers, or all computers if the caller may view everything."""
+"""Hosts: the account's computers, or all if the caller may view everything."""
 
 from __future__ import annotations
 

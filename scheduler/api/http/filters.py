@@ -1,4 +1,4 @@
-"""Filters of lists, which validate their values and define their OpenAPI parameters.
+"""Filters of lists: they validate values and define OpenAPI parameters.
 
 The attribute `parameter` of a filter is the type of its value, in the form of OpenAPI.
 """

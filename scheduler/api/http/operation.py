@@ -1,4 +1,4 @@
-"""The decorator that declares the access, input, response and errors of an operation."""
+"""Decorator that declares access, input, response and errors of an operation."""
 
 from __future__ import annotations
 
