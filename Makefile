@@ -62,7 +62,7 @@ test-fuzz: $(VENV)/.stamp-dev ## a million mutated requests: half an hour; REQUE
 		FUZZ_REPORT=$(CURDIR)/var/fuzz/report.json $(BIN)/pytest tests/fuzz -m fuzz --no-header
 
 test-api: $(VENV)/.stamp-dev ## every corner of the API, thousands of requests: some minutes; CASES=20 an operation
-	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/test_api_random.py -s --no-header
+	@API_CASES=$(CASES) $(BIN)/pytest tests/faces/api/test_api_random.py -s --no-header
 
 test-docs: $(VENV)/.stamp-dev ## the consoles of the docs, typed beside a real project: some minutes
 	@$(BIN)/pytest tests/story/test_consoles.py -n $(STORIES) --no-header

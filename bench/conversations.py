@@ -14,10 +14,21 @@ from bench.volunteer import Volunteer
 from scheduler import signing
 from scheduler.boinc import compose, translate
 from scheduler.boinc.wire import messages, replies, requests
-from scheduler.dispatch.facts import AssignedResult, InputFile, Version, VersionFile, Work
-from scheduler.dispatch.rules import host_limits, selection, trust
+from scheduler.dispatch.facts import (
+    AppFacts,
+    AssignedResult,
+    Candidate,
+    HostFacts,
+    InputFile,
+    Record,
+    Version,
+    VersionFacts,
+    VersionFile,
+    Work,
+    WorkRequest,
+)
+from scheduler.dispatch.rules import fit, host_limits, selection, trust
 from scheduler.dispatch.rules.lost_results import Holdings
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Record, VersionFacts, WorkRequest
 from scheduler.hosts.identity import Caller
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -79,7 +90,7 @@ class Conversation:
         headroom = host_limits.headroom_for(
             self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
         )
-        rules = selection.Rules(
+        rules = fit.Rules(
             apps=apps,
             versions=versions,
             headroom=headroom.copy(),

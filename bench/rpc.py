@@ -17,7 +17,6 @@ UPLOADERS = 8
 #: Seconds at the start of each load that are not measured.
 WARM_UP = 1.0
 SECTION = 1
-SCHEDULER = "/cgi/scheduler"
 _NO_WORK = "RPC: asks, and there is no work"
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any, Self
 
 from bench.figures import BenchError
 from bench.processes import family_seconds
-from project.children import Children, wait_until
+from daemons.management.processes import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers, free_port
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 
 from django.db import connection
-from django.test import RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from bench import backlog, passes
 from bench.figures import BenchError, Statements
-from bench.rpc import SCHEDULER
 from bench.volunteer import Volunteer, volunteers
-from scheduler.boinc import views
+from scheduler.boinc import scheduler_rpc
 
 _FEW, _MANY = 1, 500
 _RESULT_NAME = re.compile(rb"<result>\s*<name>([^<]+)</name>")
@@ -67,18 +66,13 @@ def _count(step: passes.Step, rows: int) -> int:
 def _request(
     volunteer: Volunteer, report: list[bytes], wanted: int, *, expected: int
 ) -> tuple[int, list[bytes]]:
-    request = RequestFactory().post(
-        SCHEDULER,
-        data=volunteer.request(report=report, results_wanted=wanted),
-        content_type="application/x-www-form-urlencoded",
-    )
+    body = volunteer.request(report=report, results_wanted=wanted)
     with CaptureQueriesContext(connection) as captured:
-        reply = views.scheduler(request)
-    result_names = _RESULT_NAME.findall(reply.content)
+        reply = scheduler_rpc.reply(str(len(body)), BytesIO(body).read, "127.0.0.1")
+    result_names = _RESULT_NAME.findall(reply)
     if len(result_names) != expected:
         raise BenchError(
-            f"{expected} results were expected, {len(result_names)} were sent:"
-            f" {reply.content[:300]!r}"
+            f"{expected} results were expected, {len(result_names)} were sent: {reply[:300]!r}"
         )
     return _without_control(captured), result_names
 

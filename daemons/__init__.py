@@ -1,1 +1,1 @@
-"""The daemons that process work: one module each, one loop, two drivers."""
+"""The daemons that process workunits, one module per daemon, and their loop."""

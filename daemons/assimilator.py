@@ -3,10 +3,10 @@
 Claim, act, settle: the daemon takes a lease with a fencing token, calls the assimilator with no
 transaction open, and settles with an update that checks the token.  Files are synced once per batch
 before any workunit counts as assimilated.  A workunit whose assimilator fails is retried with
-growing back-off, and parked after too many failures.  A full disk does not count as a failure:
-workunits wait until there is room.  Workunits that failed before come last in a batch, and an app
-whose failures took as long as its time limit is skipped for the rest of the batch, so that a hang
-delays other apps little.
+growing back-off, and parked after too many failures.  A full disk does not count as a failure: the
+workunit is retried later.  Workunits that failed before come last in a batch.  If the failed calls
+of an app took as long as its time limit, its other workunits are left for the next pass, so that a
+hang delays other apps little.
 """
 
 from __future__ import annotations
@@ -22,25 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DatabaseError, OperationalError, transaction
 
-from daemons import poison
+from daemons import low_water, poison
 from daemons.full_disk import FullDisk
-from daemons.low_water import LowWaterMark
-from daemons.poison import Stage
-from daemons.science import assimilators, dataset
-from daemons.science.interfaces import (
-    Defer,
-    Records,
-    TransientScienceError,
-)
+from daemons.science import assimilators, dataset, worker
+from daemons.science.interfaces import Defer, Records, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.lifecycle import (
-    Actor,
-    AssimilateState,
-    Axis,
-    Because,
-    sources,
-)
+from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,17 +39,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: No workunit of a batch is begun later than this after the claim.
+#: No assimilator is called later than this after the claim.
 TIME_LIMIT = timedelta(minutes=10)
-#: How long a lease lasts beyond the longest time limit of any app: it must outlive the batch.
+#: The duration of a lease, in addition to the longest time limit of any app.  It must be longer
+#: than a batch takes.
 LEASE = timedelta(minutes=30)
 #: After a call that took longer, the finished workunits are settled at once, without waiting for
 #: the rest of the batch.
 SLOW = timedelta(seconds=1)
-#: The shortest and the longest time for which a workunit can be deferred.
+#: The shortest and the longest deferral of a workunit.
 MIN_DEFERRAL, MAX_DEFERRAL = timedelta(seconds=1), timedelta(days=365)
 
-#: The delay before a workunit that found the disk full is retried.
+#: The delay before a workunit is retried after the disk was full.
 FULL_DISK_DELAY = timedelta(seconds=30)
 
 #: The maximum length of an error in the log; characters.
@@ -77,21 +67,23 @@ _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
 @dataclass(slots=True)
 class _Batch:
-    """The state of claimed rows that are not yet settled, and counts of those that are."""
+    """The claimed rows that are not settled yet, and the counts of the pass."""
 
     now: datetime
     began: float = field(default_factory=monotonic)
     done: list[dict[str, Any]] = field(default_factory=list)
-    failed: list[_Failure] = field(default_factory=list)
-    #: Rows whose leases are released, and when each is retried (None: at once).
+    #: Rows whose assimilators failed, and the tracebacks.
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    failures: worker.Failures = field(default_factory=worker.Failures)
+    #: Rows whose leases are released, with the time of their retry (None: at once).
     released: list[tuple[dict[str, Any], datetime | None]] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     records: list[Records] = field(default_factory=list)
-    #: By app id, the seconds that failed calls of its assimilator took.
+    #: The total duration of failed calls in seconds, by app id.
     failure_seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    #: By app id.
+    #: The assimilators, by app id.
     assimilators: dict[int, Assimilator] = field(default_factory=dict)
-    #: Ids of apps whose files were written, and of those for which the disk was full.
+    #: Ids of apps whose files were written, and ids of apps for which the disk was full.
     kept_app_ids: set[int] = field(default_factory=set)
     put_off_app_ids: set[int] = field(default_factory=set)
     #: The error that reported the full disk.
@@ -99,17 +91,8 @@ class _Batch:
     counts: Counter[str] = field(default_factory=Counter)
 
     def moment(self) -> datetime:
-        """Return the pass's time plus the whole seconds since it began."""
+        """Return the time of the pass plus the whole seconds since the batch began."""
         return self.now + timedelta(seconds=int(monotonic() - self.began))
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """A row whose assimilator failed, with the traceback."""
-
-    row: dict[str, Any]
-    error: str
-    transient: bool = False
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -120,13 +103,14 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         return Tally()
     batch = _Batch(now)
     try:
-        # Workunits that failed before may fail again, and slowly: they come last, once the others
-        # are settled.
+        # Workunits that failed before may fail again, and slowly, so they are processed after the
+        # others are settled.
         for has_failed in (False, True):
             _assimilate_rows([row for row in claimed if row["has_failed"] is has_failed], batch)
             _settle_batch(batch)
     except DatabaseError:
-        # Other processes cannot claim them before the leases end: the next pass releases them.
+        # Other processes cannot claim these rows until the leases end, so the next pass releases
+        # the leases.
         _unsettled.extend((row["id"], row["lease_token"]) for row in claimed)
         raise
     if waiting := batch.counts["waiting for room on disk"]:
@@ -150,16 +134,10 @@ def _release_unsettled() -> None:
 
 def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
     queue = _queues.setdefault(shard, LowWaterMark(0))
-    params = {
-        "now": now,
-        "lease": LEASE,
-        "limit": limit,
-        "sources": _SOURCES,
-        "shard_count": shard.count,
-        "shard_index": shard.index,
-    }
-    rows = queue.read(
-        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE)
+    params = {**shard.params, "now": now, "lease": LEASE, "limit": limit, "sources": _SOURCES}
+    rows = low_water.read(
+        queue,
+        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         queue.mark = rows[-1]["id"]
@@ -180,13 +158,13 @@ def _assimilate_rows(rows: list[dict[str, Any]], batch: _Batch) -> None:
 
 
 def _is_exhausted(row: dict[str, Any], batch: _Batch) -> bool:
-    """Return whether failed calls of the row's app took its time limit together."""
+    """Return whether the failed calls of the row's app took at least its time limit in total."""
     seconds: float = batch.failure_seconds[row["app_id"]]
     return seconds > 0 and seconds >= row["science_time_limit"].total_seconds()
 
 
 def _assimilate_row(row: dict[str, Any], batch: _Batch) -> bool:
-    """Assimilate one workunit; return whether the assimilator did not fail."""
+    """Assimilate or defer one workunit; return False if its assimilator failed."""
     try:
         assimilate = batch.assimilators.get(row["app_id"])
         if assimilate is None:
@@ -208,7 +186,7 @@ def _assimilate_row(row: dict[str, Any], batch: _Batch) -> bool:
 
 
 def _call(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
-    """Return what the assimilator wrote; raises what it raises, and `Defer` if it returned one."""
+    """Call the assimilator and return its files and records; raise a `Defer` that it returns."""
     answer = assimilate(assimilators.assimilation_of(row))
     if isinstance(answer, Defer):
         raise answer
@@ -216,7 +194,7 @@ def _call(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
 
 
 def _assimilate_in_transaction(assimilate: Assimilator, row: dict[str, Any], batch: _Batch) -> None:
-    """Settle, then call the assimilator in the same transaction: its writes happen exactly once."""
+    """Settle, then call the assimilator in the same transaction, so that it writes exactly once."""
     with transaction.atomic():
         settled = _settle([row], now=batch.now)
         if settled:
@@ -230,7 +208,7 @@ def _assimilate_in_transaction(assimilate: Assimilator, row: dict[str, Any], bat
 
 
 def _defer(row: dict[str, Any], deferral: Defer, batch: _Batch) -> bool:
-    """Retry a workunit when its assimilator asks; return whether that time was valid."""
+    """Schedule the retry that the assimilator requested; return False if its time is not valid."""
     moment = batch.moment()
     try:
         requested = deferral.until
@@ -251,31 +229,33 @@ def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
         batch.released.append((row, batch.moment() + FULL_DISK_DELAY))
         batch.counts["waiting for room on disk"] += 1
         return
-    transient = _is_transient(error)
     # The traceback is kept with the workunit: `manage.py parked show`.
     extra = {"workunit": row["name"], "app": row["app"], "reason": str(error)[:_MAX_REASON_LENGTH]}
-    if transient:
+    if transient := _is_transient(error):
         log.warning("assimilation_put_off", extra=extra)
     else:
         log.error("assimilation_failed", extra=extra)
-    batch.failed.append(_Failure(row, _traceback_of(error), transient))
+    batch.failed.append(row)
+    batch.failures.errors[row["id"]] = _traceback_of(error)
+    if transient:
+        batch.failures.transient.add(row["id"])
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether the cause is the machine or the database, or the assimilator reports so."""
+    """Return whether the error is of the machine, of the database or a `TransientScienceError`."""
     if isinstance(error, OSError):
         return error.errno in _MACHINE_ERRORS
     return isinstance(error, TransientScienceError | OperationalError)
 
 
 def _traceback_of(error: Exception) -> str:
-    """Return the traceback, that of the worker process if the error was raised there."""
+    """Return the traceback; for an error in a worker process, the traceback of that process."""
     remote = getattr(error, "traceback", "")
     return str(remote) if remote else "".join(traceback.format_exception(error))
 
 
 def _settle_batch(batch: _Batch) -> None:
-    """Write, sync and settle finished rows; count and release the rest.  Empties the batch."""
+    """Write, sync and settle finished rows; release failed and deferred rows; empty the batch."""
     _keep_files(batch)
     if batch.done:
         settled = _settle(batch.done, now=batch.now)
@@ -283,19 +263,25 @@ def _settle_batch(batch: _Batch) -> None:
         batch.counts["settled by another"] += len(batch.done) - settled
         batch.kept_app_ids.update(row["app_id"] for row in batch.done)
     moment = batch.moment()
-    for failure, record in _count_failures(batch.failed, now=moment):
+    records = poison.record(
+        poison.Stage.ASSIMILATE,
+        batch.failures.errors,
+        {row["id"]: row["app_id"] for row in batch.failed},
+        now=moment,
+        transient=batch.failures.transient,
+    )
+    for row in batch.failed:
+        record = records[row["id"]]
         batch.counts["parked" if record.parked else "put off"] += 1
-        batch.released.append((failure.row, moment + record.wait))
+        batch.released.append((row, moment + record.wait))
     if batch.released:
-        sql.execute(
-            "put_off_assimilation",
-            {
-                "ids": [row["id"] for row, _ in batch.released],
-                "tokens": [row["lease_token"] for row, _ in batch.released],
-                "again_ats": [again_at for _, again_at in batch.released],
-            },
-            PACKAGE,
-        )
+        params = {
+            "ids": [row["id"] for row, _ in batch.released],
+            "tokens": [row["lease_token"] for row, _ in batch.released],
+            "again_ats": [again_at for _, again_at in batch.released],
+        }
+        sql.execute("put_off_assimilation", params, PACKAGE)
+    batch.failures = worker.Failures()
     for rows in (batch.done, batch.failed, batch.released, batch.written, batch.records):
         rows.clear()
 
@@ -319,33 +305,17 @@ def _keep_files(batch: _Batch) -> None:
     batch.done = [row for row in batch.done if row["id"] not in errors]
 
 
-def _count_failures(
-    failed: list[_Failure], *, now: datetime
-) -> list[tuple[_Failure, poison.Record]]:
-    records = poison.record(
-        Stage.ASSIMILATE,
-        {failure.row["id"]: failure.error for failure in failed},
-        {failure.row["id"]: failure.row["app_id"] for failure in failed},
-        now=now,
-        transient={failure.row["id"] for failure in failed if failure.transient},
-    )
-    return [(failure, records[failure.row["id"]]) for failure in failed]
-
-
 def _settle(rows: list[dict[str, Any]], *, now: datetime) -> int:
-    settled = sql.fetch(
-        "settle_assimilated",
-        {
-            "now": now,
-            "ids": [row["id"] for row in rows],
-            "tokens": [row["lease_token"] for row in rows],
-            "sources": _SOURCES,
-            "source": int(AssimilateState.READY),
-            "target": int(AssimilateState.DONE),
-            "axis": Axis.ASSIMILATION.value,
-            "because": Because.ASSIMILATED.value,
-            "by": Actor.ASSIMILATOR.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": [row["id"] for row in rows],
+        "tokens": [row["lease_token"] for row in rows],
+        "sources": _SOURCES,
+        "source": int(AssimilateState.READY),
+        "target": int(AssimilateState.DONE),
+        "axis": Axis.ASSIMILATION.value,
+        "because": Because.ASSIMILATED.value,
+        "by": Actor.ASSIMILATOR.value,
+    }
+    settled = sql.fetch("settle_assimilated", params, PACKAGE)
     return len(settled)

@@ -1,8 +1,9 @@
-"""A clock for the daemon that enforces deadlines; it detects clock changes.
+"""The clock of the timeout checker, which detects changes of the system clock.
 
-The system clock is compared with the monotonic clock.  A clock that was set forward counts as an
-outage: volunteers did not have the time that seems to have passed.  After a clock was set back, due
-workunits would wait until it has caught up: they are made due at the new time.
+The system clock is compared with the monotonic clock.  If the system clock was set forward, the
+difference is recorded as an outage, because hosts did not have this time.  If it was set back,
+workunits that were due would not be due until the clock reaches the old time again, so they are
+made due at the new time.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: The daemon that watches the clock on behalf of all.
+#: The only daemon that detects changes of the clock.
 WATCHER: Final = "timeout_checker"
 #: A clock that is behind by more than this was set back; smaller differences are adjustments.
 STEP_BACK: Final = timedelta(seconds=5)
-#: Covers what other processes scheduled by the later clock after this one last read it.
+#: Added to the old time, because other processes may have scheduled work by the old clock after
+#: this process last read it.
 MARGIN: Final = timedelta(minutes=1)
-#: A pass that began before the change uses the later clock until it ends.  So workunits are woken
-#: again after this many seconds, then after twice as long each time, until the clock has caught up.
+#: A pass that began before the change uses the old time until it ends.  So workunits are woken
+#: again after this many seconds, then at doubled intervals until the clock reaches the old time.
 WAKE_INTERVAL_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
 class WatchedClock:
-    """Reads a clock, and handles a change of it before returning the time.
+    """A clock that handles changes of the system clock before it returns the time.
 
-    `seconds` is a monotonic clock.  A call may raise database errors; the next call then tries
-    again.
+    `read` returns the system time, `seconds` the monotonic time.  A call may raise database errors;
+    the next call then retries.
     """
 
     read: Callable[[], datetime]
@@ -50,7 +52,7 @@ class WatchedClock:
     _look_at: float = 0.0
 
     def __call__(self) -> datetime:
-        """Return the time, once deadlines and due workunits are adjusted to it."""
+        """Adjust deadlines and due workunits after a change of the clock; return the time."""
         now, second = self.read(), self.seconds()
         if self._before is not None:
             expected = self._before[0] + timedelta(seconds=second - self._before[1])

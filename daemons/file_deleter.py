@@ -1,9 +1,12 @@
 """Deletes files that are no longer needed.
 
-Outputs belong to one result: they are unlinked, then the result is settled.  Inputs are shared: a
-workunit drops its references, a file without references is marked for deletion (submissions no
-longer find it), then unlinked, then its row is dropped, and then the workunit is settled.  Every
-step may be repeated, so no lease is needed.
+An output belongs to one result.  It is unlinked, then the result is settled.
+
+An input may be shared by several workunits.  The references of a finished workunit are dropped.  A
+file without references is marked for deletion, so that submissions no longer use it, and unlinked.
+Then its row is dropped, and the workunit is settled.
+
+Every step may be repeated, so no lease is needed.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Delete outputs, drop references to inputs, delete unreferenced files."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     outputs = _delete_outputs(share, now=now)
     inputs = _delete_inputs(share, now=now)
     marked = _delete_marked(share, now=now)
@@ -70,7 +73,8 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     return Tally(
         seen=len(rows),
         counts={"results rid of outputs": done, "results kept by an error": len(kept)},
-        # Locked rows are read again in the next pass: it follows at once only if some were settled.
+        # Rows locked by other processes are read again in the next pass, which follows at once
+        # only if some rows were settled.
         more=len(rows) >= limit and bool(settled),
     )
 
@@ -98,8 +102,8 @@ def _outcomes(
 def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
     """Drop workunits' references to inputs, unlink unreferenced inputs, settle the workunits.
 
-    A workunit stays READY until its files are deleted from disk, and is in ERROR while one cannot
-    be deleted.  A file with other references is deleted when the last of them is dropped.
+    A workunit stays READY until its files are deleted from disk, and is in ERROR while a file
+    cannot be deleted.  A file with other references is deleted when its last reference is dropped.
     """
     rows, marked_count = _drop_references(share, now=now)
     if not rows:
@@ -127,9 +131,9 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
 
 
 def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict[str, Any]], int]:
-    """Return the workunits that no longer need inputs, and how many files were marked for deletion.
+    """Drop references to inputs; return the workunits and the number of files marked for deletion.
 
-    A workunit whose references were dropped in an earlier pass is returned until it is DONE.
+    A workunit whose references were dropped in an earlier pass is returned again until it is DONE.
     """
     with transaction.atomic():
         rows = sql.fetch("lock_deletable_inputs", {**share, "sources": _INPUT_SOURCES}, PACKAGE)
@@ -139,13 +143,13 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
         files = sql.fetch("lock_their_files", workunits, PACKAGE)
         sql.execute("drop_input_references", workunits, PACKAGE)
         marked_count = sql.execute(
-            "files/doom_unused_files", {"now": now, "ids": [file["id"] for file in files]}
+            "files/mark_unused_files", {"now": now, "ids": [file["id"] for file in files]}
         )
     return rows, marked_count
 
 
 def _delete_marked(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Unlink the other files that are marked for deletion: of versions, holds and requests."""
+    """Unlink other files that are marked for deletion, such as files of app versions or holds."""
     rows = sql.fetch("read_doomed_files", share, PACKAGE)
     if not rows:
         return Tally()
@@ -169,13 +173,10 @@ def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str,
     for reason, names in by_reason.items():
         extra = {"file": names[0], "others": len(names) - 1, "reason": reason}
         log.error("file_deletion_failed", extra=extra)
-    dropped = sql.fetch(
-        "drop_doomed_files",
-        {
-            "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
-            "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
-            "again_at": now + RETRY_AFTER,
-        },
-        PACKAGE,
-    )
+    params = {
+        "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
+        "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
+        "again_at": now + RETRY_AFTER,
+    }
+    dropped = sql.fetch("drop_doomed_files", params, PACKAGE)
     return len(dropped), kept

@@ -8,12 +8,12 @@ from time import monotonic
 
 log = logging.getLogger(__name__)
 
-#: How often a disk that stays full is logged; seconds.
+#: The interval between log messages while the disk stays full; seconds.
 LOG_INTERVAL_SECONDS = 3600.0
 
 
 class FullDisk:
-    """The full disk as one process met it: the ids of apps whose workunits still wait for room."""
+    """Tracks a full disk in one process, by the ids of apps whose workunits were put off."""
 
     def __init__(self) -> None:
         self._apps: set[int] = set()
@@ -21,7 +21,7 @@ class FullDisk:
         self._put_off = 0
 
     def record_full(self, apps: Collection[int], *, workunits: int, reason: str) -> None:
-        """Record that `workunits` of the apps with these ids were put off for lack of room."""
+        """Record that workunits of these apps (ids) were put off; `workunits` is their number."""
         moment = monotonic()
         if not self._apps:
             self._began, self._put_off = moment, 0
@@ -32,7 +32,7 @@ class FullDisk:
         self._put_off += workunits
 
     def record_kept(self, apps: Collection[int]) -> None:
-        """Record that files of the apps with these ids were kept, and none was put off."""
+        """Record that files of these apps (ids) were written and no workunit was put off."""
         if self._apps and self._apps.issubset(apps):
             seconds = round(monotonic() - self._began, 3)
             log.info("disk_has_room", extra={"seconds": seconds, "put_off": self._put_off})

@@ -1,8 +1,9 @@
 """Runs periodic chores: decays averages, sets scales, drops expired rows.
 
-Each chore has its own interval.  The table ``heartbeat`` records when it was last done; of several
-concurrent housekeepers, one claims it.  A chore that fails is retried soon and does not stop the
-others.  A chore that a crash interrupted catches up the next time.
+Each chore has its own interval.  The table ``heartbeat`` records when each chore was last done.  If
+several housekeepers run, one of them claims a due chore.  A failed chore is retried after five
+minutes and does not prevent other chores.  A chore that a crash interrupted is completed by its
+next run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -24,7 +24,7 @@ from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
 from scheduler.dispatch.rules.size_classes import boundaries
 from scheduler.files import antiques, unused_files
 from scheduler.management import statistics
-from scheduler.work import batches, followers, tails
+from scheduler.work import batches, followers
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +37,18 @@ DAY = timedelta(days=1)
 RETRY_AFTER = timedelta(minutes=5)
 #: A recent average below this is set to 0 and not updated again.
 NEGLIGIBLE = 1e-6
-#: How long refusals are kept: until then they can prove a workunit unsendable.
+#: Refusals are kept for this time, and count as evidence that a workunit is unsendable.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
 #: A program repeats a request within minutes, or after a weekend.
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
 #: The number of results that a host's measured speed needs before the census counts the host.
 MIN_SPEED_SAMPLES = 5
+
+
+#: Runs a chore.  The arguments are the current time and the maximum number of rows per statement;
+#: the result is the number of changed rows.
+Act = Callable[[datetime, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,11 @@ class Chore:
     name: str
     every: timedelta
     did: str
-    act: Callable[[datetime, int], int]
+    act: Act
 
     @property
     def heartbeat(self) -> str:
-        """Return the name of its row in table ``heartbeat``."""
+        """Return the name of the chore's row in table ``heartbeat``."""
         return f"chore {self.name}"
 
 
@@ -92,35 +97,46 @@ def _put_off(chore: Chore, now: datetime) -> None:
     sql.execute("put_off_chore", {"name": chore.heartbeat, "seen_at": soon}, PACKAGE)
 
 
-# In batches: each statement is a short transaction of its own
+# Chores in batches: each statement is a short, separate transaction
 
 
-def _in_batches(statement: str, now: datetime, limit: int, *, older_than: timedelta) -> int:
-    """Repeat a statement in ascending ids until it changes less than a batch; return the total."""
-    after, total = 0, 0
-    while True:
-        params = {
-            "now": now,
-            "before": now - older_than,
-            "after": after,
-            "limit": limit,
-            "nothing": NEGLIGIBLE,
-            "half_life": HALF_LIFE_SECONDS,
-        }
-        [row] = sql.fetch(statement, params, PACKAGE)
-        changed = int(row["changed"])
-        total += changed
-        if changed < limit:
-            return total
-        after = row["last"]
+def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
+    """Return a chore that repeats a statement in ascending ids until a batch is not full."""
+
+    def act(now: datetime, limit: int) -> int:
+        after, total = 0, 0
+        while True:
+            params = {
+                "now": now,
+                "before": now - older_than,
+                "after": after,
+                "limit": limit,
+                "nothing": NEGLIGIBLE,
+                "half_life": HALF_LIFE_SECONDS,
+            }
+            [row] = sql.fetch(statement, params, PACKAGE, **identifiers)
+            changed = int(row["changed"])
+            total += changed
+            if changed < limit:
+                return total
+            after = row["last"]
+
+    return act
 
 
-# Recent averages
+def _fading(table: str, average: str) -> Act:
+    """Return a chore that decays averages not updated by a grant for a day (PROTOCOL 9.6)."""
+    return _rows("decay_averages", DAY, table=table, average=average)
 
 
-def _decay(statement: str, now: datetime, limit: int) -> int:
-    """Decay averages that no grant has updated for a day (PROTOCOL 9.6)."""
-    return _in_batches(statement, now, limit, older_than=DAY)
+def _old(table: str, time: str, kept_for: timedelta) -> Act:
+    """Return a chore that drops the rows whose column `time` is longer ago than `kept_for`."""
+    return _rows("drop_old_rows", kept_for, table=table, time=time)
+
+
+def _at_once(act: Callable[..., int]) -> Act:
+    """Return a chore that ignores the limit of rows."""
+    return lambda now, _limit: act(now=now)
 
 
 # Adaptive credit
@@ -152,48 +168,20 @@ def scale_versions(_now: datetime, _limit: int) -> int:
 
 
 def take_census(_now: datetime, _limit: int) -> int:
-    """Divide each app's hosts by speed into as many classes as its work has sizes."""
+    """Set the speed bounds of each app's size classes from its hosts' measured speeds."""
     changed = 0
     for app in sql.fetch("read_sized_apps", {}, PACKAGE):
         filters = {"app_id": app["id"], "samples": MIN_SPEED_SAMPLES}
         speeds = [row["speed"] for row in sql.fetch("read_host_speeds", filters, PACKAGE)]
         bounds = boundaries(speeds, app["n_size_classes"])
-        # With too few hosts to divide, the bounds of the operator or an earlier census stay.
+        # With too few hosts, the bounds set by the operator or an earlier census are kept.
         if bounds and bounds != app["size_bounds"]:
             params = {"app_id": app["id"], "bounds": bounds}
             changed += sql.execute("set_size_bounds", params, PACKAGE)
     return changed
 
 
-# Batches
-
-
-def expire_batches(now: datetime, _limit: int) -> int:
-    """End batches whose expiry has passed."""
-    return batches.expire(now=now)
-
-
-def complete_batches(now: datetime, _limit: int) -> int:
-    """Complete batches whose workunits are all finished."""
-    return batches.complete(now=now)
-
-
-def release_followers(now: datetime, _limit: int) -> int:
-    """Release, or fail, the batches that follow a batch that is over."""
-    return followers.settle(now=now)
-
-
-def accelerate_tails(now: datetime, _limit: int) -> int:
-    """Accelerate the remaining workunits of batches that are nearly done."""
-    return tails.accelerate(now=now)
-
-
-def finish_batches(now: datetime, _limit: int) -> int:
-    """Resume aborts and retirements that were interrupted."""
-    return batches.finish(now=now)
-
-
-# Leftovers
+# Old files and rows
 
 
 def delete_antiques(now: datetime, _limit: int) -> int:
@@ -202,18 +190,16 @@ def delete_antiques(now: datetime, _limit: int) -> int:
     return deleted.uploads.files + deleted.downloads.files
 
 
-def _drop(statement: str, kept_for: timedelta, now: datetime, limit: int) -> int:
-    return _in_batches(statement, now, limit, older_than=kept_for)
-
-
 def drop_audit_entries(now: datetime, limit: int) -> int:
     """Drop entries of the audit log that are older than `AUDIT_KEPT_DAYS`."""
-    return _drop("drop_old_audit_entries", timedelta(days=settings.AUDIT_KEPT_DAYS), now, limit)
+    kept = timedelta(days=settings.AUDIT_KEPT_DAYS)
+    return _old("audit_entry", "at", kept)(now, limit)
 
 
 def drop_login_networks(now: datetime, limit: int) -> int:
     """Drop networks from which an account has not logged in for `login_network_kept`."""
-    return _drop("drop_old_login_networks", settings.PROJECT.login_network_kept, now, limit)
+    kept = settings.PROJECT.login_network_kept
+    return _old("login_network", "last_login_at", kept)(now, limit)
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
@@ -223,44 +209,39 @@ def export_statistics(now: datetime, _limit: int) -> int:
 
 
 CHORES: tuple[Chore, ...] = (
-    Chore("fade hosts", DAY, "averages faded", partial(_decay, "fade_hosts")),
-    Chore("fade accounts", DAY, "averages faded", partial(_decay, "fade_accounts")),
-    Chore("fade accounts by app", DAY, "averages faded", partial(_decay, "fade_account_apps")),
-    Chore("fade teams", DAY, "averages faded", partial(_decay, "fade_teams")),
-    Chore("expire batches", MINUTE, "batches expired", expire_batches),
-    Chore("complete batches", SOON, "batches completed", complete_batches),
-    Chore("batches that follow", SOON, "workunits released", release_followers),
-    Chore("tails of batches", MINUTE, "workunits accelerated", accelerate_tails),
-    Chore("finish batches", MINUTE, "workunits of ended batches touched", finish_batches),
+    Chore("fade hosts", DAY, "averages faded", _fading("host", "expavg_credit")),
+    Chore("fade accounts", DAY, "averages faded", _fading("account", "expavg_credit")),
+    Chore("fade accounts by app", DAY, "averages faded", _fading("account_app_credit", "expavg")),
+    Chore("fade teams", DAY, "averages faded", _fading("team", "expavg_credit")),
+    Chore("expire batches", MINUTE, "batches expired", _at_once(batches.expire)),
+    Chore("complete batches", SOON, "batches completed", _at_once(batches.complete)),
+    Chore("batches that follow", SOON, "workunits released", _at_once(followers.settle)),
+    Chore("tails of batches", MINUTE, "workunits accelerated", _at_once(batches.accelerate_tails)),
+    Chore("finish batches", MINUTE, "workunits of ended batches touched", _at_once(batches.finish)),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
-    Chore(
-        "old refusals", DAY, "refusals dropped", partial(_drop, "drop_old_refusals", REFUSALS_KEPT)
-    ),
+    Chore("old refusals", DAY, "refusals dropped", _old("refusal", "at", REFUSALS_KEPT)),
     Chore(
         "old idempotency keys",
         HOUR,
         "idempotency keys dropped",
-        partial(_drop, "drop_old_idempotency_keys", IDEMPOTENCY_KEYS_KEPT),
+        _old("idempotency_key", "created_at", IDEMPOTENCY_KEYS_KEPT),
     ),
     Chore("old audit entries", DAY, "audit entries dropped", drop_audit_entries),
     Chore(
-        "usage of purged results",
-        DAY,
-        "usage samples dropped",
-        partial(_drop, "drop_orphaned_samples", DAY),
+        "usage of purged results", DAY, "usage samples dropped", _rows("drop_orphaned_samples", DAY)
     ),
     Chore(
         "trickles of purged results",
         DAY,
         "trickles dropped",
-        partial(_drop, "drop_orphaned_trickles_up", DAY),
+        _rows("drop_orphaned_trickles_up", DAY),
     ),
     Chore(
         "trickles for purged results",
         DAY,
         "trickles dropped",
-        partial(_drop, "drop_orphaned_trickles_down", DAY),
+        _rows("drop_orphaned_trickles_down", DAY),
     ),
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
     Chore(
@@ -274,14 +255,11 @@ CHORES: tuple[Chore, ...] = (
         "empty throttle buckets",
         HOUR,
         "throttle buckets dropped",
-        partial(_drop, "drop_empty_throttle_buckets", MINUTE),
+        _old("throttle_bucket", "empty_at", MINUTE),
     ),
     Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
-        "old heartbeats",
-        DAY,
-        "heartbeats dropped",
-        partial(_drop, "drop_old_heartbeats", HEARTBEATS_KEPT),
+        "old heartbeats", DAY, "heartbeats dropped", _old("heartbeat", "seen_at", HEARTBEATS_KEPT)
     ),
     # Last, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),

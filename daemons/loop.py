@@ -1,10 +1,10 @@
-"""The loop that drives every daemon: pass after pass, until it is stopped.
+"""The loop that makes passes of a daemon until it is stopped.
 
-A signal lets the current pass finish.  After a full batch the next pass follows at once; after a
-smaller one it follows after a short gap, so that the next batch is fuller.  An idle daemon polls
-after 20 ms, then after twice as long each time, up to the daemon's pause, and at once when its bell
-rings: the process that makes work for it rings (`wakes`).  A failure of the database is logged once
-and retried with growing back-off.
+After SIGINT or SIGTERM, the current pass finishes first.  After a full batch the next pass follows
+at once; after a smaller batch it follows after a short gap, so that the next batch is fuller.  An
+idle daemon polls after 20 ms, then at doubled intervals up to the daemon's pause.  It also polls at
+once when its bell rings: the process that creates work for the daemon rings it (`wakes`).  A
+failure of the database is logged once and retried with growing back-off.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 #: The first pause of an idle daemon; seconds.
 FIRST_PAUSE = 0.02
-#: The longest gap after a pass that changed something and was not full (seconds), and its longest
-#: ratio to the pass: many small batches cost more than a few large ones.
+#: The longest gap after a pass that changed rows and was not full: in seconds, and as a multiple of
+#: the pass's duration.  Many small batches cost more than a few large ones.
 MAX_GAP_SECONDS = 0.32
 MAX_GAP_PER_PASS = 8.0
 #: The first and the longest pause after a failed pass; seconds.
@@ -51,8 +51,8 @@ ALIVE_INTERVAL_SECONDS = 5.0
 class StopSign:
     """A stop flag that, unlike `threading.Event`, a signal handler may set at any moment.
 
-    An Event deadlocks if it is set by a signal handler while its own thread is about to wait for
-    it.  A byte in a pipe does not, and can be waited for together with a bell.
+    An Event deadlocks if a signal handler sets it while its own thread begins to wait for it.  This
+    flag is a byte in a pipe, which a thread can wait for together with a bell.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class StopSign:
         return self._is_set
 
     def wait(self, seconds: float, bell: wakeups.Bell | None = None) -> bool:
-        """Wait for at most `seconds`, until it is set or the bell rings; return whether to stop."""
+        """Wait at most `seconds` for the flag or the bell; return whether to stop."""
         if not self._is_set:
             wakeups.wait(seconds, self._reader, *([bell.fileno()] if bell else []))
         return self._is_set
@@ -84,10 +84,10 @@ def _close(*descriptors: int) -> None:
 
 
 class Pass(Protocol):
-    """One pass of a daemon; it claims its rows, so any number of passes may run at once."""
+    """One pass of a daemon; a pass claims rows, so any number of passes may run at once."""
 
     def __call__(self, *, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-        """Process at most `limit` rows and return what was done."""
+        """Process at most `limit` rows; return the counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How a daemon is driven: the clock, the stop sign, and the options of the command line."""
+    """The clock, the stop sign and the command-line options with which a daemon runs."""
 
     clock: Callable[[], datetime]
     stop: StopSign
@@ -149,7 +149,8 @@ def run(daemon: Daemon, drive: Drive) -> None:
         while not drive.stop.is_set():
             if _waits_for_maintenance(daemon, drive):
                 continue
-            # A ring from now on may be for rows that this pass misses: it causes another pass.
+            # A ring after this point may be for rows that this pass misses, so it causes another
+            # pass.
             bell.silence()
             began = monotonic()
             tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
@@ -167,7 +168,7 @@ def run(daemon: Daemon, drive: Drive) -> None:
 
 
 def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
-    """Wait while maintenance stops the daemons; return whether it did.  Logs begin and end."""
+    """Wait until maintenance ends; return whether it was active.  Logs the start and the end."""
     if not maintenance.stops_daemons():
         return False
     log.info("daemon_paused", extra={"daemon": daemon.name})
@@ -211,7 +212,7 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
     try:
         tally = drive.run_pass(daemon)
     except DatabaseError as error:
-        # Logged once when it begins: repeating it every few seconds adds no information.
+        # Logged once when the outage begins: repetitions would add no information.
         if not quiet:
             reason = " ".join(str(error).split())
             log.error("database_failed", extra={"daemon": daemon.name, "reason": reason})  # noqa: TRY400 - one line
@@ -244,7 +245,7 @@ class _AliveFile:
         self._touched_at = 0.0
 
     def touch(self, bell: wakeups.Bell | None = None) -> None:
-        """Touch the file and show the bell, at most once per `ALIVE_INTERVAL_SECONDS`."""
+        """Touch this file and the bell's socket file, at most once per `ALIVE_INTERVAL_SECONDS`."""
         if self._touched_at and monotonic() - self._touched_at < ALIVE_INTERVAL_SECONDS:
             return
         self._touched_at = monotonic()

@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 Stage = ScienceFailure.Stage
 #: The number of transient failures that count as one permanent failure.
 TRANSIENT_WEIGHT = 10
-#: The maximum length of a stored traceback; its end is kept, which names the error; characters.
+#: The maximum length of a stored traceback in characters.  The end of a longer one is kept, because
+#: it names the error.
 MAX_ERROR_LENGTH = 16_000
 FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=1)
 
@@ -37,14 +38,14 @@ class Record:
 
     @property
     def wait(self) -> timedelta:
-        """Return the back-off before the next try: twice as long after each failure."""
+        """Return the back-off before the next try, which doubles with each failure."""
         return wait_after(self.failures + self.transients)
 
 
-def wait_after(failures: int) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to an hour."""
+def wait_after(failures: int, longest: timedelta = MAX_WAIT) -> timedelta:
+    """Return the back-off after `failures` failures: 10 s, doubled each time, up to `longest`."""
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, MAX_WAIT)
+    return min(FIRST_WAIT * doublings, longest)
 
 
 def record(
@@ -64,19 +65,16 @@ def record(
     if not errors:
         return {}
     ids = sorted(errors)
-    rows = sql.fetch(
-        "record_science_failures",
-        {
-            "now": now,
-            "stage": int(stage),
-            "ids": ids,
-            "app_ids": [apps[subject_id] for subject_id in ids],
-            "errors": [_storable(errors[subject_id]) for subject_id in ids],
-            "transients": [subject_id in transient for subject_id in ids],
-            "weight": TRANSIENT_WEIGHT,
-        },
-        "daemons.sql",
-    )
+    params = {
+        "now": now,
+        "stage": int(stage),
+        "ids": ids,
+        "app_ids": [apps[subject_id] for subject_id in ids],
+        "errors": [_storable(errors[subject_id]) for subject_id in ids],
+        "transients": [subject_id in transient for subject_id in ids],
+        "weight": TRANSIENT_WEIGHT,
+    }
+    rows = sql.fetch("record_science_failures", params, "daemons.sql")
     for row in rows:
         if row["parked_now"]:
             log.error(
@@ -95,19 +93,6 @@ def record(
     }
 
 
-def failed(
-    stage: ScienceFailure.Stage,
-    errors: Mapping[int, str],
-    apps: Mapping[int, int],
-    *,
-    now: datetime,
-    transient: Collection[int] = (),
-) -> set[int]:
-    """Do as `record`, and return only the ids of the subjects that are parked now."""
-    records = record(stage, errors, apps, now=now, transient=transient)
-    return {subject_id for subject_id, entry in records.items() if entry.parked}
-
-
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
     """Delete the failures of subjects that have succeeded since."""
     if subject_ids := sorted(ids):
@@ -117,6 +102,6 @@ def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
 
 
 def _storable(error: str) -> str:
-    """Replace what PostgreSQL cannot store, and shorten the text to its end."""
+    """Replace characters that PostgreSQL cannot store; keep only the end of a long text."""
     clean = error.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return clean if len(clean) <= MAX_ERROR_LENGTH else "...\n" + clean[-MAX_ERROR_LENGTH:]

@@ -1,8 +1,9 @@
-"""Archives finished workunits, drops their rows, manages the ledger's partitions.
+"""Archives finished workunits and drops their rows.
 
-Claim, act, settle: workunits are claimed by a lease, written as compressed JSON lines that are
-synced to disk before any row is dropped, and dropped unless they were woken in the meantime.  After
-a crash in between, a workunit is archived twice; none is ever dropped without being archived.
+It also creates and drops the partitions of the ledger.  Claim, act, settle: the daemon claims
+workunits by a lease and writes them as compressed JSON lines.  It syncs the file to disk, then
+drops the rows of workunits that were not woken in the meantime.  After a crash, a workunit may be
+archived twice, but no workunit is dropped before it is archived.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from daemons import stories
-from daemons.low_water import LowWaterMark
+from daemons import low_water, stories
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
+from scheduler.sql.low_water import LowWaterMark
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +58,10 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
         "finished_before": now - settings.PROJECT.purge_after,
         "lease_until": now + LEASE,
         "limit": limit,
-        "shard_count": shard.count,
-        "shard_index": shard.index,
+        **shard.params,
     }
-    rows = queue.read(
-        lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
+    rows = low_water.read(
+        queue, lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
     )
     if rows:
         queue.mark = max(row["id"] for row in rows)
@@ -83,20 +83,16 @@ def _drop(tokens: dict[int, int]) -> int:
     with transaction.atomic():
         sql.execute("forget_plans", {}, PACKAGE)
         sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
-        locked = sql.fetch(
-            "lock_archived",
-            {"ids": list(tokens), "tokens": list(tokens.values())},
-            PACKAGE,
-        )
-        ids = [row["id"] for row in locked]
+        params = {"ids": list(tokens), "tokens": list(tokens.values())}
+        ids = [row["id"] for row in sql.fetch("lock_archived", params, PACKAGE)]
         ((dropped,),) = sql.fetch_rows("drop_workunits", {"ids": ids}, PACKAGE)
         return int(dropped)
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:
-    """Create the coming days' partitions, drop days older than every existing workunit.
+    """Create the partitions of the coming days; drop those older than every existing workunit.
 
-    Returns how many were created and dropped.
+    Returns the numbers of created and of dropped partitions.
     """
     row = sql.fetch_one("read_ledger_days", {}, PACKAGE) or {}
     existing = set(row.get("partitions") or ())
@@ -112,7 +108,7 @@ def tend_ledger(*, now: datetime) -> tuple[int, int]:
 
 
 def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
-    """Change a partition; return False if that failed: the next pass tries again."""
+    """Create or drop a partition; return False on failure, which the next pass retries."""
     try:
         with transaction.atomic():
             return bool(change(subject))
@@ -125,7 +121,7 @@ def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of t
 def _make_day(day: date) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        # A day with rows in the default partition stays there: rows are never moved.
+        # No partition is created for a day with rows in the default partition: rows are not moved.
         cursor.execute(
             "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
             [_midnight(day), _midnight(day + timedelta(days=1))],

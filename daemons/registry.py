@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from difflib import get_close_matches
 
 from daemons import (
@@ -15,83 +16,36 @@ from daemons import (
     validator,
     work_generator,
 )
-from daemons.loop import Daemon
+from daemons.loop import Daemon, Pass
 
-#: In the order in which they process a workunit.
+
+def _daemon(run_pass: Pass, *, batch: int, pause: float) -> Daemon:
+    """Return the daemon of a pass; its name and summary are taken from the module of the pass."""
+    name, module = run_pass.__module__.rpartition(".")[2], sys.modules[run_pass.__module__]
+    return Daemon(name, run_pass, batch, pause, summary=str(module.__doc__).partition("\n")[0])
+
+
+#: The daemons, in the order in which they process a workunit.
 DAEMONS: tuple[Daemon, ...] = (
-    Daemon(
-        "work_generator",
-        work_generator.run_pass,
-        batch=1000,
-        pause=5.0,
-        summary="Keeps a stock of unsent results for apps whose work a program generates.",
-    ),
-    Daemon(
-        "transitioner",
-        transitioner.run_pass,
-        batch=1000,
-        pause=1.0,
-        summary="Decides what each due workunit needs next: results, validation or completion.",
-    ),
-    Daemon(
-        "timeout_checker",
-        timeout_checker.run_pass,
-        batch=1000,
-        pause=5.0,
-        summary="Times out results whose deadline has passed, and wakes expired workunits.",
-    ),
-    Daemon(
-        "validator",
-        validator.run_pass,
-        batch=1000,
-        pause=1.0,
-        summary="Compares results, chooses the canonical one, grants credit.",
-    ),
-    Daemon(
-        "assimilator",
-        assimilator.run_pass,
-        batch=1000,
-        pause=1.0,
-        summary="Passes every finished workunit, successful or failed, to its app's assimilator.",
-    ),
-    Daemon(
-        "trickle_handler",
-        trickle_handler.run_pass,
-        batch=200,
-        pause=2.0,
-        summary="Passes trickle messages of running results to the handlers of their varieties.",
-    ),
-    Daemon(
-        "file_deleter",
-        file_deleter.run_pass,
-        batch=1000,
-        pause=5.0,
-        summary="Deletes files that are no longer needed.",
-    ),
-    Daemon(
-        "purger",
-        purger.run_pass,
-        batch=500,
-        pause=10.0,
-        summary="Archives finished workunits and drops their rows.",
-    ),
-    Daemon(
-        "housekeeper",
-        housekeeper.run_pass,
-        batch=1000,
-        pause=60.0,
-        summary="Runs periodic chores: decays averages, sets scales, drops expired rows.",
-    ),
+    _daemon(work_generator.run_pass, batch=1000, pause=5.0),
+    _daemon(transitioner.run_pass, batch=1000, pause=1.0),
+    _daemon(timeout_checker.run_pass, batch=1000, pause=5.0),
+    _daemon(validator.run_pass, batch=1000, pause=1.0),
+    _daemon(assimilator.run_pass, batch=1000, pause=1.0),
+    _daemon(trickle_handler.run_pass, batch=200, pause=2.0),
+    _daemon(file_deleter.run_pass, batch=1000, pause=5.0),
+    _daemon(purger.run_pass, batch=500, pause=10.0),
+    _daemon(housekeeper.run_pass, batch=1000, pause=60.0),
 )
 BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}
 
 
 class UnknownDaemon(LookupError):
-    """There is no such daemon. Hint: the message names the existing ones."""
+    """No daemon has this name. Hint: the message lists the existing daemons."""
 
 
 def find(name: str) -> Daemon:
-    """Return the daemon of a name; raises `UnknownDaemon`."""
+    """Return the daemon with this name; raises `UnknownDaemon`."""
     if daemon := BY_NAME.get(name):
         return daemon
     near = get_close_matches(name, BY_NAME, n=1)

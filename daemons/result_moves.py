@@ -1,7 +1,7 @@
-"""Moves results of locked workunits, thousands in one statement.
+"""Moves thousands of results of locked workunits with one statement.
 
-Nearly all results of a pass make the same moves.  So the moves of a result on up to three axes (a
-*step*) are described once and numbered; the statement gets the results' ids and step numbers.
+Nearly all results of a pass make the same moves.  So each combination of moves on up to three axes
+(a *step*) is described once and numbered.  The statement gets the result ids and step numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGE = "daemons.sql"
 
 
 class ResultMoves:
-    """Collects moves of results; the database is changed by `write` only."""
+    """Collects moves of results; only `write` changes the database."""
 
     def __init__(self) -> None:
         self._steps: list[dict[Axis, tuple[int, int]]] = []
@@ -50,7 +50,7 @@ class ResultMoves:
     def write(self, *, by: Actor, now: datetime) -> set[int]:
         """Make the moves; return the ids of results that were no longer in the expected states.
 
-        If there are any, the caller must roll back: the ledger records all of them as moved.
+        If it returns any id, the caller must roll back: the ledger has recorded all the moves.
         """
         if not self._rows:
             return set()
@@ -60,25 +60,22 @@ class ResultMoves:
             for move in self._moves_of[number - 1]
         ]
         result_ids = [row[1] for row in self._rows]
-        moved = sql.fetch_rows(
-            "move_results",
-            {
-                "now": now,
-                "by": by.value,
-                "result_ids": sql.array(result_ids),
-                "numbers": sql.array(row[2] for row in self._rows),
-                "amounts": sql.array(row[3] for row in self._rows),
-                **self._step_params(),
-                "move_workunit_ids": sql.array(move[0] for move in moving),
-                "move_result_ids": sql.array(move[1] for move in moving),
-                "move_numbers": sql.array(move[2] for move in moving),
-                "move_axes": sql.array(move[0] for move in self._moves),
-                "move_sources": sql.array(move[1] for move in self._moves),
-                "move_targets": sql.array(move[2] for move in self._moves),
-                "move_becauses": sql.array(move[3] for move in self._moves),
-            },
-            PACKAGE,
-        )
+        params = {
+            "now": now,
+            "by": by.value,
+            "result_ids": sql.array(result_ids),
+            "numbers": sql.array(row[2] for row in self._rows),
+            "amounts": sql.array(row[3] for row in self._rows),
+            **self._step_params(),
+            "move_workunit_ids": sql.array(move[0] for move in moving),
+            "move_result_ids": sql.array(move[1] for move in moving),
+            "move_numbers": sql.array(move[2] for move in moving),
+            "move_axes": sql.array(move[0] for move in self._moves),
+            "move_sources": sql.array(move[1] for move in self._moves),
+            "move_targets": sql.array(move[2] for move in self._moves),
+            "move_becauses": sql.array(move[3] for move in self._moves),
+        }
+        moved = sql.fetch_rows("move_results", params, PACKAGE)
         return (
             set(result_ids) - {id_ for (id_,) in moved} if len(moved) < len(result_ids) else set()
         )

@@ -39,7 +39,7 @@ _LABELS = {
     )
 }
 
-#: Rows as they are archived, by the id of the row that they belong to.
+#: Archived rows, by the id of the workunit or result that they belong to.
 _RowsById = dict[int, list[dict[str, Any]]]
 
 
@@ -86,7 +86,7 @@ def _add(
 
 
 def _read(name: str, params: sql.Params) -> Iterator[dict[str, Any]]:
-    """Yield rows as dicts without NULL values, with the names of states."""
+    """Yield rows as dicts without NULL values; states are replaced by their names."""
     columns, rows = sql.fetch_binary(name, params, PACKAGE)
     labeled = [(column, _LABELS[column]) for column in columns if column in _LABELS]
     for row in rows:
@@ -130,7 +130,7 @@ def _labels_of(axis: int, source: int, target: int, because: int, by: int) -> di
 
 
 def _plain(value: object) -> float | str:
-    """Serialize what JSON lacks: decimals as numbers, durations as HH:MM:SS, others as text."""
+    """Convert a value for JSON: decimals to numbers, durations to HH:MM:SS, others to text."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, timedelta):

@@ -1,4 +1,4 @@
-"""The share of the work that a pass gets, and the counts that it returns [pure]."""
+"""The shard that a pass processes, and the counts that it returns [pure]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BadShard(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of `count` equal shares of all workunits: those whose id modulo `count` is `index`."""
+    """One of `count` equal shares of all rows: the ids whose value modulo `count` is `index`."""
 
     index: int = 0
     count: int = 1
@@ -42,6 +42,11 @@ class Shard:
             raise BadShard(msg)
         return cls(number - 1, count)
 
+    @property
+    def params(self) -> dict[str, int]:
+        """Return the parameters of a statement that reads only this shard."""
+        return {"shard_count": self.count, "shard_index": self.index}
+
     def __str__(self) -> str:
         return f"{self.index + 1}/{self.count}"
 
@@ -54,8 +59,8 @@ WHOLE = Shard()
 class Tally:
     """The outcome of one pass.
 
-    `seen` rows were examined.  `counts` maps what was done, in words, to the number of rows.
-    `more` is True if the batch was full, so that the next pass should follow at once.
+    `seen` is the number of examined rows.  `counts` maps a description of each change to the number
+    of changed rows.  `more` is True if the next pass should follow at once.
     """
 
     noun: str = "workunits"
@@ -80,7 +85,7 @@ class Tally:
         return Tally(other.noun, self.seen + other.seen, dict(counts), other.more)
 
     def sentence(self) -> str:
-        """Return what was done, as one line without a full stop.
+        """Return the counts as one line without a full stop.
 
         >>> Tally(seen=412, counts={"replicated": 38, "failed": 0}).sentence()
         '412 workunits: 38 replicated'

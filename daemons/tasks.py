@@ -16,8 +16,8 @@ from scheduler.health import maintenance
 
 log = logging.getLogger(__name__)
 
-#: A task makes no further pass after this many seconds; the next message continues.  So a worker
-#: stops soon, and no daemon occupies it for long.
+#: A task makes no further pass after this many seconds; the next message continues the work.  So a
+#: worker can stop soon, and no daemon occupies it for long.
 MAX_TASK_SECONDS = 30.0
 
 #: Names of daemons whose current failure this process has logged.
@@ -37,9 +37,9 @@ class _TaskLimit(StopSign):
 
 @shared_task(name="daemons.run_pass", ignore_result=True)
 def run_pass(daemon: str) -> str:
-    """Make passes of one daemon until a batch is not full; return what was done.
+    """Make passes of one daemon until a batch is not full; return a summary.
 
-    A lost message is harmless: the next one does the work.
+    A lost message is harmless, because the next message does the work.
     """
     entry = find(daemon)
     if maintenance.stops_daemons():
@@ -47,7 +47,7 @@ def run_pass(daemon: str) -> str:
     drive = Drive(clock_of(entry.name), stop=_TaskLimit(), limit=entry.batch, pause=entry.pause)
     try:
         tally = drain(entry, drive)
-    except Exception as error:  # noqa: BLE001 - a bad row or plug-in must not stop the others
+    except Exception as error:  # noqa: BLE001 - a bad row must not stop the other daemons
         connection.close()
         return _log_failure(entry, error)
     if entry.name in _failing:

@@ -1,8 +1,9 @@
-"""Times out overdue and unacknowledged results, and gives up unsendable workunits.
+"""Times out results whose deadline has passed, and wakes expired workunits.
 
-Before any result times out, deadlines are moved by the outages in which volunteers could not reach
-the server.  While the web processes are down, hosts cannot reply, so no result times out.  Expired
-leases need no daemon: the token fences off the old holder, and the next claim takes the row.
+It also gives up workunits that can be sent to no host.  Before any result times out, deadlines are
+extended by the outages in which hosts could not reach the server.  While the web processes are
+down, hosts cannot report, so no result times out.  Expired leases need no daemon: the next claim
+takes the row, and the lease token rejects writes of the previous holder.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ PACKAGE = "daemons.sql"
 #: The number of results that one statement examines when deadlines are moved.
 MOVE_BATCH_SIZE: Final = 20_000
 #: Refusals are counted for workunits that were refused to a host since the last pass, at most this
-#: long ago.  Hosts that request work again are refused again, so no workunit is missed for good.
+#: long ago.  A host that requests work again is refused again, so a missed workunit is counted
+#: later.
 REFUSED_WITHIN: Final = timedelta(minutes=10)
-#: Workunits that were locked in a pass are examined again by passes for this long.
+#: Workunits that were locked during a pass are examined again by the passes of this period.
 RECOUNT_WINDOW: Final = timedelta(minutes=1)
 
-#: The sign of life of the web processes for which `timeouts_suspended` was last logged.
+#: The last heartbeat of the web processes when `timeouts_suspended` was last logged.
 _logged_for: datetime | None = None
-#: When this process last counted refusals, by shard.
+#: The time at which this process last counted refusals, by shard.
 _counted_at: dict[Shard, datetime] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Move deadlines by outages; time out results; wake expired and mark unsendable workunits."""
-    share = {"now": now, "limit": limit, "shard_count": shard.count, "shard_index": shard.index}
+    share = {"now": now, "limit": limit, **shard.params}
     signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
         step = outages.apply_next(now=now, limit=MOVE_BATCH_SIZE)
@@ -70,7 +72,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
-    """Return whether the web processes are silent; logged once for each silence."""
+    """Return whether the web processes are down; each outage is logged once."""
     global _logged_for  # noqa: PLW0603 - state of this process
     is_away = is_silent(last_sign, now=now, outage_after=settings.PROJECT.outage_after)
     if is_away and _logged_for != last_sign:
@@ -82,21 +84,18 @@ def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
 def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, Any]]:
     target = ResultState.NO_REPLY
     with transaction.atomic():
-        late = sql.fetch(
-            "time_out_results",
-            {
-                **share,
-                "last_outage_ended_at": signs["last_outage_ended_at"],
-                "sources": list(sources(Axis.RESULT, target, Actor.TIMEOUT_CHECKER)),
-                "source": int(ResultState.IN_PROGRESS),
-                "target": int(target),
-                "axis": Axis.RESULT.value,
-                "deadline_passed": Because.DEADLINE_PASSED.value,
-                "never_acknowledged": Because.NEVER_ACKNOWLEDGED.value,
-                "by": Actor.TIMEOUT_CHECKER.value,
-            },
-            PACKAGE,
-        )
+        params = {
+            **share,
+            "last_outage_ended_at": signs["last_outage_ended_at"],
+            "sources": list(sources(Axis.RESULT, target, Actor.TIMEOUT_CHECKER)),
+            "source": int(ResultState.IN_PROGRESS),
+            "target": int(target),
+            "axis": Axis.RESULT.value,
+            "deadline_passed": Because.DEADLINE_PASSED.value,
+            "never_acknowledged": Because.NEVER_ACKNOWLEDGED.value,
+            "by": Actor.TIMEOUT_CHECKER.value,
+        }
+        late = sql.fetch("time_out_results", params, PACKAGE)
         _distrust([row for row in late if row["app_version_id"] is not None])
     return late
 
@@ -105,15 +104,12 @@ def _distrust(late: list[dict[str, Any]]) -> None:
     """Reset the trust of hosts that did not reply, and reduce their daily quota."""
     if not late:
         return
-    rows = sql.fetch(
-        "lock_late_host_app_versions",
-        {
-            "host_ids": [row["host_id"] for row in late],
-            "app_version_ids": [row["app_version_id"] for row in late],
-            "daily_quota": settings.PROJECT.daily_quota,
-        },
-        PACKAGE,
-    )
+    params = {
+        "host_ids": [row["host_id"] for row in late],
+        "app_version_ids": [row["app_version_id"] for row in late],
+        "daily_quota": settings.PROJECT.daily_quota,
+    }
+    rows = sql.fetch("lock_late_host_app_versions", params, PACKAGE)
     quotas = {row["id"]: quota_after(**row) for row in rows}
     if quotas:
         sql.execute(
@@ -139,21 +135,18 @@ def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
 
 
 def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
-    """Mark workunits that no host may get as unsendable, and log those that come near it.
+    """Mark workunits as unsendable that no host may get; log workunits that are close to it.
 
-    Returns how many were marked as unsendable.
+    Returns the number of workunits marked as unsendable.
     """
-    rows = sql.fetch(
-        "count_refusals",
-        {
-            **share,
-            "asked_since": asked_since,
-            "seen_since": now - sendability.SEEN_WITHIN,
-            "max_infeasible": settings.PROJECT.max_infeasible,
-            "counts_after": settings.PROJECT.refusal_counts_after,
-        },
-        PACKAGE,
-    )
+    params = {
+        **share,
+        "asked_since": asked_since,
+        "seen_since": now - sendability.SEEN_WITHIN,
+        "max_infeasible": settings.PROJECT.max_infeasible,
+        "counts_after": settings.PROJECT.refusal_counts_after,
+    }
+    rows = sql.fetch("count_refusals", params, PACKAGE)
     numbers = {
         row["id"]: (row["refused_hosts"], row["seen_hosts"], row["max_infeasible"]) for row in rows
     }
@@ -170,12 +163,8 @@ def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: da
     if not hopeless | hard:
         return 0
     ids = sorted(hopeless | hard)
-    marked = sql.fetch(
-        "mark_unsendable",
-        {"now": now, "ids": ids, "unsendables": [workunit_id in hopeless for workunit_id in ids]},
-        PACKAGE,
-    )
-    marked_ids = {row["id"] for row in marked}
+    params = {"now": now, "ids": ids, "unsendables": [id_ in hopeless for id_ in ids]}
+    marked_ids = {row["id"] for row in sql.fetch("mark_unsendable", params, PACKAGE)}
     for row in rows:
         if row["id"] in hard & marked_ids:
             _log_hard_to_send(row)

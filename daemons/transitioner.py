@@ -1,4 +1,4 @@
-"""Decides what each due workunit needs next, and writes the decision.
+"""Decides what each due workunit needs next: results, validation or completion.
 
 One pass is one transaction: lock a batch of due workunits, read their results, judge them
 (`results.rules.replication`), and write with one statement per kind of change.
@@ -10,14 +10,15 @@ verdict to all its workunits (this reduced 35 us of Python per workunit to 6).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.db import transaction
 
-from daemons.low_water import LowWaterMark
+from daemons import low_water
 from daemons.result_moves import ResultMoves
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
@@ -33,6 +34,7 @@ from scheduler.lifecycle import (
 )
 from scheduler.results.facts import ResultFacts, WorkunitFacts, result_name
 from scheduler.results.rules import replication
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,60 +44,23 @@ if TYPE_CHECKING:
 
 PACKAGE = "daemons.sql"
 
-#: A workunit may become visible after its due time, when its transaction commits.  Reads begin this
-#: much before the last one, so that they find it.
+#: A workunit may become visible after its due time, when its transaction commits.  So each read
+#: begins this much before the time of the previous read.
 LATE_COMMITS: Final = timedelta(seconds=1)
 _HEAD: Final = datetime.min.replace(tzinfo=UTC)
 _queues: dict[Shard, LowWaterMark[datetime]] = {}
 
 Row = tuple[Any, ...]
-#: The columns of `lock_due_workunits`; those before `canonical_result_id` are read by no rule.
-_WORKUNIT: Final = (
-    "id",
-    "name",
-    "app_id",
-    "priority",
-    "canonical_result_id",
-    "min_quorum",
-    "target_nresults",
-    "max_error_results",
-    "max_total_results",
-    "max_success_results",
-    "max_timeouts",
-    "hr_class",
-    "app_version_id",
-    "start_after",
-    "start_before",
-    "end_before",
-    "release_state",
-    "pending_dependency_count",
-    "cancel_requested_at",
-    "error_mask",
-    "need_validate",
-    "assimilate_state",
-    "file_delete_state",
-    "unsendable_at",
-    "revalidate_requested_at",
-    "broadcast",
-    "dependency_failed_at",
-    "outputs_kept",
-    "all_tried",
-    "delay_bound",
-    "delete_delay",
+#: The columns of `lock_due_workunits`: the fields of `WorkunitFacts` in order, except for two.  No
+#: rule uses the columns before `canonical_result_id`.
+_WORKUNIT: Final = tuple(
+    fact.name for fact in fields(WorkunitFacts) if fact.name not in {"transition_at", "results"}
 )
 _CANONICAL, _DELETE_DELAY = _WORKUNIT.index("canonical_result_id"), -1
-#: The columns of `read_results_of_workunits`; those before `attempt` identify the result.
-_RESULT: Final = (
-    "id",
-    "workunit_id",
-    "attempt",
-    "server_state",
-    "outcome",
-    "validate_state",
-    "file_delete_state",
-    "exit_status",
-    "credit_deadline",
-    "received_at",
+#: The columns of `read_results_of_workunits`: the fields of `ResultFacts`, except for two.  The
+#: columns before `attempt` identify the result.
+_RESULT: Final = tuple(
+    fact.name for fact in fields(ResultFacts) if fact.name not in {"name", "report_deadline"}
 )
 _ATTEMPT = _RESULT.index("attempt")
 
@@ -130,7 +95,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         workunits, results = lock_due(now=now, limit=limit, shard=shard)
         judged = judge_by_situation(workunits, results, now=now)
         if judged:
-            # New results come first: their foreign keys then refer to workunits that are locked.
+            # New results are inserted first: their foreign keys refer to locked workunits.
             _make_replicas(judged, now=now)
             _move_results(judged, now=now)
             _write_workunits(judged, now=now)
@@ -140,34 +105,27 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], list[Row]]:
     """Lock due workunits in the caller's transaction; return their rows and their results' rows."""
     queue = _queues.setdefault(shard, LowWaterMark(_HEAD))
-    share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
-    workunits = queue.read(
-        lambda mark: sql.fetch_rows(
-            "lock_due_workunits",
-            {
-                "now": now,
-                "since": mark,
-                "seen_since": now - sendability.SEEN_WITHIN,
-                "counts_after": settings.PROJECT.refusal_counts_after,
-                **share,
-            },
-            PACKAGE,
-        )
+    params = {
+        "now": now,
+        "seen_since": now - sendability.SEEN_WITHIN,
+        "counts_after": settings.PROJECT.refusal_counts_after,
+        "limit": limit,
+        **shard.params,
+    }
+    workunits = low_water.read(
+        queue, lambda mark: sql.fetch_rows("lock_due_workunits", {"since": mark, **params}, PACKAGE)
     )
     if len(workunits) < limit:
         queue.mark = now - LATE_COMMITS
     if not workunits:
         return [], []
-    results = sql.fetch_rows(
-        "read_results_of_workunits",
-        {
-            "workunit_ids": sql.array(row[0] for row in workunits),
-            "delayed_ids": sql.array(row[0] for row in workunits if row[_DELETE_DELAY] is not None),
-            "no_reply": Outcome.NO_REPLY.value,
-            "success": Outcome.SUCCESS.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "workunit_ids": sql.array(row[0] for row in workunits),
+        "delayed_ids": sql.array(row[0] for row in workunits if row[_DELETE_DELAY] is not None),
+        "no_reply": Outcome.NO_REPLY.value,
+        "success": Outcome.SUCCESS.value,
+    }
+    results = sql.fetch_rows("read_results_of_workunits", params, PACKAGE)
     return workunits, results
 
 
@@ -182,7 +140,7 @@ def judge_by_situation(
     for row in workunits:
         result_rows = results_by_workunit.get(row[0], [])
         ids = tuple([result[0] for result in result_rows])
-        # Rules only compare this id with those of results: its place among them is sufficient.
+        # Rules only compare this id with result ids, so its index among them is sufficient.
         canonical = row[_CANONICAL]
         place = ids.index(canonical) if canonical in ids else -1 - (canonical is None)
         situation = (place, row[_CANONICAL + 1 :], *[result[_ATTEMPT:] for result in result_rows])
@@ -221,39 +179,35 @@ def _write_workunits(judged: Sequence[SituationGroup], *, now: datetime) -> None
         for move in group.verdict.workunit_moves
         for workunit_id in group.workunit_ids
     ]
-    ((written_count,),) = sql.fetch_rows(
-        "transition_workunits",
-        {
-            "now": now,
-            "by": Actor.TRANSITIONER.value,
-            "ids": sql.array(workunit_id for group in judged for workunit_id in group.workunit_ids),
-            "numbers": sql.array(
-                number for number, group in enumerate(judged, 1) for _ in group.workunit_ids
-            ),
-            "look_again_ats": sql.array(v.look_again_at for v in verdicts),
-            "need_validates": sql.array(v.validate for v in verdicts),
-            "error_masks": sql.array(v.error_mask for v in verdicts),
-            "resets": sql.array(v.reset_class for v in verdicts),
-            "release_states": sql.array(
-                int(ReleaseState.RELEASED) if v.release else v.workunit.release_state
-                for v in verdicts
-            ),
-            "assimilate_states": sql.array(_assimilate_state(v) for v in verdicts),
-            "file_delete_states": sql.array(
-                int(FileDeleteState.READY) if v.delete_inputs else v.workunit.file_delete_state
-                for v in verdicts
-            ),
-            "reopenings": sql.array(v.reopen for v in verdicts),
-            "couldnt_send": int(ErrorMask.COULDNT_SEND),
-            "move_workunit_ids": sql.array(workunit_id for workunit_id, _ in moving),
-            "move_numbers": sql.array(number for _, number in moving),
-            "axes": sql.array(move.axis.value for move in moves),
-            "sources": sql.array(int(move.source) for move in moves),
-            "targets": sql.array(int(move.target) for move in moves),
-            "becauses": sql.array(move.because.value for move in moves),
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "by": Actor.TRANSITIONER.value,
+        "ids": sql.array(workunit_id for group in judged for workunit_id in group.workunit_ids),
+        "numbers": sql.array(
+            number for number, group in enumerate(judged, 1) for _ in group.workunit_ids
+        ),
+        "look_again_ats": sql.array(v.look_again_at for v in verdicts),
+        "need_validates": sql.array(v.validate for v in verdicts),
+        "error_masks": sql.array(v.error_mask for v in verdicts),
+        "resets": sql.array(v.reset_class for v in verdicts),
+        "release_states": sql.array(
+            int(ReleaseState.RELEASED) if v.release else v.workunit.release_state for v in verdicts
+        ),
+        "assimilate_states": sql.array(_assimilate_state(v) for v in verdicts),
+        "file_delete_states": sql.array(
+            int(FileDeleteState.READY) if v.delete_inputs else v.workunit.file_delete_state
+            for v in verdicts
+        ),
+        "reopenings": sql.array(v.reopen for v in verdicts),
+        "couldnt_send": int(ErrorMask.COULDNT_SEND),
+        "move_workunit_ids": sql.array(workunit_id for workunit_id, _ in moving),
+        "move_numbers": sql.array(number for _, number in moving),
+        "axes": sql.array(move.axis.value for move in moves),
+        "sources": sql.array(int(move.source) for move in moves),
+        "targets": sql.array(int(move.target) for move in moves),
+        "becauses": sql.array(move.because.value for move in moves),
+    }
+    ((written_count,),) = sql.fetch_rows("transition_workunits", params, PACKAGE)
     if written_count != (locked_count := sum(group.size for group in judged)):
         msg = f"{locked_count} workunits were locked, but only {written_count} still exist."
         raise StaleJudgement(msg)
@@ -282,7 +236,7 @@ def _move_results(judged: Sequence[SituationGroup], *, now: datetime) -> None:
 
 
 def _steps(verdict: Verdict, moves: ResultMoves) -> list[tuple[int, int]]:
-    """Return for each moving result its place among the results and the number of its step."""
+    """Return (index among the workunit's results, step number) of each result that moves."""
     steps = []
     for place, result in enumerate(verdict.workunit.results):
         if own := [move for move in verdict.result_moves if move.result_id == result.id]:
@@ -300,21 +254,18 @@ def _make_replicas(judged: Sequence[SituationGroup], *, now: datetime) -> None:
     ]
     if not replicas:
         return
-    sql.fetch_rows(
-        "insert_replicas",
-        {
-            "now": now,
-            "axis": replication.CREATION.axis.value,
-            "nothing": int(replication.CREATION.source),
-            "unsent": int(replication.CREATION.target),
-            "because": replication.CREATION.because.value,
-            "by": replication.CREATION.by.value,
-            "workunit_ids": sql.array(workunit_id for workunit_id, _, _ in replicas),
-            "attempts": sql.array(attempt for _, attempt, _ in replicas),
-            "retries": sql.array(retry for _, _, retry in replicas),
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "axis": replication.CREATION.axis.value,
+        "nothing": int(replication.CREATION.source),
+        "unsent": int(replication.CREATION.target),
+        "because": replication.CREATION.because.value,
+        "by": replication.CREATION.by.value,
+        "workunit_ids": sql.array(workunit_id for workunit_id, _, _ in replicas),
+        "attempts": sql.array(attempt for _, attempt, _ in replicas),
+        "retries": sql.array(retry for _, _, retry in replicas),
+    }
+    sql.fetch_rows("insert_replicas", params, PACKAGE)
 
 
 def is_retry(counts: Counts) -> bool:
@@ -328,18 +279,7 @@ def _new_attempts(verdict: Verdict) -> range:
 
 
 def _counts(judged: Sequence[SituationGroup]) -> dict[str, int]:
-    counts = dict.fromkeys(
-        (
-            "replicated",
-            "ready to validate",
-            "failed",
-            "to be validated anew",
-            "ready to assimilate",
-            "with files to delete",
-            "changed otherwise",
-        ),
-        0,
-    )
+    counts: Counter[str] = Counter()
     for group in judged:
         for what, is_so in _what_happens(group.verdict).items():
             counts[what] += is_so * group.size
@@ -353,6 +293,7 @@ def _what_happens(verdict: Verdict) -> dict[str, bool]:
     named = {
         "replicated": verdict.replicas > 0,
         "ready to validate": verdict.validate,
+        "failed": False,  # set below; listed here for the order of the counts
         "to be validated anew": verdict.reopen,
         "ready to assimilate": verdict.assimilate is not None,
         "with files to delete": deletes_files,

@@ -1,9 +1,9 @@
 """Passes trickle messages of running results to the handlers of their varieties.
 
-Claim, act, settle: trickles are claimed by a lease, an app's own handlers run in a worker process
-with no transaction open, and their effects are written together with the mark "handled", if the
-lease is still held.  Trickles whose handler fails are retried with growing back-off, then parked.
-Progress changes no state, so it wakes no daemon.
+Claim, act, settle: trickles are claimed by a lease, and an app's own handlers run in a worker
+process with no transaction open.  If the lease is still held, one transaction writes their effects
+and marks the trickles as handled.  Trickles whose handler fails are retried with growing back-off,
+then parked.  Progress changes no state, so it wakes no daemon.
 """
 
 from __future__ import annotations
@@ -21,18 +21,11 @@ from django.db import transaction
 from daemons import poison
 from daemons.science import worker
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.trickles import (
-    Answer,
-    BadAnswer,
-    Trickle,
-    UnknownHandler,
-    allowed,
-    message,
-    read,
-)
+from daemons.science.trickles import Answer, BadAnswer, Trickle, message, read
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
-from scheduler.messages.rules import trickle_texts as policy
+from scheduler.apps.rules.plugins import TRICKLE_HANDLER, UnknownPlugin
+from scheduler.messages.rules import trickle_texts
 from scheduler.messages.rules.trickle_texts import Readings, Sample
 from scheduler.messages.trickles import fault_of
 
@@ -50,14 +43,13 @@ _logged_unknown: set[tuple[int, str]] = set()
 
 @dataclass(slots=True)
 class _Batch:
-    """The outcome of the claimed trickles."""
+    """The outcomes of the claimed trickles, by trickle id."""
 
     lease_until: datetime
     samples: dict[int, Sample] = field(default_factory=dict)
     answers: dict[int, tuple[dict[str, Any], Answer]] = field(default_factory=dict)
     unknown: list[int] = field(default_factory=list)
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     untouched: list[int] = field(default_factory=list)
 
     @property
@@ -67,19 +59,10 @@ class _Batch:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Handle unhandled trickles."""
+    """Claim and handle at most `limit` trickles."""
     batch = _Batch(lease_until=now + LEASE)
-    claimed = sql.fetch(
-        "claim_trickles",
-        {
-            "now": now,
-            "lease_until": batch.lease_until,
-            "limit": limit,
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-        },
-        PACKAGE,
-    )
+    params = {"now": now, "lease_until": batch.lease_until, "limit": limit, **shard.params}
+    claimed = sql.fetch("claim_trickles", params, PACKAGE)
     if not claimed:
         return Tally(noun="trickles")
     _handle(claimed, batch)
@@ -93,7 +76,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         counts={
             "handled": len(settled) - len(batch.unknown),
             "of unknown varieties": len(batch.unknown),
-            "put off": len(batch.errors),
+            "put off": len(batch.failures.errors),
         },
         more=len(claimed) >= limit and bool(settled),
     )
@@ -104,44 +87,34 @@ def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
     for row in claimed:
         target = (row["trickle_handlers"] or {}).get(row["variety"])
         if row["result_name"] is None:
-            batch.unknown.append(row["id"])  # purged meanwhile
+            batch.unknown.append(row["id"])  # the result was purged in the meantime
         elif target is not None:
             if monotonic() - began > TIME_LIMIT.total_seconds():
                 batch.untouched.append(row["id"])
             else:
                 _call(str(target), row, batch)
         elif row["variety"] in BUILT_IN:
-            batch.samples[row["id"]] = _sample(row, policy.readings(row["text"]))
+            batch.samples[row["id"]] = _sample(row, trickle_texts.readings(row["text"]))
         else:
             _log_unknown(row)
             batch.unknown.append(row["id"])
 
 
 def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
-    trickle = Trickle(
-        **{name: row[name] for name in Trickle.__dataclass_fields__},
-    )
+    trickle = Trickle(**{name: row[name] for name in Trickle.__dataclass_fields__})
     try:
-        plugin = allowed(target, settings.PLUGINS)
         answer = read(
-            worker.call(
+            worker.call_plugin(
+                settings.PLUGINS.get(TRICKLE_HANDLER, target),
                 "daemons.science.trickles:run",
-                ":".join(plugin.path.rsplit(".", 1)),
-                f"{settings.VAR_DIR}/science",
                 message(trickle),
                 time_limit=row["science_time_limit"],
-                profile=worker.profile_of(plugin),
             )
         )
         if answer.reply is not None and (fault := fault_of(answer.reply)):
             raise BadAnswer(fault)  # noqa: TRY301 - treated as every other fault of the handler
-    except TransientScienceError as error:
-        batch.errors[row["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        batch.transient.add(row["id"])
-    except worker.ScienceFailed as error:
-        batch.errors[row["id"]] = error.traceback
-    except (BadAnswer, UnknownHandler) as error:
-        batch.errors[row["id"]] = str(error)
+    except (TransientScienceError, worker.ScienceFailed, BadAnswer, UnknownPlugin) as error:
+        batch.failures.add(row["id"], error)
     else:
         batch.answers[row["id"]] = (row, answer)
         if answer.fraction_done is not None:
@@ -150,7 +123,7 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
 
 
 def _sample(row: dict[str, Any], readings: Readings) -> Sample:
-    at = policy.moment_of(row["said_at"], row["received_at"])
+    at = trickle_texts.moment_of(row["said_at"], row["received_at"])
     return Sample(result_id=row["result_id"], at=at, readings=readings)
 
 
@@ -186,33 +159,27 @@ def _settle(batch: _Batch, *, now: datetime) -> set[int]:
 
 
 def _keep_samples(samples: list[Sample]) -> None:
-    progress = policy.progress(samples)
+    progress = trickle_texts.progress(samples)
     if progress:
-        sql.execute(
-            "note_progress",
-            {"ids": list(progress), "fractions": list(progress.values())},
-            PACKAGE,
-        )
-    kept = policy.thin(sample for sample in samples if sample.readings.anything)
+        fractions = {"ids": list(progress), "fractions": list(progress.values())}
+        sql.execute("note_progress", fractions, PACKAGE)
+    kept = trickle_texts.thin(sample for sample in samples if sample.readings.anything)
     if kept:
-        sql.execute(
-            "insert_usage_samples",
-            {
-                "result_ids": [sample.result_id for sample in kept],
-                "ats": [sample.at for sample in kept],
-                "fractions": [sample.readings.fraction_done for sample in kept],
-                "cpu_times": [sample.readings.cpu_time for sample in kept],
-                "elapsed_times": [sample.readings.elapsed_time for sample in kept],
-                "memory_bytes": [sample.readings.memory_bytes for sample in kept],
-                "gpu_usages": [sample.readings.gpu_usage for sample in kept],
-                "every": policy.SAMPLE_EVERY,
-            },
-            PACKAGE,
-        )
+        params = {
+            "result_ids": [sample.result_id for sample in kept],
+            "ats": [sample.at for sample in kept],
+            "fractions": [sample.readings.fraction_done for sample in kept],
+            "cpu_times": [sample.readings.cpu_time for sample in kept],
+            "elapsed_times": [sample.readings.elapsed_time for sample in kept],
+            "memory_bytes": [sample.readings.memory_bytes for sample in kept],
+            "gpu_usages": [sample.readings.gpu_usage for sample in kept],
+            "every": trickle_texts.SAMPLE_EVERY,
+        }
+        sql.execute("insert_usage_samples", params, PACKAGE)
 
 
 def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetime) -> None:
-    """Extend deadlines and store replies as the handlers of apps request."""
+    """Extend deadlines and store replies that the handlers returned."""
     seconds: dict[int, float] = defaultdict(float)
     replies: dict[int, list[str]] = defaultdict(list)
     for row, answer in answers:
@@ -231,12 +198,11 @@ def _apply_answers(answers: list[tuple[dict[str, Any], Answer]], *, now: datetim
 
 def _put_off(batch: _Batch, apps: dict[int, int], *, now: datetime) -> None:
     again: dict[int, datetime | None] = dict.fromkeys(batch.untouched)
-    if batch.errors:
-        records = poison.record(
-            poison.Stage.TRICKLE, batch.errors, apps, now=now, transient=batch.transient
-        )
+    if errors := batch.failures.errors:
+        transient = batch.failures.transient
+        records = poison.record(poison.Stage.TRICKLE, errors, apps, now=now, transient=transient)
         again |= {id_: now + record.wait for id_, record in records.items()}
-        for id_, error in batch.errors.items():
+        for id_, error in errors.items():
             log.warning("trickle_put_off", extra={"id": id_, "error": error.splitlines()[-1]})
     if again:
         params = {

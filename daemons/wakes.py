@@ -1,4 +1,4 @@
-"""Which daemons have work after the pass of another [pure]."""
+"""The table of daemons that have work after a pass of another daemon [pure]."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 _TRANSITIONER: Final = ("transitioner",)
 
-#: By daemon: the counts of its tally, and the daemons that each of them gives work at once.  Work
-#: that only becomes due later (purging, archiving) is left to polls.
+#: For each daemon, the counts of its tally that create work, and the daemons that have this work.
+#: Work that becomes due later (purging, archiving) is found by polling.
 WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "work_generator": {"workunits submitted": _TRANSITIONER},
     "transitioner": {

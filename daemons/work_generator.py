@@ -1,9 +1,9 @@
 """Keeps a stock of unsent results for apps whose work a program generates.
 
-If an app has fewer unsent results than its `cushion`, its generator is called, in a worker process
-with no transaction open, for the missing workunits.  They are submitted together with the
-generator's new state, provided that the stored state is unchanged: so they are submitted exactly
-once, even after a crash.  One daemon at a time runs the generator of an app.
+If an app has fewer unsent results than its `cushion`, its generator is called for the missing
+workunits, in a worker process with no transaction open.  One transaction submits the workunits and
+replaces the generator's state, provided that the stored state is unchanged.  So they are submitted
+exactly once, even after a crash.  Only one daemon at a time runs the generator of an app.
 """
 
 from __future__ import annotations
@@ -21,16 +21,11 @@ from psycopg.types.json import Jsonb
 
 from daemons import poison
 from daemons.science import worker
-from daemons.science.generators import (
-    MAX_ANSWER,
-    GeneratedWork,
-    UnknownGenerator,
-    allowed,
-    read_answer,
-)
+from daemons.science.generators import MAX_ANSWER, GeneratedWork, allowed, read_answer
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.files import download_files
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 from scheduler.work.submission.submit import Submission, SubmissionRefused, submit
@@ -38,11 +33,10 @@ from scheduler.work.submission.submit import Submission, SubmissionRefused, subm
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-_RUN = "daemons.science.generators:run"
 
 
-class BadGeneratorName(LookupError):
-    """An app names an invalid generator. Hint: the message names what is valid."""
+class BadTemplate(LookupError):
+    """The workunit of ``copy:WORKUNIT`` cannot be copied. Hint: submit a held workunit instead."""
 
 
 class _StateConflict(Exception):
@@ -56,18 +50,13 @@ class _Outcome:
     submitted: int = 0
     full: bool = False
     exhausted: int = 0
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     recovered: list[int] = field(default_factory=list)
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Let each generator fill its app's cushion, with at most `limit` workunits."""
-    apps = sql.fetch(
-        "read_hungry_apps",
-        {"now": now, "shard_count": shard.count, "shard_index": shard.index},
-        PACKAGE,
-    )
+    apps = sql.fetch("read_hungry_apps", {"now": now, **shard.params}, PACKAGE)
     outcome = _Outcome()
     for app in apps:
         count = min(limit, missing(app))
@@ -82,14 +71,14 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         counts={
             "workunits submitted": outcome.submitted,
             "exhausted": outcome.exhausted,
-            "put off": len(outcome.errors),
+            "put off": len(outcome.failures.errors),
         },
         more=outcome.full and outcome.submitted >= limit,
     )
 
 
 def missing(app: dict[str, Any]) -> int:
-    """Return how many workunits fill the cushion, by the results per workunit of the last time."""
+    """Return how many workunits fill the cushion, by the last submission's results per workunit."""
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
     missing_results = int(app["cushion"]) - int(app["unsent"])
     return ceil(missing_results / each) - int(app["coming"])
@@ -97,7 +86,7 @@ def missing(app: dict[str, Any]) -> int:
 
 @contextmanager
 def _generator_lock(app_id: int) -> Iterator[bool]:
-    """Hold the lock of this app's generator until the block ends; yields False if it is taken."""
+    """Lock this app's generator until the block ends; yield False if another process locks it."""
     row = sql.fetch_one("try_generator_lock", {"id": app_id}, PACKAGE)
     locked = bool(row and row["locked"])
     try:
@@ -114,20 +103,19 @@ def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: dateti
         submitted = _submit(app, answer, now=now)
     except _StateConflict:
         return
-    except TransientScienceError as error:
-        outcome.errors[app["id"]] = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        outcome.transient.add(app["id"])
-    except worker.ScienceFailed as error:
-        outcome.errors[app["id"]] = error.traceback
     except (
+        TransientScienceError,
+        worker.ScienceFailed,
         BadDescription,
-        BadGeneratorName,
+        BadOptions,
+        BadTemplate,
+        UnknownPlugin,
         SubmissionRefused,
         download_files.UnknownFiles,
         storage.BadFileName,
         OSError,
     ) as error:
-        outcome.errors[app["id"]] = str(error)
+        outcome.failures.add(app["id"], error)
     else:
         outcome.submitted += submitted
         outcome.full = outcome.full or submitted >= count
@@ -138,34 +126,29 @@ def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: dateti
 
 def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
     before = app["generator_state"]
-    # A different generator starts without state: it cannot read that of the previous one.
+    # A different generator starts without state: it cannot read the previous generator's state.
     is_same = before.get("generator", app["generator"]) == app["generator"]
     state = dict(before.get("state") or {}) if is_same else {}
     name = str(app["generator"])
-    try:
-        plugin, options = allowed(name, app["generator_options"] or {}, settings.PLUGINS)
-    except (UnknownGenerator, BadOptions) as error:
-        raise BadGeneratorName(str(error)) from error
+    plugin, options = allowed(name, app["generator_options"] or {}, settings.PLUGINS)
     if plugin is None:
         return copies(name.partition(":")[2], count, app, state)
-    return worker.call(
-        _RUN,
-        ":".join(plugin.path.rsplit(".", 1)),
-        f"{settings.VAR_DIR}/science",
+    return worker.call_plugin(
+        plugin,
+        "daemons.science.generators:run",
         count,
         options,
         state,
         time_limit=app["science_time_limit"],
         read=lambda answer: read_answer(answer, count),
-        profile=worker.profile_of(plugin),
         max_answer=MAX_ANSWER,
     )
 
 
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
-    """Return copies of a workunit of the app, numbered from 1; the option `most` is the total.
+    """Return copies of a workunit of the app, numbered from 1; the option `most` is their limit.
 
-    Raises `BadGeneratorName` if the workunit or its input files no longer exist.
+    Raises `BadTemplate` if the workunit or its input files no longer exist.
     """
     row = sql.fetch_one("read_template", {"name": template}, PACKAGE)
     if row is None or row["app_id"] != app["id"] or row["file_delete_state"]:
@@ -176,7 +159,7 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
             f"Workunit {template!r}, the template to copy, {why}. Hint: submit a held workunit "
             "(`submit_work --hold`), so that it is kept."
         )
-        raise BadGeneratorName(msg)
+        raise BadTemplate(msg)
     each = int(row["description"]["target_nresults"])
     made = int(state.get("made", 0))
     most = (app["generator_options"] or {}).get("most")
@@ -240,16 +223,16 @@ def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
-    """Count the failures, and call those generators later."""
+    """Record the failures and delay the next calls of the failed generators."""
     poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
-    if not outcome.errors:
+    if not (errors := outcome.failures.errors):
         return
     records = poison.record(
         poison.Stage.GENERATE,
-        outcome.errors,
-        {app_id: app_id for app_id in outcome.errors},
+        errors,
+        {app_id: app_id for app_id in errors},
         now=now,
-        transient=outcome.transient,
+        transient=outcome.failures.transient,
     )
     for app in apps:
         if record := records.get(app["id"]):
@@ -260,5 +243,5 @@ def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) ->
                 "state": Jsonb({**app["generator_state"], "ask_again_at": again_at}),
             }
             sql.execute("swap_generator_state", params, PACKAGE)
-            error = outcome.errors[app["id"]].splitlines()[-1]
+            error = errors[app["id"]].splitlines()[-1]
             log.error("generator_failed", extra={"app": app["name"], "error": error})

@@ -42,7 +42,7 @@ def submit_sample_work(below: int, min_quorum: int) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     django.setup()
     from demo import sample
-    from scheduler.management.conversation import shell_actor
+    from scheduler.management.base import shell_actor
     from scheduler.people import audit
 
     with audit.acting(name=shell_actor()):

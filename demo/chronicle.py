@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(slots=True)
 class Chronicle:
-    """Reads the ledger repeatedly; returns each move once."""
+    """Reads the moves in the ledger; `new_lines` yields each move once."""
 
     began_at: datetime
     min_quorum: int

@@ -1,4 +1,4 @@
-"""The course of the demonstration: submits work, waits, checks the results."""
+"""Runs the steps of the demonstration: submits work, waits, checks the results."""
 
 from __future__ import annotations
 

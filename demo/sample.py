@@ -36,7 +36,7 @@ MAX_OUTPUT_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How exponents are divided into workunits, and the parameters of the workunits.
+    """The number of exponents per workunit, and the parameters of the workunits.
 
     `seconds_per_exponent` is a minimum time, which makes progress visible; 0 for none.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from project.children import Children, wait_until
+from daemons.management.processes import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers, free_port
 

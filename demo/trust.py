@@ -41,10 +41,10 @@ MAX_HOURS = 3000
 
 @dataclass(frozen=True, slots=True)
 class HostProfile:
-    """How a simulated host behaves.
+    """The behavior of a simulated host.
 
-    It needs `hours` for a result; `wrong_answer` is returned instead of the right one; a `silent`
-    host takes work and never reports.
+    The host computes a result in `hours`. If `wrong_answer` is set, the host returns it instead of
+    the right answer. A `silent` host requests work and never reports results.
     """
 
     name: str
@@ -211,7 +211,11 @@ class Simulation:
             self.hosts.append(SimulatedHost(profile, account.key))
 
     def hours(self) -> Iterator[int]:
-        """Simulate hours until every workunit is assimilated; yield how many are after each."""
+        """Simulate hours until all workunits are assimilated.
+
+        Yields the number of assimilated workunits after each hour.  Raises RuntimeError after
+        `MAX_HOURS`.
+        """
         self._run_daemons()
         for _ in range(MAX_HOURS):
             self.now += HOUR

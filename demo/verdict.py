@@ -14,7 +14,7 @@ from scheduler.models import Account, Result, Workunit
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement and whether it is true."""
+    """A check: a statement, and whether it is true."""
 
     sentence: str
     holds: bool
@@ -41,7 +41,7 @@ def read_answers(results: Path) -> dict[int, bool]:
 
 
 def unfinished(names: Sequence[str]) -> list[str]:
-    """Return the workunits that are not yet assimilated with all their files deleted."""
+    """Return the names of workunits that are not assimilated or still have files."""
     open_ones = Workunit.objects.filter(name__in=names).exclude(
         assimilate_state=AssimilateState.DONE, file_delete_state=FileDeleteState.DONE
     )
@@ -67,7 +67,7 @@ def about_primes(answers: Mapping[int, bool], exponents: Sequence[int]) -> list[
 
 
 def about_the_liar(name: str) -> list[Finding]:
-    """Check that the wrong residue is INVALID and others completed its workunit."""
+    """Check that the wrong residue is INVALID and that other results completed the workunit."""
     lies = list(
         Result.objects.filter(
             account__name=name, outcome=Outcome.SUCCESS, validate_state=ValidateState.INVALID

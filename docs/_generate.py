@@ -275,8 +275,8 @@ MEANINGS = {
     "UPLOAD_FSYNC": "Whether an upload is synced to disk before it is acknowledged to the client. "
     "If not, the validator detects uploads that a power failure has lost, and they are computed "
     "again.",
-    "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([operating.md]"
-    "(../operating.md#plug-ins-and-confinement)); without it, apps can use built-in science only.",
+    "PLUGINS": "The TOML or JSON file with the allow-list of plug-ins ([plug-ins.md]"
+    "(../plug-ins.md)); without it, apps can use built-in science only.",
     "SCIENCE_SOCKET": "The Unix socket of the science service; if empty, each daemon starts its "
     "own workers.",
     "SCIENCE_CONFINEMENT": "How workers are confined; `auto` uses the first form that works.",

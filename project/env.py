@@ -1,4 +1,4 @@
-"""Typed readers of environment variables, which refuse values that are not valid."""
+"""Typed readers of environment variables; invalid values raise BadSetting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 
-#: libpq's parameters that have own keys in Django's settings.
+#: libpq's parameters that have separate keys in Django's settings.
 DJANGO_KEYS = {
     "dbname": "NAME",
     "user": "USER",
@@ -50,19 +50,19 @@ _MIN_EXPIRES_SECONDS, _MAX_EXPIRES_SECONDS = 60, 604_800
 
 
 class BadSetting(Exception):
-    """The value of an environment variable is not valid; the text has the accepted values."""
+    """The value of an environment variable is not valid; the message states valid values."""
 
     def __init__(self, name: str, value: str, accepted: str) -> None:
         super().__init__(f"{name}={value!r} cannot be used: expected {accepted}.")
 
 
 def text(name: str, default: str) -> str:
-    """Read a text; the default if it is blank or unset."""
+    """Read a text; return the default if it is blank or unset."""
     return os.environ.get(name, "").strip() or default
 
 
 def boolean(name: str, *, default: bool) -> bool:
-    """Read a switch, spelled in one of the usual ways in any case."""
+    """Read a boolean: true/false, yes/no, on/off or 1/0, in upper or lower case."""
     value = text(name, "")
     if not value:
         return default
@@ -90,7 +90,7 @@ def umask(name: str, default: int) -> int:
 
 
 def choice(name: str, default: str, *, among: Collection[str]) -> str:
-    """Read one of a few words."""
+    """Read a word that must be one of `among`."""
     value = text(name, default)
     if value not in among:
         raise BadSetting(name, value, " or ".join(sorted(among)))
@@ -98,7 +98,7 @@ def choice(name: str, default: str, *, among: Collection[str]) -> str:
 
 
 def account_creation(name: str) -> AccountCreation:
-    """Read whether clients can create accounts; true and false mean open and closed."""
+    """Read the policy for account creation; true means open, false means closed."""
     value = text(name, AccountCreation.OPEN).lower()
     if value in TRUE:
         return AccountCreation.OPEN
@@ -115,7 +115,7 @@ def words(name: str, default: list[str]) -> list[str]:
 
 
 def contacts(name: str) -> tuple[str, ...]:
-    """Read e-mail addresses, telephone numbers and pages, as the URIs that RFC 9116 requires."""
+    """Read e-mail addresses, telephone numbers and web pages; return URIs as RFC 9116 requires."""
     uris = []
     for word in words(name, []):
         address = f"mailto:{word}" if "@" in word and ":" not in word else word
@@ -128,7 +128,7 @@ def contacts(name: str) -> tuple[str, ...]:
 
 
 def networks(name: str) -> tuple[Network, ...]:
-    """Read addresses and networks with commas between; none by default."""
+    """Read addresses and networks separated by commas; return () if unset."""
     try:
         return proxies.networks(words(name, []))
     except ValueError:

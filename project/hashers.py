@@ -12,8 +12,8 @@ from scheduler.people import hashing
 class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
     """Scrypt, which takes 16 MB for each password that it hashes.
 
-    The C library keeps this memory for each thread that ever hashed: all threads of a web process
-    would need 1 GB, and any visitor can cause that by creating accounts.
+    The C library keeps this memory for each thread that has hashed.  Without the queue, the threads
+    of a web process would need 1 GB, and any visitor could cause that by creating accounts.
     """
 
     def encode(self, *args: Any, **kwargs: Any) -> str:

@@ -36,7 +36,7 @@ def _beat_until(stop: threading.Event, every: float) -> None:
 def beat_once(*, log_failure: bool = True) -> bool:
     """Write one heartbeat and release the connection; returns whether it was written.
 
-    Without the database there is no service, so its outages are detected in the same way.
+    Without the database no heartbeat is written, so its outages are detected in the same way.
     """
     try:
         outages.beat(now=timezone.now())  # noqa: TID251 - the clock is read here

@@ -16,8 +16,8 @@ def secret_key(keys: Path) -> str:
     """Return the key in the file `keys`/secret_key, which the first call creates.
 
     The folder and the file are readable by their owner only. If several processes create a key at
-    the same time, one wins and all return its key: a finished temporary file is linked to the name,
-    which fails if the name exists.
+    the same time, all return the key of the first: each links a complete temporary file to the
+    name, which fails if the name exists.
 
     Raises BadSetting when the file cannot be read or created.
     """

@@ -13,8 +13,8 @@ STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
 
-#: Django refuses suspicious requests with these loggers, with a useless traceback: any
-#: client could fill the log by a wrong Host header.
+#: Django logs suspicious requests with these loggers and a useless traceback: any client could fill
+#: the log by sending wrong Host headers.
 SUSPICIOUS = "django.security."
 #: Text from a request must not start a new line.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
@@ -81,23 +81,7 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
     `form` is; it is opened again after a rotation.  Without it, its records go to the common log.
     """
     formatter = JsonLines if form == "json" else Columns
-    config = _configuration(formatter, level)
-    # Regardless of LOG_LEVEL: audit entries must not be dropped.
-    config["loggers"]["manyhands.audit"] = {"level": "INFO"}
-    if audit_log is not None:
-        config["formatters"]["json"] = {"()": JsonLines}
-        config["handlers"]["audit"] = {
-            "class": "logging.handlers.WatchedFileHandler",
-            "filename": audit_log,
-            "formatter": "json",
-            "delay": True,
-        }
-        config["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
-    return config
-
-
-def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, Any]:
-    return {
+    config: dict[str, Any] = {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": formatter}},
@@ -111,7 +95,7 @@ def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, 
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # The web server logs the same, and a volunteer's mistake is not a warning.
+            # The web server logs requests, too, and a client's mistake is not a warning.
             "django.request": {"level": "ERROR"},
             "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "psycopg.pool": {"level": "ERROR"},
@@ -119,5 +103,17 @@ def _configuration(formatter: type[logging.Formatter], level: str) -> dict[str, 
             # Celery's lines for every message contain nothing about the work.
             "celery": {"level": "WARNING"},
             "celery.worker.consumer.connection": {"level": "INFO"},
+            # Regardless of LOG_LEVEL: audit entries must not be dropped.
+            "manyhands.audit": {"level": "INFO"},
         },
     }
+    if audit_log is not None:
+        config["formatters"]["json"] = {"()": JsonLines}
+        config["handlers"]["audit"] = {
+            "class": "logging.handlers.WatchedFileHandler",
+            "filename": audit_log,
+            "formatter": "json",
+            "delay": True,
+        }
+        config["loggers"]["manyhands.audit"] |= {"handlers": ["audit"], "propagate": False}
+    return config

@@ -1,4 +1,4 @@
-"""Refuses text with NUL characters, which the database cannot store."""
+"""Middleware: refuses NUL characters, attributes audit entries to addresses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from scheduler.api.failures import bad_request
+from scheduler.people import audit
 
 NUL = "\0"
 
 
 class RefuseNul:
-    """Answers 400 where a NUL character reached a statement, and drops cookies that contain one.
+    """Answers 400 if a statement contains a NUL character, and drops cookies that contain one.
 
-    PostgreSQL can store every other character.  Views that validate their input answer by
-    themselves; this covers every other path, parameter and field.
+    PostgreSQL can store every other character.  Some views validate their input and answer 400
+    themselves; this middleware covers every other path, parameter and field.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -39,3 +40,18 @@ class RefuseNul:
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None
+
+
+class AuditTrail:
+    """Adds the caller's address to the audit entries of a request.
+
+    The account is added by the code that authenticates it: `BearerToken` of the API, the admin
+    site.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with audit.acting(address=request.META.get("REMOTE_ADDR")):
+            return self._get_response(request)

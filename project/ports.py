@@ -17,8 +17,8 @@ EPHEMERAL_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def free_port() -> int:
     """Return a port of this computer on which no process listens now.
 
-    The system does not assign it to outgoing connections, so that it stays free, also while a
-    server that uses it is restarted.
+    The system does not assign this port to outgoing connections, so it stays free while a server
+    that uses it is restarted.
     """
     ports = SystemRandom().sample(CANDIDATES, min(100, len(CANDIDATES)))
     for port in ports if CANDIDATES.stop <= _first_ephemeral_port() else ():
@@ -40,7 +40,7 @@ def _first_ephemeral_port() -> int:
 
 
 def answers(url: str, *, within: float = 5.0) -> bool:
-    """Return whether the server answers a GET of a URL with 200 within these seconds."""
+    """Return whether the server answers a GET of `url` with 200 within `within` seconds."""
     # The URL is trusted: it is built from a host and a port, or from MASTER_URL.
     with suppress(OSError), urllib.request.urlopen(url, timeout=within) as reply:  # noqa: S310
         return bool(reply.status == HTTPStatus.OK)

@@ -18,7 +18,7 @@ def networks(words: Iterable[str]) -> tuple[Network, ...]:
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Return the address of the first proxy or client from the end that is not trusted.
+    """Return the last address of the chain from client to server that is not a trusted proxy.
 
     Each proxy appends the address of its peer to X-Forwarded-For.  So the list is read from the
     end; entries before the first untrusted address may be forged.  Returns `peer` if that is not a

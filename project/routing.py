@@ -24,9 +24,9 @@ FAST_PATHS: tuple[tuple[str, Callable[[WSGIEnvironment, StartResponse], Iterable
 def route(
     environ: WSGIEnvironment, start_response: StartResponse, *, django_app: WSGIApplication
 ) -> Iterable[bytes]:
-    """Answer a request by the path in `environ`, in which repeated slashes become one.
+    """Answer a request by its path; repeated slashes in PATH_INFO are collapsed.
 
-    There is no redirect: a client that posts would follow it with a GET (PROTOCOL trap 3).
+    There is no redirect, because a client that posts would follow it with a GET (PROTOCOL trap 3).
     """
     path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
     for prefix, answer in FAST_PATHS:

@@ -21,7 +21,7 @@ FILE_UMASK = env.umask("FILE_UMASK", 0o027)
 folders.restrict_new_files(FILE_UMASK)
 VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
 KEYS_DIR = VAR_DIR / "keys"
-#: Where downloads live if not in VAR_DIR (docs/files.md).
+#: The object store of downloads; None: downloads are in VAR_DIR (docs/files.md).
 STORAGE = env.store_url("STORAGE_URL")
 UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
 SUBMIT_FOLDER = env.text("SUBMIT_FOLDER", "")
@@ -85,7 +85,7 @@ PROJECT = ProjectConfig(
     import_limit=timedelta(seconds=env.integer("IMPORT_LIMIT", 60, at_least=1, at_most=3600)),
 )
 
-# Science: plug-ins and their confinement (docs/operating.md, "Plug-ins and confinement")
+# Science: plug-ins and their confinement (docs/plug-ins.md)
 
 PLUGINS = env.plugins("PLUGINS")
 #: The Unix socket of the science service; empty: each daemon starts its own workers.
@@ -106,8 +106,8 @@ ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
-#: How many clients of one web process may send slowly at a time, and how many may read slowly;
-#: above that the slowest are cut. Each occupies a thread; `serve` and the units start 64.
+#: The maximum number of slow senders, and of slow readers, in one web process. Above it the slowest
+#: connections are cut. Each occupies one of the 64 threads that `serve` and the units start.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
 # TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -178,8 +178,8 @@ def _database() -> dict[str, Any]:
 
 DATABASES = {"default": _database()}
 
-#: Uploads and submissions are refused if fewer bytes than this would stay free in VAR_DIR: if the
-#: database is on the same disk, its log may still grow by max_wal_size.
+#: Uploads and submissions are refused if fewer bytes than this would stay free in VAR_DIR. If the
+#: database is on the same disk, the default includes max_wal_size, by which its log may grow.
 MIN_FREE_BYTES = env.integer(
     "MIN_FREE_BYTES",
     disk_reserve.default(VAR_DIR, DATABASES["default"]),
@@ -197,7 +197,7 @@ INSTALLED_APPS = [
     "project",
     "scheduler.app_config.SchedulerConfig",
     "daemons",
-    # Only project.urls imports the admin pages: daemons and commands start 25 % faster without.
+    # Only project.urls imports the admin pages, so daemons and commands start 25 % faster.
     "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -212,7 +212,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "project.middleware.RefuseNul",
-    "project.audit_trail.AuditTrail",
+    "project.middleware.AuditTrail",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -271,7 +271,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         " request does not match this schema, 422 if it does, but cannot be carried out.  Objects"
         " of other accounts answer 404."
     ),
-    "POSTPROCESSING_HOOKS": [],  # enums stand where they are used
+    "POSTPROCESSING_HOOKS": [],  # enums are inlined
     "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
         "id": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
         "name": {"type": "string", "minLength": 1, "maxLength": 254},

@@ -59,7 +59,7 @@ SLOW_AFTER_SECONDS: Final = 1.0
 #: BOINC's own client gives up a transfer that is slower than this for `STALL_SECONDS`.
 MIN_BYTES_PER_SECOND: Final = 10
 STALL_SECONDS: Final = 300.0
-#: The part of `max_slow` that remains after a cut, so that not every connection causes the next.
+#: The part of `max_slow` that remains after a cut, so that the next slow client causes no new cut.
 KEPT_SHARE: Final = 0.75
 #: The bytes that a quiet connection is assumed to have sent since its last byte, because its
 #: request may be complete and wait for a thread.  After half a second that is a speed of 4000 bytes
@@ -136,7 +136,7 @@ class Reply:
         return self
 
     def __next__(self) -> bytes:
-        # Time spent here is the project's own work, not the client's.
+        # The time until the next piece is spent by the project, not by the client.
         self._replies.pop(self, None)
         piece = next(self._iterator)
         self.began = monotonic()
@@ -152,7 +152,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The kernel's counters of a connection: bytes each way, and which side sent last."""
+    """The kernel's counters of a connection: bytes in both directions, and the last sender."""
 
     received: int
     acknowledged: int
@@ -164,9 +164,9 @@ class Counters:
 
 @dataclass(slots=True)
 class Sighting:
-    """A connection on which the project waits for the client, and the first check that found it.
+    """The state of a connection at the first check at which the project waited for the client.
 
-    For an idle connection this is only an assumption.
+    For an idle connection it is only assumed that the project waits.
     """
 
     since: float
@@ -213,7 +213,7 @@ def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
 
 
 def network_of(address: str) -> str:
-    """Return the usual range of one customer: an IPv4 address, or an IPv6 network of 64 bits.
+    """Return the network that usually belongs to one customer: an IPv4 address or an IPv6 /64.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -251,7 +251,7 @@ class Watch:
         self._logged_at = -LOG_PAUSE_SECONDS
 
     def look(self, now: float) -> int:
-        """Cut the excess connections; returns their number."""
+        """Cut stalled connections and, above the limit, the slowest ones; return how many."""
         slow = self._transfers.slow(now)
         if not slow:
             self._seen.clear()
@@ -310,7 +310,7 @@ class Watch:
         return counters.client_sent_last if self._transfers.incoming else counters.unsent > 0
 
     def _goes_on(self, before: Sighting, now: Counters, *, is_idle: bool) -> bool:
-        """Return whether it is still the same request: no answer was sent in between."""
+        """Return whether the connection has the same request as before: no answer was sent."""
         then = before.counters
         if before.is_idle or is_idle:
             return before.is_idle and is_idle and self._moved(then) == self._moved(now)

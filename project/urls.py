@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from scheduler.admin import staff
+from scheduler.admin.site import staff
 
 urlpatterns = [
     path("admin", RedirectView.as_view(url="/admin/", permanent=True)),

@@ -8,10 +8,10 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from daemons.management.processes import die_with_parent
+from daemons.science.kernel import die_with_parent
 
-# A worker that outlived a killed parent would continue to answer beside the workers of the next
-# one.  On SIGTERM it would wait for its connections without limit, so it gets SIGKILL.
+# A worker that outlives a killed parent would continue to answer requests beside the workers of the
+# next server.  On SIGTERM it would wait for its connections without limit, so it gets SIGKILL.
 if (parent := multiprocessing.parent_process()) is not None:
     die_with_parent(parent.pid, by=signal.SIGKILL)
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
-# Without a key no client can be answered, so the server must not start.
+# Without a code signing key no request can be answered, so the server must not start.
 signing.code_sign_key_text()
 
-# Only web servers import this module; commands and daemons have other signs of life.
+# Only web servers import this module, so commands and daemons send no heartbeats.
 heartbeat.start()
 
 # Imported objects live as long as the process, so later garbage collections can skip them.

@@ -11,8 +11,6 @@ from django.db.models.signals import post_migrate
 
 
 class SchedulerConfig(AppConfig):
-    """The domain of Manyhands."""
-
     name = "scheduler"
     default_auto_field = "django.db.models.BigAutoField"
     verbose_name = "Manyhands"
@@ -42,7 +40,7 @@ def _guard(**_signal: object) -> None:
 
 
 def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
-    """Set the permissions of the roles' groups to those of this release.
+    """Set the permissions of the roles' groups as this release defines them.
 
     Does nothing if the tables do not exist yet, as after a migration of other apps only.
     """

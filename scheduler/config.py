@@ -32,19 +32,19 @@ class ProjectConfig:
     """The minimum time between two scheduler RPCs of a client."""
 
     max_waiting_rpcs: int = 48
-    """How many scheduler RPCs may wait in one web process; further ones are told to retry later."""
+    """The maximum number of waiting scheduler RPCs in one web process; others get `BUSY_DELAY`."""
 
     busy_delay: timedelta = timedelta(minutes=5)
     """The delay that a client gets if too many RPCs wait, randomized by a factor of 0.5 to 1.5."""
 
     next_contact: timedelta = timedelta(0)
-    """The time after which a client calls again even without a reason; 0: only with a reason."""
+    """The time after which a client without other reasons contacts the server; 0: never."""
 
     max_results_per_rpc: int = 50
     """The maximum number of results that one scheduler RPC sends, per CPU of the host."""
 
     max_results_accepted: int = 2000
-    """How many reports one RPC processes; the rest are not acknowledged and are sent again."""
+    """The maximum number of reports per RPC; clients send further reports again."""
 
     max_in_progress_per_cpu: int = 100
     """How many results a host may have in progress per CPU."""
@@ -53,22 +53,22 @@ class ProjectConfig:
     """How many results of an app version a host may get per day, per CPU or GPU; 0: no limit."""
 
     max_infeasible: int = 100
-    """The number of hosts, each refused for a lasting reason, after which a result is given up."""
+    """A result is given up after refusals to this number of hosts, each for a lasting reason."""
 
     refusal_counts_after: timedelta = timedelta(days=1)
     """A refusal counts if it is repeated after this time, or at once if no version can ever fit."""
 
     outage_after: timedelta = timedelta(minutes=10)
-    """A longer silence of the web processes is an outage: deadlines are extended by it."""
+    """A longer gap between heartbeats of the web server is an outage, which extends deadlines."""
 
     chance_key: str = "chance"
-    """The key of all random choices, secret from volunteers; the same key repeats the choices."""
+    """The secret key of all pseudorandom choices; the same key gives the same choices."""
 
     fair_share: bool = False
     """Whether submitters' priorities follow the linear-bounded model, not their own settings."""
 
     tail_percent: int = 90
-    """The percentage of a batch after which the rest is accelerated, if the batch requests it."""
+    """A batch with `accelerate_tail` is accelerated when this percentage of it is finished."""
 
     import_private: bool = False
     """Whether programs are also fetched from addresses in the server's own networks."""
@@ -101,7 +101,7 @@ class ProjectConfig:
     """How long a file that was uploaded for work is kept until a workunit refers to it."""
 
     account_creation: AccountCreation = AccountCreation.OPEN
-    """Whether clients can create accounts: all, those with an invitation code, or none."""
+    """Which clients can create accounts: all, only clients with an invitation code, or none."""
 
     accounts_per_network: int = 100
     """How many accounts a network (/24 or /64) may create in a day; 0: no limit."""
@@ -113,7 +113,7 @@ class ProjectConfig:
     """Whether attempts to log in are limited; off only for tests that try many passwords."""
 
     login_throttle_window: timedelta = timedelta(minutes=10)
-    """The time in which the limits below refill."""
+    """The time in which the login limits refill."""
 
     login_attempts_per_network: int = 60
     """How many wrong passwords and existence queries a network (/24 or /64) may send."""
@@ -125,7 +125,7 @@ class ProjectConfig:
     """How many wrong passwords all networks that are new to an account may send for it in total."""
 
     login_network_kept: timedelta = timedelta(days=180)
-    """How many days a network from which an account logged in is exempt from its limit."""
+    """For how many days after a login its network is exempt from the limit of the account."""
 
     max_waiting_hashes: int = 12
     """How many passwords may wait to be hashed in one web process; more are refused at once."""
@@ -196,4 +196,4 @@ class StoreConfig:
     """Whether new files are put into the store; off while files are moved back to the disk."""
 
     expires: timedelta = timedelta(hours=1)
-    """How long a client can begin its download by a signed URL."""
+    """How long after its creation a client can begin a download by a signed URL."""

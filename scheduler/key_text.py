@@ -33,7 +33,7 @@ def looks_like_key(start: bytes) -> bool:
     text = start.lstrip(_BLANK)
     if not _INTEGER.match(text):
         return False
-    # After a line feed the "next line" may be that of the integer itself.
+    # If a line feed precedes the integer, the "next line" may be the line of the integer.
     if b"\n" in start[: len(start) - len(text)]:
         return True
     _, line_feed, rest = text.partition(b"\n")

@@ -7,10 +7,10 @@ guard trigger, ``docs/lifecycle.md`` and the timeline are derived from it.
 Theory of operation.  A workunit and its results move along seven *axes*, each a small state machine
 of its own; a row's whole state is its position on each axis.  A `Move` names the axis, the state
 left, the state reached, the reason and the actor.  No two actors own the same move.  Numeric codes
-of the columns are BOINC's, so that its tools and habits carry over.
+of the columns are BOINC's, which BOINC's tools and operators already use.
 
-The ``result`` axis folds BOINC's pair (server_state, outcome) into one code, ``10 * server_state +
-outcome``: an outcome means something only when the server state is OVER.
+The ``result`` axis combines BOINC's pair (server_state, outcome) into one code, ``10 * server_state
++ outcome``; the outcome is INIT unless the server state is OVER.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Outcome(IntEnum):
 
 
 class ResultState(IntEnum):
-    """Server state and outcome in one: ``10 * server_state + outcome``."""
+    """The server state and the outcome of a result as one code: ``10 * server_state + outcome``."""
 
     INACTIVE = 10
     UNSENT = 20
@@ -110,7 +110,7 @@ class AssimilateState(IntEnum):
 
 
 class ReleaseState(IntEnum):
-    """Whether a workunit may have results at all."""
+    """Whether results of a workunit may be created and sent."""
 
     INACTIVE = 1
     HELD = 2
@@ -140,7 +140,7 @@ class ErrorMask(IntFlag):
 
 
 class Target(IntEnum):
-    """The only recipients of a result; a targeted result is never sent to other hosts."""
+    """The kind of target to which a result is restricted; other hosts do not get the result."""
 
     EVERYBODY = 0
     HOST = 1
@@ -253,7 +253,7 @@ State = (
     ResultState | ValidateState | FileDeleteState | AssimilateState | ReleaseState | WorkunitState
 )
 
-#: The states of each axis, and those in which a row may be created.
+#: The states of each axis; `INITIAL` has the states in which a row may be created.
 STATES: dict[Axis, type[State]] = {
     Axis.RESULT: ResultState,
     Axis.VALIDATION: ValidateState,
@@ -355,7 +355,7 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.DEPENDENCY_FAILED,  _TRANSITIONER),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.NO_AGREEMENT,       _TRANSITIONER),
     (Axis.WORKUNIT, W.CANONICAL, W.OPEN,  B.REVALIDATION,       _TRANSITIONER),
-    # Whether a workunit may have results at all.
+    # Whether results of a workunit may be created and sent.
     (Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, B.DEPENDENCIES_MET, _TRANSITIONER),
     (Axis.RELEASE, ReleaseState.HELD,     ReleaseState.RELEASED, B.RELEASED,         Actor.STAFF),
     (Axis.RELEASE, ReleaseState.RELEASED, ReleaseState.HELD,     B.HELD,             Actor.STAFF),
@@ -444,7 +444,7 @@ _LAW = frozenset(MOVES)
 
 
 def _faults(moves: Iterable[Move]) -> list[str]:
-    """Return the faults of the table itself, which are raised at import."""
+    """Return the faults of a table of moves; the module raises those of `MOVES` at import."""
     moves = tuple(moves)
     faults = [f"{m} is listed twice" for m in set(moves) if moves.count(m) > 1]
     owners: dict[tuple[Axis, int, int, Because], set[Actor]] = defaultdict(set)

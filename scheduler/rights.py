@@ -22,8 +22,8 @@ class Right(StrEnum):
 
 ALL_RIGHTS = frozenset(Right)
 
-#: The rights that a token allows, by scope; those of several scopes add up.  Other scopes allow
-#: none: reading, and the account's own work, need no right.
+#: The rights that a token allows, by scope; a token with several scopes allows the rights of each.
+#: Scopes without an entry allow no right: reading and the account's own work need none.
 SCOPE_RIGHTS: Mapping[str, frozenset[Right]] = {
     "submit": frozenset({Right.SUBMIT_FOR_EVERY_APP, Right.EXCEED_SUBMISSION_LIMITS}),
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
@@ -44,7 +44,7 @@ SCOPES = ("read", "submit", "publish", "manage", "administer")
 OWN_SCOPES = frozenset({"read", "submit"})
 #: Scopes that the manager of an app may give a token, for that app.
 APP_MANAGER_SCOPES = frozenset({"publish", "manage"})
-#: A scope for other accounts' rows can be given only by accounts with one of these rights.
+#: By scope for other accounts' rows: an account needs one of these rights to give it to a token.
 _GIVES_SCOPE: Mapping[str, frozenset[Right]] = {
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
     "manage": frozenset({Right.MANAGE_APPS, Right.MANAGE_OTHERS_BATCHES}),
@@ -154,8 +154,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS),
 }
 
-#: The group of accounts that were staff, but not superusers, before roles existed: over the API
-#: they could do all of this with any token.  Publishing is left out on purpose.
+#: The group of accounts that were staff, but not superusers, before roles existed.  Over the API,
+#: any of their tokens allowed the rights below.  Publishing is left out on purpose.
 FORMER_STAFF = "staff before roles"
 FORMER_STAFF_RIGHTS = frozenset(
     {

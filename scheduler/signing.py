@@ -1,16 +1,16 @@
-"""Signing: the room of keys; no other part of the server reads one.
+"""Create, rotate and use the project's keys; no other module reads a key file.
 
 Under ``settings.KEYS_DIR``, a folder for the owner only::
 
     code_sign_private, code_sign_public          RSA 1024 in BOINC's text format (PROTOCOL 4.1)
-    code_sign_private.<n>, code_sign_public.<n>  earlier pairs, to vouch for the current one
+    code_sign_private.<n>, code_sign_public.<n>  earlier pairs, which sign the current public key
     code_sign_rotation.<n>                       signature by pair <n> over the current public key
     upload_grant_keys                            "<id> <secret>" a line, newest first
     upload_grant_keys.revoked                    revoked lines
     account_seal_key                             Fernet keys, one a line, newest first
 
 With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients
-accept any signed text as a new key, so functions sign contents, which they check, never digests.
+accept any signed text as a new key, so `sign` takes contents, which it checks, and no digests.
 A key file that changes is read again, so that no process needs a restart after a rotation.
 """
 
@@ -23,14 +23,18 @@ import functools
 import hashlib
 import hmac
 import io
+import itertools
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.rsa import (
+    RSAPrivateNumbers,
+    RSAPublicNumbers,
+    generate_private_key,
+)
 from django.conf import settings
 
 from scheduler.key_text import START_NBYTES, looks_like_key
@@ -54,11 +58,11 @@ _CHUNK: Final = 1 << 20
 
 
 class KeyMissing(Exception):
-    """A key is needed that is not in the keys folder."""
+    """The keys folder lacks a required key."""
 
 
 class BadKey(ValueError):
-    """A text that is not a key, or a sealed text that none of the project's keys opens."""
+    """A text is not a key, or no key of the project decrypts a sealed text."""
 
 
 class KeyShaped(ValueError):
@@ -74,22 +78,10 @@ class Grant(enum.Enum):
 
     GOOD = "good"
     BAD = "bad"
-    #: By a revoked key: a thief of the key could have made the signature.
+    #: Signed by a revoked key, which may be stolen.
     REVOKED = "revoked key"
-    #: Well formed, but by a key that is not in the keys folder; an operator may restore it.
+    #: Well formed, but signed by a key that is not in the keys folder; an operator may restore it.
     UNKNOWN_KEY = "unknown key"
-
-
-@dataclass(frozen=True, slots=True)
-class _PrivateKey:
-    n: int
-    e: int
-    d: int
-    p: int
-    q: int
-    dmp1: int
-    dmq1: int
-    iqmp: int
 
 
 # Making keys
@@ -98,8 +90,8 @@ class _PrivateKey:
 def ensure_keys() -> None:
     """Create missing keys in the keys folder; safe to call from several processes at once.
 
-    A public code-sign key without its private half is kept: that half is on another machine.
-    With `ONLINE_SIGNING` off no pair is created here, for the same reason.
+    A public code signing key without its private half is kept, because the private half is on
+    another machine.  For the same reason, no pair is created here with `ONLINE_SIGNING` off.
     """
     with _key_folder_locked() as folder:
         has_private = (folder / "code_sign_private").exists()
@@ -125,7 +117,7 @@ class NewCodeSignKey:
         return _sign(_signable_md5(content), self._private)
 
     def install(self, *, revoke: bool = False) -> None:
-        """Install it; the current pair is kept to sign the rotation (PROTOCOL 4.4).
+        """Install the pair; the current pair is kept to sign the rotation (PROTOCOL 4.4).
 
         With `revoke` the earlier private keys sign the new public key now, once, and are deleted.
         """
@@ -137,22 +129,17 @@ class NewCodeSignKey:
                 _sign_rotations_and_forget(folder)
 
 
-def rotate_code_sign_key(*, revoke: bool = False) -> None:
-    """Create and install a new code signing pair, as `NewCodeSignKey.install` does."""
-    NewCodeSignKey().install(revoke=revoke)
-
-
 def install_code_sign_key(
     public_text: str, rotation_signatures: Collection[str] = (), *, revoke: bool = False
 ) -> None:
     """Install a public key whose private half is on another machine.
 
-    `rotation_signatures` are by earlier keys over the stripped new key: clients that hold the
-    signer's key accept the new one.  With `revoke` the earlier private keys that are here sign
-    it as well, once, and are deleted.  Raises BadKey for a text that is not a public key, and
-    BadRotation for a signature by none of the earlier keys.
+    `rotation_signatures` are signatures of the stripped new key by earlier keys; clients that have
+    such an earlier key accept the new key.  With `revoke`, each earlier private key in the keys
+    folder signs the new key and is then deleted.  Raises BadKey for a text that is not a public
+    key, and BadRotation for a signature that no earlier key has made.
     """
-    new = _canonical_public_text(public_text)
+    new = _public_text(_parse_public(public_text))
     with _key_folder_locked() as folder:
         current = folder / "code_sign_public"
         if current.exists() and current.read_text().split() != new.split():
@@ -168,8 +155,8 @@ def install_code_sign_key(
 def _set_aside(folder: Path) -> None:
     """Keep the current pair under the next number, and remove the current public key.
 
-    In this order a crash leaves the complete old pair, or a new private key without a public one,
-    which `ensure_keys` adds, but never two halves of different pairs.
+    With this order, a crash leaves either the complete old pair or a new private key, to which
+    `ensure_keys` adds the public key.  The two halves are always of the same pair.
     """
     number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
     for half in ("code_sign_private", "code_sign_public"):
@@ -178,22 +165,16 @@ def _set_aside(folder: Path) -> None:
     (folder / "code_sign_public").unlink()
 
 
-def _canonical_public_text(text: str) -> str:
-    n, e = _parse_public(text)
-    return _public_text(n, e)
-
-
 def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
     digest = _md5(new.strip())
     earlier = [path.read_text() for path in _public_paths(folder)]
     for signature in signatures:
         if not any(verify(digest, signature, public) for public in earlier):
-            message = (
+            raise BadRotation(
                 "A rotation signature over the new key is not by one of this project's keys.\n"
                 "Hint: make it by `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
                 "private half of the current key."
             )
-            raise BadRotation(message)
 
 
 def _keep_rotations(folder: Path, new: str, signatures: Collection[str]) -> None:
@@ -236,7 +217,8 @@ def rotate_upload_grant_key(*, revoke: bool = False) -> None:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
         if revoke:
-            # Written first: after a crash the keys are in both files, still valid; run it again.
+            # Written first: after a crash the keys are in both files and still valid, and the
+            # command can be repeated.
             before = revoked.read_text() if revoked.exists() else ""
             _save(revoked, earlier + before)
         _save(path, _new_grant_line() + ("" if revoke else earlier))
@@ -256,7 +238,7 @@ def _key_folder_locked() -> Iterator[Path]:
 
 
 def _save(path: Path, text: str) -> None:
-    """Write a key file atomically and fsync it, for a key must not be used and then lost."""
+    """Write a key file atomically and fsync it, so that a crash cannot lose a key in use."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w", encoding="ascii") as file:
@@ -273,23 +255,12 @@ def _save(path: Path, text: str) -> None:
 
 def _publish_private(folder: Path) -> None:
     private = _parse_private((folder / "code_sign_private").read_text())
-    _save(folder / "code_sign_public", _public_text(private.n, private.e))
+    _save(folder / "code_sign_public", _public_text(private.public_numbers))
 
 
-def _new_private_key() -> _PrivateKey:
+def _new_private_key() -> RSAPrivateNumbers:
     # 1024 bits are weak by current standards, but BOINC's clients accept no more (trap 15).
-    numbers = rsa.generate_private_key(65537, _BITS).private_numbers()
-    public = numbers.public_numbers
-    return _PrivateKey(
-        n=public.n,
-        e=public.e,
-        d=numbers.d,
-        p=numbers.p,
-        q=numbers.q,
-        dmp1=numbers.dmp1,
-        dmq1=numbers.dmq1,
-        iqmp=numbers.iqmp,
-    )
+    return generate_private_key(65537, _BITS).private_numbers()
 
 
 def _new_grant_line() -> str:
@@ -315,12 +286,13 @@ def read_hex_block(text: str) -> bytes:
     return bytes.fromhex("".join(digits[: len(digits) & ~1]))
 
 
-def _public_text(n: int, e: int) -> str:
-    return f"{_BITS}\n" + hex_block(n.to_bytes(_SIZE, "big") + e.to_bytes(_SIZE, "big"))
+def _public_text(key: RSAPublicNumbers) -> str:
+    return f"{_BITS}\n" + hex_block(key.n.to_bytes(_SIZE, "big") + key.e.to_bytes(_SIZE, "big"))
 
 
-def _private_text(key: _PrivateKey) -> str:
-    whole = b"".join(part.to_bytes(_SIZE, "big") for part in (key.n, key.e, key.d))
+def _private_text(key: RSAPrivateNumbers) -> str:
+    public = key.public_numbers
+    whole = b"".join(part.to_bytes(_SIZE, "big") for part in (public.n, public.e, key.d))
     halves = (key.p, key.q, key.dmp1, key.dmq1, key.iqmp)
     return f"{_BITS}\n" + hex_block(whole + b"".join(x.to_bytes(_HALF, "big") for x in halves))
 
@@ -329,26 +301,27 @@ def _parse_key(text: str, nbytes: int) -> bytes:
     bits, _, block = text.strip().partition("\n")
     data = read_hex_block(block)
     if bits.strip() != str(_BITS) or len(data) != nbytes:
-        message = (
+        raise BadKey(
             f"A key begins with {bits.strip()[:20]!r} and has {len(data)} bytes, not "
             f"'{_BITS}' and {nbytes}.\nHint: BOINC's clients take {_BITS}-bit RSA keys only, in "
             "the text format of its crypt_prog, not PEM."
         )
-        raise BadKey(message)
     return data
 
 
-def _parse_public(text: str) -> tuple[int, int]:
+def _parse_public(text: str) -> RSAPublicNumbers:
     data = _parse_key(text, 2 * _SIZE)
-    return int.from_bytes(data[:_SIZE], "big"), int.from_bytes(data[_SIZE:], "big")
+    n, e = int.from_bytes(data[:_SIZE], "big"), int.from_bytes(data[_SIZE:], "big")
+    return RSAPublicNumbers(e, n)
 
 
-def _parse_private(text: str) -> _PrivateKey:
+def _parse_private(text: str) -> RSAPrivateNumbers:
     data = _parse_key(text, 3 * _SIZE + 5 * _HALF)
-    ends = [_SIZE, 2 * _SIZE, 3 * _SIZE, *(3 * _SIZE + i * _HALF for i in range(1, 6))]
-    starts = [0, *ends]
-    parts = [int.from_bytes(data[a:b], "big") for a, b in zip(starts, ends, strict=False)]
-    return _PrivateKey(*parts)
+    places = [0, _SIZE, 2 * _SIZE, *range(3 * _SIZE, len(data) + 1, _HALF)]
+    n, e, d, p, q, dmp1, dmq1, iqmp = (
+        int.from_bytes(data[start:end], "big") for start, end in itertools.pairwise(places)
+    )
+    return RSAPrivateNumbers(p, q, d, dmp1, dmq1, iqmp, RSAPublicNumbers(e, n))
 
 
 # Signatures (PROTOCOL 4.2)
@@ -371,12 +344,11 @@ def sign(content: bytes | BinaryIO) -> str:
 def refuse_key_shaped(start: bytes, name: str = "The content") -> None:
     """Raise KeyShaped if clients could take a content that begins with `start` for a public key."""
     if looks_like_key(start):
-        message = (
+        raise KeyShaped(
             f"{name} could be taken for a public key by a client: a signature over it would "
             "replace the project's key. Hint: put a line of text, such as a comment, at its "
             "beginning, or compress it."
         )
-        raise KeyShaped(message)
 
 
 def _signable_md5(content: bytes | BinaryIO) -> str:
@@ -390,13 +362,13 @@ def _signable_md5(content: bytes | BinaryIO) -> str:
 
 
 def verify(md5_hex: str, signature: str, public_text: str) -> bool:
-    """Return whether a signature over content of this MD5 is by this public key.
+    """Return whether this public key verifies a signature over content with this MD5.
 
     Raises BadKey if the text is not a public key.
     """
-    n, e = _parse_public(public_text)
+    key = _parse_public(public_text)
     value = int.from_bytes(read_hex_block(signature), "big")
-    return value < n and pow(value, e, n).to_bytes(_SIZE, "big") == _padded(md5_hex)
+    return value < key.n and pow(value, key.e, key.n).to_bytes(_SIZE, "big") == _padded(md5_hex)
 
 
 def rotation_signature(old_public_text: str) -> str | None:
@@ -413,7 +385,7 @@ def rotation_signature(old_public_text: str) -> str | None:
 
 
 def _rotation_by(public: Path, digest: str) -> str | None:
-    """Return a key's signature over the current one, made on another machine or here, or None."""
+    """Return an earlier key's signature over the current public key, stored or new, or None."""
     with contextlib.suppress(KeyMissing):
         signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
         if verify(digest, signature, _load(public.name, _stripped)):
@@ -440,7 +412,7 @@ def _padded(md5_hex: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def _sign(md5_hex: str, key: _PrivateKey) -> str:
+def _sign(md5_hex: str, key: RSAPrivateNumbers) -> str:
     # Plain arithmetic: libraries add a DigestInfo that clients refuse, and may refuse the size.
     value = int.from_bytes(_padded(md5_hex), "big")
     by_p = pow(value, key.dmp1, key.p)
@@ -455,14 +427,14 @@ def _sign(md5_hex: str, key: _PrivateKey) -> str:
 def upload_grant(name: str, max_nbytes: int) -> str:
     """Return the content of an output file's ``<xml_signature>``: key id and HMAC-SHA256.
 
-    It binds the name and the size, not the host or the account (PROTOCOL trap 30), and does not
-    expire.
+    The HMAC covers the name and the size, not the host or the account (PROTOCOL trap 30).  Grants
+    do not expire.
     """
     return upload_granter()(name, max_nbytes)
 
 
 def upload_granter() -> Callable[[str, int], str]:
-    """Return a version of `upload_grant` for many files, which looks up the current key once."""
+    """Return a function like `upload_grant` that looks up the current key only once."""
     key_id, secret = next(iter(_grant_keys().items()))
     return lambda name, max_nbytes: hex_block(key_id + _mac(secret, name, max_nbytes))
 
@@ -505,11 +477,10 @@ def _parse_grant_keys(text: str) -> dict[bytes, bytes]:
     except ValueError:
         keys = {}
     if not keys or any(len(key_id) != _GRANT_ID for key_id in keys):
-        message = (
+        raise BadKey(
             "File upload_grant_keys is damaged.\nHint: restore it from a backup; each line is "
             "'<8 hex digits> <64 hex digits>'."
         )
-        raise BadKey(message)
     return keys
 
 
@@ -526,11 +497,10 @@ def unseal(sealed: bytes) -> str:
     try:
         return _load("account_seal_key", _parse_seal_keys).decrypt(bytes(sealed)).decode()
     except InvalidToken:
-        message = (
+        raise BadKey(
             "An account key cannot be decrypted.\nHint: restore the account_seal_key that it was "
             "sealed with; that file may contain several keys, one per line, newest first."
-        )
-        raise BadKey(message) from None
+        ) from None
 
 
 def _parse_seal_keys(text: str) -> MultiFernet:
@@ -544,7 +514,7 @@ _loaded: dict[tuple[str, Any], tuple[tuple[int, int, int], Any]] = {}
 
 
 def _load(name: str, read: Callable[[str], T]) -> T:
-    """Return ``read`` of a key file's text, which is read again only after a change."""
+    """Return ``read(text)`` for the text of a key file, cached until the file changes."""
     path = f"{settings.KEYS_DIR}/{name}"
     try:
         status = os.stat(path)
@@ -554,11 +524,10 @@ def _load(name: str, read: Callable[[str], T]) -> T:
             cached = (version, read(Path(path).read_text(encoding="ascii")))
             _loaded[path, read] = cached
     except FileNotFoundError:
-        message = (
+        raise KeyMissing(
             f"Key file {path} is missing.\nHint: restore it from a backup; for a code signing key "
             "on another machine see docs/signing.md."
-        )
-        raise KeyMissing(message) from None
+        ) from None
     value: T = cached[1]
     return value
 

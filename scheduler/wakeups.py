@@ -1,9 +1,9 @@
-"""Wake-ups: the room of bells; a datagram signals that a daemon may have work.
+"""Wake daemons: a datagram to a daemon's socket signals that it may have work.
 
 Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
 that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a
-hint: it may be lost, late or spurious, and daemons poll as well.  So ringing never waits and never
-fails: the daemon of a full bell will wake up anyway, and a missing bell has no daemon.
+hint: it may be lost, late or spurious, and daemons poll as well.  So ringing does not block and
+raises no errors: a daemon whose bell is full wakes up anyway, and a missing bell has no daemon.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from django.db import transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
 log = logging.getLogger(__name__)
 
 #: How long the names of bells are cached before the folder is read again.
 CACHE_SECONDS: Final = 1.0
-#: A bell that refuses connections and that its owner has not touched for this long is removed.
+#: A bell that refuses connections is removed if it was not touched for this time.
 STALE_SECONDS: Final = 3600.0
 #: The maximum path of a socket, in bytes: 108 on Linux and less elsewhere, with the final NUL.
 MAX_PATH_BYTES: Final = 100
@@ -44,12 +43,12 @@ def after_commit(*daemons: str) -> None:
 
 
 def ring(daemons: Iterable[str]) -> None:
-    """Ring the bells of the named daemons; never waits, never fails."""
+    """Ring the bells of the named daemons; does not block and raises no `OSError`."""
     _ringer.ring(daemons)
 
 
 class Bell:
-    """The socket on which a daemon receives wake-ups; deaf if it could not be bound.
+    """The socket on which a daemon receives wake-ups; `is_deaf` if it could not be bound.
 
     It is a context manager that closes the socket.
     """
@@ -71,15 +70,15 @@ class Bell:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether it receives no wake-ups, so that its daemon only polls."""
+        """Whether the socket is not bound, so that the daemon only polls."""
         return self._socket.fileno() < 0
 
     def fileno(self) -> int:
-        """Return the socket's descriptor for `select`; -1 if it is deaf."""
+        """Return the socket's descriptor for `select`; -1 if it is not bound."""
         return self._socket.fileno()
 
     def silence(self) -> bool:
-        """Read all rings so far; returns whether there was one."""
+        """Discard all datagrams received so far; return whether there was one."""
         if self.is_deaf:
             return False
         was_rung = False
@@ -104,12 +103,7 @@ class Bell:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -142,9 +136,9 @@ class _Ringer:
         try:
             self._socket.sendto(b"!", reach.path(name))
         except (BlockingIOError, InterruptedError):
-            pass  # full: it has been rung often enough
+            pass  # the socket's queue is full, so the daemon wakes up anyway
         except OSError:
-            # No process of this machine reads it; it is not tried before the folder is read again.
+            # No process on this machine reads the socket: skip it until the folder is read again.
             self._bells = tuple(bell for bell in self._bells if bell != name)
 
     def _bell_names(self) -> tuple[str, ...]:
@@ -160,7 +154,7 @@ class _Ringer:
 
 
 class _Reach:
-    """Paths of sockets in a folder, short enough for the kernel however long the folder's is."""
+    """Provides short paths of sockets, since the kernel limits their length (`MAX_PATH_BYTES`)."""
 
     def __init__(self, where: Path) -> None:
         self._where = os.fspath(where)
@@ -171,7 +165,7 @@ class _Reach:
         return f"{self._where}/{name}"
 
     def __enter__(self) -> Self:
-        # Linux reaches a folder through a descriptor; elsewhere a bell with a long path is deaf.
+        # Linux has /proc/self/fd; elsewhere a bell with a long path cannot be bound.
         if len(os.fsencode(self._where)) > MAX_PATH_BYTES - 48:
             self._fd = os.open(self._where, os.O_RDONLY | os.O_DIRECTORY)
             self._where = f"/proc/self/fd/{self._fd}"
@@ -207,7 +201,8 @@ def _remove_stale_bells(where: Path) -> None:
                 try:
                     probe.connect(reach.path(path.name))
                 except ConnectionRefusedError:
-                    # On a shared folder it may be another machine's: its owner renews it.
+                    # In a shared folder, it may be the bell of a daemon on another machine, which
+                    # renews its modification time.
                     if age > STALE_SECONDS:
                         path.unlink()
 

@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 MILLER_RABIN_ROUNDS = 40
 SMALL_PRIMES = [n for n in range(3, 2000, 2) if all(n % d for d in range(3, int(n**0.5) + 1, 2))]
 
-#: The number of examined bytes of a content: clients keep 4095 characters of a key.
+#: `looks_like_key` examines this many bytes; clients store at most 4095 characters of a key.
 START_NBYTES = 8192
 BLANK = b" \t\n\v\f\r\x85\xa0"
 INTEGER = re.compile(rb"[+-]?[0-9]")
@@ -296,7 +296,7 @@ def write_new(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Read a key or a signature; raises Refused."""
+    """Return the text of a key or signature file; raises Refused if it cannot be read."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:

@@ -137,7 +137,7 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Member:
 def path_of(output: models.Output) -> str:
     """Return the path of an output in its workunit's folder.
 
-    It is the archive's member name, as an archive cannot have every open_name.
+    The path is the member name in the archive, because not every open_name is a valid member name.
     """
     return output.member.partition("/")[2] or member_name(output.open_name)
 

@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scientist import models
-from scientist.errors import (
-    BatchFailed,
-    NotFoundError,
-    ScientistError,
-    ServerFault,
-    Unreachable,
-)
+from scientist.errors import BatchFailed, NotFoundError, ScientistError, ServerFault, Unreachable
 from scientist.fetching import FetchSummary, fetch
 from scientist.inputs import fields_of
 from scientist.placing import Layout
@@ -31,7 +25,7 @@ _TROUBLES_INTERVAL_SECONDS = 30.0
 
 
 class Batch:
-    """A batch of the project.  `info` is a copy; the methods send requests to the project."""
+    """A batch.  `info` is a local copy of its fields; most methods send requests to the project."""
 
     def __init__(self, transport: Transport, info: models.BatchInfo) -> None:
         self._transport = transport
@@ -64,9 +58,9 @@ class Batch:
         return read_progress(self._transport.get(f"{self._path}/progress"))
 
     def troubles(self) -> models.Troubles:
-        """Fetch its errors (last error, parked science) and the reasons why its work waits.
+        """Fetch the errors of the batch and the reasons why its unfinished work is delayed.
 
-        Returns empty Troubles if the project is older and has no such address.
+        Returns empty Troubles if the server is too old to have this endpoint.
         """
         try:
             return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
@@ -76,9 +70,10 @@ class Batch:
     def watch(
         self, interval: float = INTERVAL, *, sleep: Callable[[float], None] = time.sleep
     ) -> Iterator[models.Progress]:
-        """Yield its progress now and at each change, until it is complete.
+        """Yield the progress of the batch now and at each change, until the batch is complete.
 
-        `interval` is in seconds; it grows to five times as much while nothing changes.
+        `interval` is the time between polls in seconds.  It grows up to fivefold while the progress
+        does not change.
         """
         for snapshot in self.snapshots(interval, sleep=sleep, with_troubles=False):
             if snapshot.has_changed and snapshot.unreachable_since is None:
@@ -91,7 +86,7 @@ class Batch:
         sleep: Callable[[float], None] = time.sleep,
         with_troubles: bool = True,
     ) -> Iterator[models.Snapshot]:
-        """Yield a snapshot after every poll, changed or not, until the batch is complete.
+        """Yield a snapshot after every poll until the batch is complete.
 
         While the project is unreachable, a snapshot repeats the last progress.  Raises Unreachable
         or ServerFault if the first request fails, or if the outage lasts longer than the
@@ -119,26 +114,22 @@ class Batch:
             yield snapshot
             if snapshot.unreachable_since is None and snapshot.progress.is_complete:
                 return
-            pause = (
-                interval
-                if snapshot.has_changed
-                else min(pause * 1.3, interval * _MAX_INTERVAL_FACTOR)
-            )
+            pause = min(pause * 1.3, interval * _MAX_INTERVAL_FACTOR)
+            if snapshot.has_changed:
+                pause = interval
             sleep(pause)
 
     def _snapshot(self, previous: models.Snapshot | None, answer: Any) -> models.Snapshot:  # noqa: ANN401  any JSON
         if previous is None:
-            return models.Snapshot(
-                progress=read_progress(answer), troubles=models.Troubles(), has_changed=True
-            )
+            progress = read_progress(answer)
+            return models.Snapshot(progress=progress, troubles=models.Troubles(), has_changed=True)
         progress = previous.progress if answer is None else read_progress(answer)
-        has_changed = (
-            progress.counts != previous.progress.counts or previous.unreachable_since is not None
-        )
+        has_moved = progress.counts != previous.progress.counts
+        has_changed = has_moved or previous.unreachable_since is not None
         return replace(previous, progress=progress, has_changed=has_changed, unreachable_since=None)
 
     def wait(self, timeout: float | None = None, interval: float = INTERVAL) -> models.Progress:
-        """Wait until it is complete; return its progress.
+        """Wait until the batch is complete; return its progress.
 
         Raises TimeoutError after `timeout` seconds, BatchFailed if workunits failed.
         """
@@ -157,12 +148,12 @@ class Batch:
         return last
 
     def workunits(self, *, status: str | None = None) -> Iterator[models.WorkunitInfo]:
-        """Yield its workunits; with `status`, only those of this status."""
+        """Yield the workunits of the batch; `status` selects workunits with this status."""
         rows = self._transport.pages("workunits", {"batch": self.id, "status": status})
         return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, state: str | None = None) -> Iterator[models.ResultInfo]:
-        """Yield the results of its workunits."""
+        """Yield the results of the batch; `state` selects results in this state."""
         rows = self._transport.pages("results", {"batch": self.id, "state": state})
         return (models.read(models.ResultInfo, row) for row in rows)
 
@@ -180,15 +171,15 @@ class Batch:
         return fetch(self._transport, self.info, layout, follow=follow)
 
     def retry_failed(self, names: Sequence[str] | None = None) -> models.RetrySummary:
-        """Submit its failed workunits again, or those in `names`.
+        """Submit the failed workunits of the batch again, or the workunits in `names`.
 
-        Cancelled workunits are only submitted again if they are named.
+        A cancelled workunit is submitted again only if `names` contains it.
         """
         body: dict[str, Any] = {} if names is None else {"workunits": list(names)}
         return models.read(models.RetrySummary, self._transport.post(f"{self._path}/retry", body))
 
     def abort(self, reason: str = "") -> dict[str, Any]:
-        """Cancel its unfinished workunits; return the counts that the project answers."""
+        """Cancel the unfinished workunits of the batch; return the JSON answer with the counts."""
         body = {"reason": reason} if reason else {}
         return dict(self._transport.post(f"{self._path}/abort", body) or {})
 
@@ -215,19 +206,20 @@ class Batch:
 def _unreachable(
     snapshot: models.Snapshot, error: ScientistError, patience: float
 ) -> models.Snapshot:
-    """Return the snapshot marked unreachable; raise `error` if that lasts `patience` seconds."""
+    """Return the snapshot marked as unreachable.
+
+    Raises `error` if the project has been unreachable for more than `patience` seconds.
+    """
     now = datetime.now(UTC)  # noqa: TID251  the edge reads the clock
     since = snapshot.unreachable_since or now
     if (now - since).total_seconds() > patience:
         raise error
-    return replace(
-        snapshot, unreachable_since=since, has_changed=snapshot.unreachable_since is None
-    )
+    has_changed = snapshot.unreachable_since is None
+    return replace(snapshot, unreachable_since=since, has_changed=has_changed)
 
 
 def read_progress(answer: Any) -> models.Progress:  # noqa: ANN401  any JSON
     """Read a progress, whose counts may be in a nested `progress` object beside the rate."""
     counts = answer.get("progress") if isinstance(answer, dict) else None
-    return models.read(
-        models.Progress, {**answer, **counts} if isinstance(counts, dict) else answer
-    )
+    progress = {**answer, **counts} if isinstance(counts, dict) else answer
+    return models.read(models.Progress, progress)

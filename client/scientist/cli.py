@@ -8,15 +8,16 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from scientist import __version__
 from scientist.commands import access, apps, changing, figures, listing, submitting, watching
-from scientist.commands.context import Context
-from scientist.errors import ScientistError
+from scientist.commands.context import OK, Context
+from scientist.commands.options import Commands, Run
+from scientist.errors import ScientistError, UsageError
 
 FAILED = 1
 _EPILOG = """\
@@ -36,6 +37,12 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._negative_number_matcher = _NEGATIVE
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:  # noqa: ANN401  argparse's own
+        try:
+            return super()._get_value(action, arg_string)
+        except UsageError as error:
+            raise argparse.ArgumentError(action, f"{error.sentence} Hint: {error.hint}") from None
 
     def options(self) -> Iterator[str]:
         """Yield the names of all options, also those of subcommands."""
@@ -68,9 +75,9 @@ def parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     # Without defaults, which would override the values of options before the command.
     _describe_common(common, argparse.SUPPRESS, is_json=argparse.SUPPRESS)
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (access, apps, submitting, watching, listing, changing, figures):
-        module.describe(commands, common)
+        module.describe(Commands(subparsers, common))
     return top
 
 
@@ -120,10 +127,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     options = parse(arguments)
-    command: Callable[[Context], int] = options.command
+    run: Run = options.command
     try:
         with ExitStack() as stack:
-            return command(Context(options, stack))
+            return run(Context(options, stack)) or OK
     except ScientistError as error:
         return _print_error(error, as_json=options.json)
     except BrokenPipeError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
@@ -36,7 +35,7 @@ STYLES = {
     "waiting": "magenta",
     "failed": "red",
 }
-#: Statuses of workunits that no host has; they are drawn as a line instead of a bar.
+#: Statuses of workunits without a result on a host; they are drawn as a line instead of a bar.
 _FAINT = {"unsent", "waiting"}
 _WIDTH = 44
 #: The cause of waits for results that hosts are computing.
@@ -50,7 +49,7 @@ def status_text(status: str) -> str:
 
 
 def styled_status(status: str) -> Text:
-    """Return a status in its color."""
+    """Return a status as text in the color of the status."""
     return Text(status_text(status), style=STYLES.get(status, ""))
 
 
@@ -69,7 +68,7 @@ def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
 
 
 def stacked_bar(figures: BatchProgress, width: int = _WIDTH) -> Text:
-    """Return all workunits of a batch as one bar; each status that occurs has at least a cell."""
+    """Return a bar of all workunits by status; each nonzero status has at least one cell."""
     parts = {name: getattr(figures, name) for name in STYLES if getattr(figures, name)}
     total = max(figures.total, 1)
     cells = {name: max(1, round(number * width / total)) for name, number in parts.items()}
@@ -136,7 +135,9 @@ def _outlook(figures: BatchProgress, now: datetime, waits: Sequence[Wait]) -> Te
             )
         return Text.assemble(("complete", "bold green"), f": all {done} done")
     parts = [Text(rate(figures.rate_per_second or 0.0), style="bold")]
-    sentences = wait_sentences(figures, waits)
+    # Waits for computing hosts are shown only while no workunit finishes.
+    is_moving = bool(figures.rate_per_second)
+    sentences = [wait.sentence for wait in waits if wait.cause != _COMPUTING or not is_moving]
     if figures.seconds_left is not None and figures.rate_per_second:
         until = now + timedelta(seconds=figures.seconds_left)
         clock = f"{until:%H:%M}" if figures.seconds_left < 86400 else f"{until:%d %b %H:%M}"  # noqa: PLR2004
@@ -147,14 +148,6 @@ def _outlook(figures: BatchProgress, now: datetime, waits: Sequence[Wait]) -> Te
     for sentence in sentences:
         outlook.append(f"\n{sentence}", "yellow")
     return outlook
-
-
-def wait_sentences(figures: BatchProgress, waits: Sequence[Wait]) -> list[str]:
-    """Return why unfinished work waits; `computing` only while no workunit finishes."""
-    if figures.is_complete:
-        return []
-    is_moving = bool(figures.rate_per_second)
-    return [wait.sentence for wait in waits if wait.cause != _COMPUTING or not is_moving]
 
 
 def progress_line(batch: BatchInfo, figures: BatchProgress, now: datetime) -> str:
@@ -174,9 +167,7 @@ class BatchDisplay:
 
     def __init__(self, console: Console, batch: BatchInfo, *, live: bool) -> None:
         self._console, self._batch = console, batch
-        self._live = (
-            Live(console=console, refresh_per_second=4, auto_refresh=False) if live else None
-        )
+        self._live = Live(console=console, auto_refresh=False) if live else None
         self._troubles: tuple[str, ...] = ()
         self._causes: set[str] = set()
 
@@ -185,12 +176,7 @@ class BatchDisplay:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -246,28 +232,22 @@ class TransferBars:
             TimeRemainingColumn(compact=True),
             console=console,
             transient=True,
+            disable=not live,
         )
-        self._live = live
         self._tasks: dict[str, TaskID] = {}
         self._drawn_at: dict[str, float] = {}
 
     def __enter__(self) -> Self:
-        if self._live:
-            self._progress.start()
+        self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live:
+    def __exit__(self, *_: object) -> None:
+        if not self._progress.disable:  # before rich 15, `stop` prints a line even so
             self._progress.stop()
 
     def update(self, activity: str, done: int, total: int | None) -> None:
         """Update the bar of an activity, at most 20 times a second."""
-        if not self._live:
+        if self._progress.disable:
             return
         now = time.monotonic()
         is_known = activity in self._tasks

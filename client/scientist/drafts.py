@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from scientist import models
@@ -21,9 +20,9 @@ from scientist.uploads import OnProgress
 class DraftBatch:
     """A batch that is being built.
 
-    It is submitted at the end of the `with` block.  If the block raises, nothing more is sent; the
-    parts of a very large batch that were sent before are aborted, unless the batch has workunits
-    of other submissions.
+    The batch is submitted at the end of the `with` block.  If the block raises an error, no further
+    request is sent.  If parts of a large batch were sent before the error, the batch is aborted,
+    unless it has workunits of other submissions.
     """
 
     def __init__(
@@ -49,12 +48,7 @@ class DraftBatch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         try:
             if error is None:
                 self.send()
@@ -67,7 +61,7 @@ class DraftBatch:
             self._submission.close()
 
     def submit(self, item: Input, **fields: Any) -> WorkunitFuture:
-        """Add a workunit, with `fields` of its own; return its future."""
+        """Add a workunit; return its future.  `fields` override the defaults of the batch."""
         return self.futures[self._add(item, fields)]
 
     def submit_all(self, inputs: Iterable[Input]) -> None:
@@ -108,10 +102,9 @@ class DraftBatch:
     def _abandon(self, error: BaseException) -> None:
         if self._submission.summaries:
             self._abort(self._submission.summaries[0])
-        if isinstance(error, ScientistError):
-            self.futures.fail(error)
-        else:
-            self.futures.fail(ScientistError("The batch was not submitted."))
+        if not isinstance(error, ScientistError):
+            error = ScientistError("The batch was not submitted.")
+        self.futures.fail(error)
 
     def _abort(self, first: models.SubmissionSummary) -> None:
         self.abandoned = first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-#: How many faults of a refused submission a message shows; `ProblemError.errors` has all of them.
+#: Maximum number of faults in the message of a ProblemError; `ProblemError.errors` has all faults.
 _MAX_SHOWN_ERRORS = 10
 
 
@@ -44,21 +44,21 @@ class Interrupted(ScientistError):
 
 
 class NotLoggedIn(ScientistError):
-    """There is no token, or the project no longer accepts it."""
+    """No token is available, or the project no longer accepts it."""
 
     exit_code = 7
 
 
 class Damaged(ScientistError):
-    """A download differs from what the project declared; nothing of it was kept."""
+    """A download does not have the declared size or digest, or is not a regular file."""
 
 
 class UnsafeName(Damaged):
-    """A name in an archive points outside its folder; nothing was written there."""
+    """A file name in an archive points outside the target folder; the file was not written."""
 
 
 class PlaceTaken(ScientistError):
-    """Another file is in the place of an output; it was not changed."""
+    """Another file exists at the path of an output; that file was not changed."""
 
 
 class BatchFailed(ScientistError):
@@ -127,7 +127,7 @@ class TokenRefused(ProblemError, NotLoggedIn):
 
 
 class NotAllowed(ProblemError):
-    """The token or the account may not do this (403)."""
+    """The token or the account does not permit the request (403)."""
 
 
 class NotFoundError(ProblemError):

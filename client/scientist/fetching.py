@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from scientist import archive, models
 from scientist.errors import Damaged, PlaceTaken, Unreachable
@@ -51,27 +51,17 @@ class FetchSummary:
     is_complete: bool = False
 
 
-@dataclass(slots=True)
-class _Incoming:
-    """The files received of one workunit: their lengths and digests by path."""
-
-    files: dict[str, tuple[int, str]] = field(default_factory=dict)
-
-
 class _Run:
     """One pass of a fetch: reads the manifest, then the files, then saves the cursor."""
 
     def __init__(
         self, transport: Transport, store: Store, batch: int, on_progress: OnProgress
     ) -> None:
-        self._transport, self._store, self._batch, self._on_progress = (
-            transport,
-            store,
-            batch,
-            on_progress,
-        )
+        self._transport, self._store, self._batch = transport, store, batch
+        self._on_progress = on_progress
         self._expected: dict[str, models.ManifestEntry] = {}
-        self._arrived: dict[str, _Incoming] = {}
+        #: The length and digest of each received file, by workunit and path.
+        self._arrived: dict[str, dict[str, tuple[int, str]]] = {}
         self.damaged: set[str] = set()
         self.lost: set[str] = set()
         self.failed: dict[str, models.ManifestEntry] = {}
@@ -133,24 +123,23 @@ class _Run:
             self._store.statuses.get(name) == "done" and name not in self._expected
         ):
             return
-        incoming = self._arrived.setdefault(member.workunit, _Incoming())
-        incoming.files[member.path] = self._store.receive(member, self._count)
-        self._settle(member.workunit)
+        self._arrived.setdefault(name, {})[member.path] = self._store.receive(member, self._count)
+        self._settle(name)
 
     def _settle(self, name: str, *, last: bool = False) -> None:
         """Place a workunit if all its files arrived and match; else note it as damaged or lost.
 
         `last` is set at the end of the stream, when missing files no longer arrive.
         """
-        entry, incoming = self._expected.get(name), self._arrived.get(name, _Incoming())
-        if entry is None or not (last or len(incoming.files) >= len(entry.outputs)):
+        entry, files = self._expected.get(name), self._arrived.get(name, {})
+        if entry is None or not (last or len(files) >= len(entry.outputs)):
             return
         del self._expected[name]
         self._arrived.pop(name, None)
         if any(output.missing or output.damaged for output in entry.outputs):
             self._store.drop(name)
             self.lost.add(name)
-        elif all(_matches(out, incoming.files.get(archive.path_of(out))) for out in entry.outputs):
+        elif all(_matches(out, files.get(archive.path_of(out))) for out in entry.outputs):
             self.brought += self._store.place(entry)
             self._count(0)
         else:
@@ -159,14 +148,12 @@ class _Run:
 
     def _count(self, nbytes: int) -> None:
         self.nbytes += nbytes
-        waiting = len(self._expected)
-        self._on_progress(self.brought, self.brought + waiting, self.nbytes, self._of_nbytes)
+        total = self.brought + len(self._expected)
+        self._on_progress(self.brought, total, self.nbytes, self._of_nbytes)
 
 
 def _matches(output: models.Output, received: tuple[int, str] | None) -> bool:
-    if received is None:
-        return False
-    nbytes, digest = received
+    nbytes, digest = received or (None, None)
     return nbytes == output.nbytes and output.sha256 in {None, digest}
 
 
@@ -218,24 +205,28 @@ def fetch(
 def _run_with_retries(
     transport: Transport, store: Store, batch: int, on_progress: OnProgress
 ) -> _Run:
-    """Do one pass; repeat it if the stream breaks off or files are damaged."""
-    brought = 0
+    """Do one pass; repeat it if the stream breaks off or files are damaged.
+
+    Returns the last pass, with the workunits and bytes that all of them fetched.
+    """
+    brought = nbytes = 0
     for tries_left in reversed(range(_MAX_TRIES)):
         run = _Run(transport, store, batch, on_progress)
         try:
             run.once()
         except Unreachable:
-            brought += run.brought
             if not tries_left:
                 raise
             continue
+        finally:
+            brought, nbytes = brought + run.brought, nbytes + run.nbytes
         if run.damaged and tries_left:
             continue
         if run.damaged:
             names = sorted(run.damaged)[:_MAX_NAMED] + ["..."] * (len(run.damaged) > _MAX_NAMED)
             reason = f"{count(len(run.damaged), 'workunit')} arrived damaged: {', '.join(names)}."
             raise Damaged(reason, "fetch again; what is in place stays.")
-        run.brought += brought
+        run.brought, run.nbytes = brought, nbytes
         return run
     raise AssertionError
 

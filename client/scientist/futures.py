@@ -9,10 +9,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
-from typing import overload
+from typing import cast, overload
 
 from scientist import archive, models
 from scientist.errors import (
@@ -156,7 +156,7 @@ class Futures(Sequence[WorkunitFuture]):
             yield self[position]
 
     def fail(self, error: ScientistError) -> None:
-        """Fail all pending futures with `error`: the submission failed or the project refuses."""
+        """Fail all pending futures with `error`, after a failed submission or a refused request."""
         with self._changed:
             self._failure = error
             for position in range(len(self)):
@@ -170,22 +170,22 @@ class Futures(Sequence[WorkunitFuture]):
         if self.batch is None:
             return False
         counts = self._transport.post("workunits/cancel", {"names": [name]}) or {}
-        with self._changed:
-            return _is_cancelled(counts) and self._record(self._index[name], None)
+        return _is_cancelled(counts) and self._record(self._index[name], None)
 
     def _record(self, position: int, answer: Answer | BaseException | None) -> bool:
         """Store an answer and wake waiting threads; None is a cancellation.
 
-        The caller holds the lock.  Returns False if there was an answer before.
+        Returns False if there was an answer before.
         """
-        if position in self._answers:
-            return False
-        self._answers[position] = concurrent.futures.CancelledError() if answer is None else answer
-        self._order.append(position)
-        if answer is not None and (future := self._futures.get(position)) is not None:
-            _settle(future, answer)
-        self._changed.notify_all()
-        return True
+        with self._changed:  # the lock is reentrant
+            if position in self._answers:
+                return False
+            self._answers[position] = CancelledError() if answer is None else answer
+            self._order.append(position)
+            if answer is not None and (future := self._futures.get(position)) is not None:
+                _settle(future, answer)
+            self._changed.notify_all()
+            return True
 
     def _poll(self) -> None:
         """Request outputs, one request at a time, until all futures are done.
@@ -207,11 +207,9 @@ class Futures(Sequence[WorkunitFuture]):
                 self.fail(failure)
             if self._is_finished():
                 return
-            pause = (
-                _MIN_POLL_SECONDS
-                if len(self._order) > before
-                else min(pause * 1.5, _MAX_POLL_SECONDS)
-            )
+            pause = min(pause * 1.5, _MAX_POLL_SECONDS)
+            if len(self._order) > before:
+                pause = _MIN_POLL_SECONDS
             self._closing.wait(pause)
 
     def _collect(self, since: str) -> str:
@@ -256,35 +254,31 @@ class Futures(Sequence[WorkunitFuture]):
             stderr = ""
             with suppress(ScientistError):
                 stderr = archive.stderr_of(self._transport, entry.id)
-            with self._changed:
-                self._record(position, WorkunitFailed(entry.name, entry.errors, stderr))
+            self._record(position, WorkunitFailed(entry.name, entry.errors, stderr))
             return True
         paths = {output.open_name: archive.path_of(output) for output in entry.outputs}
         for output in entry.outputs:
             _, digest = received.get(paths[output.open_name], (b"", ""))
             if output.missing or output.damaged:
                 reason = f"The project has lost the output {output.open_name} of {entry.name}."
-                with self._changed:
-                    self._record(position, Damaged(reason))
+                self._record(position, Damaged(reason))
                 return True
             if not digest or output.sha256 not in {None, digest}:
                 return False
         contents = {name: received[path][0] for name, path in paths.items()}
-        with self._changed:
-            single = next(iter(contents.values())) if len(contents) == 1 else contents
-            self._record(position, single)
+        self._record(position, contents.popitem()[1] if len(contents) == 1 else contents)
         return True
 
 
 def _is_cancelled(counts: Mapping[str, object]) -> bool:
-    """Whether the answer to a cancellation counts a cancelled workunit, or has no counts."""
+    """Return whether a cancellation's answer has a nonzero count, or has no counts."""
     numbers = [value for value in counts.values() if isinstance(value, int)]
     return any(numbers) or not numbers
 
 
 def _settle(future: WorkunitFuture, answer: Answer | BaseException | None) -> None:
     with suppress(InvalidStateError):
-        if isinstance(answer, concurrent.futures.CancelledError):
+        if isinstance(answer, CancelledError):
             Future.cancel(future)
         elif isinstance(answer, BaseException):
             future.set_exception(answer)
@@ -308,7 +302,5 @@ def wait(
     return_when: str = concurrent.futures.ALL_COMPLETED,
 ) -> tuple[set[WorkunitFuture], set[WorkunitFuture]]:
     """Wait as `concurrent.futures.wait` does; return the done and the pending futures."""
-    all_futures = list(futures)
-    done, _ = concurrent.futures.wait(all_futures, timeout, return_when)
-    pending = {future for future in all_futures if future not in done}
-    return {future for future in all_futures if future in done}, pending
+    done, pending = concurrent.futures.wait(futures, timeout, return_when)
+    return cast("set[WorkunitFuture]", done), cast("set[WorkunitFuture]", pending)

@@ -24,8 +24,6 @@ _FIELD_ALIASES = {
     "memory": "rsc_memory_bound",
     "disk": "rsc_disk_bound",
 }
-#: Fields of a workunit whose values are durations.
-_DURATIONS = {"deadline": "delay_bound_seconds"}
 
 #: Floating-point operations per second of a typical computer, and the smallest `rsc_fpops_bound`
 #: of a workunit (a day on such a computer): clients stop a program that exceeds its bound.
@@ -38,9 +36,9 @@ Input = Path | bytes | str | Mapping[str, Any] | tuple[str, bytes | str | Path]
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file: its bytes, its path, or None if the project has it already.
+    """An input file; `source` is its content, its path, or None if the project has the file.
 
-    `reference` has the other fields of its API entry, such as the `sha256` of such a file.
+    `reference` has the other fields of the API entry, such as `sha256` if `source` is None.
     """
 
     open_name: str
@@ -89,8 +87,8 @@ def work_of(item: Input | object, open_name: str = OPEN_NAME) -> Work:
 def original_name(path: Path) -> str:
     """Return the path of an input as text for the workunit's `meta`.
 
-    The workunit's name does not have it, as it is ASCII.  Bytes that are not UTF-8 are replaced,
-    because JSON cannot contain them.
+    The generated name of a workunit is ASCII and does not preserve the path.  Bytes that are not
+    UTF-8 are replaced, because JSON cannot contain them.
     """
     return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -153,8 +151,8 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if value is None:
             continue
-        if name in _DURATIONS:
-            fields[_DURATIONS[name]] = seconds(value)
+        if name == "deadline":
+            fields["delay_bound_seconds"] = seconds(value)
         elif name == "outputs":
             fields[name] = outputs_of(value)
         elif name == "takes":

@@ -45,7 +45,7 @@ def parts_of(name: str, *, windows: bool = sys.platform == "win32") -> tuple[str
 
 
 def member_name(open_name: str) -> str:
-    """Return the name of an output in an archive; characters that files cannot have become ``_``.
+    """Return the name of an output in an archive, with ``_`` for invalid characters.
 
     >>> member_name("a/b:c*.txt")
     'a/b_c_.txt'

@@ -78,7 +78,7 @@ class Store:
         return UnwritableFolder(f"The folder {self.folder} cannot be used: {reason}.", _HINT)
 
     def has(self, entry: models.ManifestEntry) -> bool:
-        """Whether these outputs are in place; false if the name is another project's workunit."""
+        """Return whether the outputs of this workunit, with these digests, are in place."""
         if self.statuses.get(entry.name) != "done":
             return False
         outputs = entry.outputs
@@ -220,7 +220,7 @@ class Store:
         return [target if (self.folder / target).is_file() else "" for target in targets]
 
     def record(self, entry: models.ManifestEntry, *, has_stderr: bool = False) -> None:
-        """Append a workunit to the folder's manifest, unless it has this line.
+        """Append a workunit to the folder's manifest, unless the manifest has the same entry.
 
         A failed workunit gets a second line when its stderr is in place.
         """

@@ -88,7 +88,10 @@ class Project:
         until: date | None = None,
         by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the cost of your work by ``day``, ``app`` or ``batch``; days are in UTC."""
+        """Return the cost of the account's work, grouped by ``day``, ``app`` or ``batch``.
+
+        Days are in UTC.
+        """
         params = {"since": since and f"{since:%Y-%m-%d}", "until": until and f"{until:%Y-%m-%d}"}
         answer = self.transport.get("usage", {**params, "by": by})
         return [dict(row) for row in answer["usage"]]
@@ -108,7 +111,7 @@ class Project:
 
     def create_app(self, name: str, **fields: Any) -> models.AppInfo:
         """Create an app; `fields` are the API's, such as kind and workunit_defaults."""
-        body = {"name": name, **{key: value for key, value in fields.items() if value is not None}}
+        body = {"name": name} | {key: value for key, value in fields.items() if value is not None}
         return models.read(models.AppInfo, self.transport.post("apps", body))
 
     def versions(self, app: str) -> Iterator[models.AppVersionInfo]:
@@ -137,14 +140,14 @@ class Project:
     def batches(
         self, *, app: str | None = None, state: str | None = None, name: str | None = None
     ) -> Iterator[Batch]:
-        """Yield your batches, the newest first."""
+        """Yield the account's batches, the newest first."""
         rows = self.transport.pages("batches", {"app": app, "state": state, "name": name})
         return (Batch(self.transport, models.read(models.BatchInfo, row)) for row in rows)
 
     def find_batch(self, which: str | int) -> Batch:
-        """Return a batch by its id or name; the newest of several.  Raises NotFoundError.
+        """Return the batch with this id, or the newest batch with this name.
 
-        A text of digits is an id first, and a name if there is no batch with this id.
+        A string of digits is looked up as an id, then as a name.  Raises NotFoundError.
         """
         if isinstance(which, int) or which.isdecimal():
             try:
@@ -169,18 +172,18 @@ class Project:
         app: str | None = None,
         name: str | None = None,
     ) -> Iterator[models.WorkunitInfo]:
-        """Yield your workunits; each argument filters them."""
+        """Yield the account's workunits that match all given arguments."""
         params = {"batch": batch, "status": status, "app": app, "name": name}
         rows = self.transport.pages("workunits", params)
         return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, workunit: int | None = None) -> Iterator[models.ResultInfo]:
-        """Yield the results of your workunits, or of the one with this id."""
+        """Yield the results of the account's workunits, or of the workunit with this id."""
         rows = self.transport.pages("results", {"workunit": workunit})
         return (models.read(models.ResultInfo, row) for row in rows)
 
     def cancel(self, names: Sequence[str], reason: str = "") -> dict[str, Any]:
-        """Cancel workunits by name; return the counts that the project answers."""
+        """Cancel workunits by name; return the JSON answer with the counts."""
         body = {"names": list(names)} | ({"reason": reason} if reason else {})
         return dict(self.transport.post("workunits/cancel", body) or {})
 

@@ -59,9 +59,7 @@ def publication(
     return replace(result, files=tuple(map(Path, sources)))
 
 
-def publish(
-    transport: Transport, app: str, spec: Publication
-) -> list[models.AppVersionInfo]:  # fmt: skip
+def publish(transport: Transport, app: str, spec: Publication) -> list[models.AppVersionInfo]:
     """Upload a program; return its versions, one per platform.  A folder is packed first."""
     sources = [bool(spec.files), spec.source_url is not None, spec.image is not None]
     # An app of kind `command` needs no source; the project checks that.
@@ -87,9 +85,8 @@ def _signatures(path: Path) -> list[str]:
     try:
         texts = [file.read_text(encoding="ascii", errors="replace") for file in paths]
     except OSError as error:
-        raise UsageError(
-            f"{error.filename} cannot be read: {error.strerror}.", "check the path."
-        ) from None
+        reason = f"{error.filename} cannot be read: {error.strerror}."
+        raise UsageError(reason, "check the path.") from None
     if not texts:
         hint = "`python3 sign.py sign FOLDER` creates them from the files of --prepare."
         raise UsageError(f"There are no .sig files in {path}.", hint)

@@ -9,7 +9,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any
@@ -19,7 +19,7 @@ from scientist.errors import UsageError
 from scientist.inputs import Work
 from scientist.template import numbered
 from scientist.transport import Transport
-from scientist.uploads import FileUploader, OnProgress, ignore_progress
+from scientist.uploads import FileUploader, OnProgress
 from scientist.words import label
 
 #: Limits of one request, before compression; a larger batch is sent in several requests.
@@ -146,9 +146,7 @@ class Submission:
     request.
     """
 
-    def __init__(
-        self, transport: Transport, spec: SubmissionSpec, on_progress: OnProgress = ignore_progress
-    ) -> None:
+    def __init__(self, transport: Transport, spec: SubmissionSpec, on_progress: OnProgress) -> None:
         self._transport, self._spec, self._on_progress = transport, spec, on_progress
         self._uploader = FileUploader(transport, on_progress)
         self._names = WorkunitNames(spec.prefix, spec.total)
@@ -212,8 +210,7 @@ class Submission:
 
     def _send(self) -> None:
         assert self._part is not None
-        with ExitStack() as stack:
-            stack.callback(self.close)
+        with closing(self):
             self._uploader.flush()
             part = self._part
             nbytes = part.finish()

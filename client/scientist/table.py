@@ -16,7 +16,7 @@ Lines = Callable[[], Iterable[dict[str, Any]]]
 
 
 def is_manifest_table(path: Path) -> bool:
-    """Return whether a fetch wrote the file, or the file does not exist."""
+    """Return whether the file is a manifest table or does not exist."""
     try:
         with path.open("rb") as file:
             return file.read(200).startswith(",".join(_HEAD).encode())
@@ -29,11 +29,11 @@ def is_manifest_table(path: Path) -> bool:
 def write(
     file: IO[str], lines: Lines, paths_of: Callable[[models.ManifestEntry], Sequence[str]]
 ) -> None:
-    """Write a row for each workunit, from the last of its lines in the manifest.
+    """Write a row for each workunit, from its last line in the manifest.
 
-    Columns: name, status and errors, then each key of `meta`, then the path of each output.  A key
-    that is already the name of a column becomes `meta.KEY`, an output `output.NAME`.  The lines are
-    read twice, so that memory holds only the names.
+    Columns: name, status and errors, then each key of `meta`, then the path of each output.  If a
+    column of the same name exists, a key becomes `meta.KEY` and an output becomes `output.NAME`.
+    The lines are read twice, so that memory holds only the names.
     """
     last: dict[str, int] = {}
     keys: dict[str, None] = {}

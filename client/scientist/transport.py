@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,7 +26,7 @@ _MAX_PAUSE_SECONDS = 15.0
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
 _CONFLICT, _NOT_MODIFIED, _OK, _REDIRECT, _CLIENT_ERROR = 409, 304, 200, 300, 400
-_DEFAULT_AGENT = "manyhands-scientist"
+_AGENT = "manyhands-scientist"
 
 Params = Mapping[str, Any]
 Body = Callable[[], Iterator[bytes]]
@@ -57,9 +57,9 @@ def project_url(text: str) -> str:
     return f"{parts.scheme}://{host}{port}{path}/"
 
 
-def new_key() -> str:
-    """Return a new random idempotency key."""
-    return secrets.token_hex(16)
+def _idempotency_key() -> dict[str, str]:
+    """Return the header with a new random key."""
+    return {"Idempotency-Key": secrets.token_hex(16)}
 
 
 class Transport:
@@ -70,18 +70,14 @@ class Transport:
     """
 
     def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        patience: float = _RETRY_SECONDS,
-        agent: str = "",
+        self, url: str, token: str | None = None, *, patience: float = _RETRY_SECONDS
     ) -> None:
         self.url = project_url(url)
-        self._patience = patience
+        #: Seconds for which requests are retried while the project does not answer.
+        self.patience = patience
         self._has_answered = False
         self._closing = threading.Event()
-        headers = {"User-Agent": agent or _DEFAULT_AGENT, "Accept": "application/json, */*;q=0.5"}
+        headers = {"User-Agent": _AGENT, "Accept": "application/json, */*;q=0.5"}
         if token:
             if not token.isascii() or not token.isprintable() or " " in token:
                 raise UsageError("The token has invalid characters.", "copy it again.")
@@ -97,9 +93,7 @@ class Transport:
 
     def get(self, path: str, params: Params | None = None) -> Any:  # noqa: ANN401  any JSON
         """Fetch JSON.  Raises Unreachable, ProblemError."""
-        return self._json(
-            lambda: self._client.get(path, params=_without_none(params)), path, repeatable=True
-        )
+        return self._request("GET", path, params=_without_none(params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
         """Yield all items of a list, page by page."""
@@ -113,11 +107,6 @@ class Transport:
             # Only the cursor is taken from `next`: behind a proxy, its host may not be reachable.
             query["cursor"] = cursor[0]
 
-    @property
-    def patience(self) -> float:
-        """Seconds for which requests are retried while the project does not answer."""
-        return self._patience
-
     def get_if_changed(
         self, path: str, etag: str, *, patience: float | None = None
     ) -> tuple[Any, str]:
@@ -127,38 +116,27 @@ class Transport:
         """
         headers = {"If-None-Match": etag} if etag else {}
         answer = self._with_retries(
-            lambda: self._client.get(path, headers=headers), repeatable=True, patience=patience
+            lambda: self._client.get(path, headers=headers), patience=patience
         )
         if answer.status_code == _NOT_MODIFIED:
             return None, etag
         return _checked(answer, self.url).json(), answer.headers.get("ETag", "")
 
-    def post(
-        self,
-        path: str,
-        body: Any = None,  # noqa: ANN401  any JSON
-        *,
-        key: str | None = None,
-        repeatable: bool = True,
-    ) -> Any:  # noqa: ANN401  any JSON
-        """Send JSON with an idempotency key, by default a new one; return the JSON answer.
+    def post(self, path: str, body: Params | None = None, *, repeatable: bool = True) -> Any:  # noqa: ANN401  any JSON
+        """Send JSON with a new idempotency key; return the JSON answer.
 
         If `repeatable` is false, it is sent without a key and not retried.
         """
-        headers = {"Idempotency-Key": key or new_key()} if repeatable else {}
-        return self._json(
-            lambda: self._client.post(path, json={} if body is None else body, headers=headers),
-            path,
-            repeatable=repeatable,
-        )
+        headers = _idempotency_key() if repeatable else {}
+        return self._request("POST", path, repeatable=repeatable, json=body or {}, headers=headers)
 
     def patch(self, path: str, body: Any) -> Any:  # noqa: ANN401  any JSON
         """Send a PATCH request; return the JSON answer.  It is retried: changes are idempotent."""
-        return self._json(lambda: self._client.patch(path, json=body), path, repeatable=True)
+        return self._request("PATCH", path, json=body)
 
     def delete(self, path: str) -> None:
         """Send a DELETE request."""
-        self._json(lambda: self._client.delete(path), path, repeatable=True)
+        self._request("DELETE", path)
 
     def send(
         self,
@@ -170,13 +148,10 @@ class Transport:
         params: Params | None = None,
     ) -> Any:  # noqa: ANN401  any JSON
         """Send a long body; return the JSON answer.  `body` is called for each attempt."""
-        all_headers = {**headers, "Content-Length": str(nbytes)}
+        arguments: dict[str, Any] = {"headers": {**headers, "Content-Length": str(nbytes)}}
+        arguments["params"] = _without_none(params)
         return self._json(
-            lambda: self._client.request(
-                method, path, content=body(), headers=all_headers, params=_without_none(params)
-            ),
-            path,
-            repeatable=True,
+            lambda: self._client.request(method, path, content=body(), **arguments), path
         )
 
     def send_form(
@@ -186,7 +161,7 @@ class Transport:
 
         Returns the JSON answer.
         """
-        headers = {"Idempotency-Key": new_key()}
+        headers = _idempotency_key()
         # Fields are sent as parts without a file name, so that a form without files is multipart.
         parts: list[tuple[str, Any]] = [(name, (None, value.encode())) for name, value in fields]
         parts += [("file", (name, file, "application/octet-stream")) for name, file in files]
@@ -196,30 +171,32 @@ class Transport:
                 file.seek(0)
             return self._client.post(path, files=parts, headers=headers)
 
-        return self._json(attempt, path, repeatable=True)
+        return self._json(attempt, path)
 
     @contextmanager
     def stream(self, path: str, params: Params | None = None) -> Iterator[httpx.Response]:
         """Open a streamed answer.  Raises Unreachable also if it breaks off while it is read."""
-        opened: list[httpx.Response] = []
 
         def attempt() -> httpx.Response:
             request = self._client.build_request("GET", path, params=_without_none(params))
             return self._client.send(request, stream=True)
 
         try:
-            answer = self._with_retries(attempt, repeatable=True)
-            opened.append(answer)
-            if answer.status_code >= _REDIRECT:
-                answer.read()
-            yield _checked(answer, self.url)
+            with closing(self._with_retries(attempt)) as answer:
+                if answer.status_code >= _REDIRECT:
+                    answer.read()
+                yield _checked(answer, self.url)
         except httpx.TransportError as error:
             raise _unreachable(self.url, error) from error
-        finally:
-            for response in opened:
-                response.close()
 
-    def _json(self, attempt: Callable[[], httpx.Response], path: str, *, repeatable: bool) -> Any:  # noqa: ANN401  any JSON
+    def _request(self, method: str, path: str, *, repeatable: bool = True, **arguments: Any) -> Any:  # noqa: ANN401  any JSON
+        return self._json(
+            lambda: self._client.request(method, path, **arguments), path, repeatable=repeatable
+        )
+
+    def _json(
+        self, attempt: Callable[[], httpx.Response], path: str, *, repeatable: bool = True
+    ) -> Any:  # noqa: ANN401  any JSON
         answer = _checked(self._with_retries(attempt, repeatable=repeatable), self.url)
         if not answer.content:
             return None
@@ -232,7 +209,7 @@ class Transport:
         self,
         attempt: Callable[[], httpx.Response],
         *,
-        repeatable: bool,
+        repeatable: bool = True,
         patience: float | None = None,
     ) -> httpx.Response:
         """Repeat a request, with back-off, until its answer does not ask for a retry.
@@ -240,7 +217,7 @@ class Transport:
         When the time is up, returns the last answer, or raises Unreachable.
         """
         began, wait = time.monotonic(), 0.25
-        max_seconds = self._patience if patience is None else patience
+        max_seconds = self.patience if patience is None else patience
         while True:
             answer, error = None, None
             try:
@@ -277,19 +254,15 @@ def _without_none(params: Params | None) -> dict[str, Any]:
 
 def _retry_pause(answer: httpx.Response) -> float | None:
     """Return the seconds to wait before a retry, 0 without a Retry-After; None for no retry."""
-    if answer.status_code == _CONFLICT and b"still_under_way" in answer.read():
+    status, retry_after = answer.status_code, answer.headers.get("Retry-After", "").strip()
+    if status == _CONFLICT:
         # An earlier attempt, whose connection broke, is still being processed.
-        return _retry_after(answer)
-    if answer.status_code not in _RETRYABLE_STATUSES:
+        may_retry = b"still_under_way" in answer.read()
+    else:
+        may_retry = status in _RETRYABLE_STATUSES and bool(status != 429 or retry_after)  # noqa: PLR2004
+    if not may_retry:
         return None
-    if answer.status_code == 429 and not answer.headers.get("Retry-After"):  # noqa: PLR2004
-        return None
-    return _retry_after(answer)
-
-
-def _retry_after(answer: httpx.Response) -> float:
-    value = answer.headers.get("Retry-After", "").strip()
-    return float(value) if value.isdecimal() else 0.0
+    return float(retry_after) if retry_after.isdecimal() else 0.0
 
 
 def _checked(answer: httpx.Response, url: str) -> httpx.Response:

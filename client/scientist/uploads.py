@@ -58,7 +58,7 @@ class FileUploader:
     Memory holds digests and the contents that are pending, at most 64 MB.
     """
 
-    def __init__(self, transport: Transport, on_progress: OnProgress = ignore_progress) -> None:
+    def __init__(self, transport: Transport, on_progress: OnProgress) -> None:
         self._transport, self._on_progress = transport, on_progress
         self._pending: dict[str, _Pending] = {}
         self._pending_bytes = 0
@@ -86,7 +86,7 @@ class FileUploader:
     def _path_entry(self, path: Path, inline_bytes: int) -> dict[str, Any]:
         status = checked(path)
         if status.st_size <= inline_bytes:
-            content = _read(path)
+            content = b"".join(_chunks(path))
             self._count(len(content))
             if len(content) <= inline_bytes:
                 return inline(content)
@@ -200,10 +200,6 @@ def checked(path: Path) -> os.stat_result:
     if not os.access(path, os.R_OK):
         raise UnreadableInput(f"{path} cannot be read: permission denied.", "check its mode.")
     return status
-
-
-def _read(path: Path) -> bytes:
-    return b"".join(_chunks(path))
 
 
 def _chunks(path: Path, expected_bytes: int | None = None) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from volunteer import events, mailbox, slot
 from volunteer.channels import ProgramReport
-from volunteer.compose import RequestContext, compose_request
+from volunteer.compose import compose_request
 from volunteer.config import Rules
 from volunteer.errands import Errands, chance, failure
 from volunteer.files import FileDownload
@@ -23,16 +23,16 @@ from volunteer.records import HeldResult, Phase, State
 from volunteer.runner import EndedProcess, Key, Runner, kill_orphan, kill_strays
 from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
-from volunteer.transport import Transport
+from volunteer.transport import HttpTransport
 from volunteer.uploads import FileUpload
-from volunteer.wire.messages import SchedulerRequest, TrickleReport
+from volunteer.wire.messages import SchedulerRequest
 from volunteer.wire.requests import encode_request, encode_trickle_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from volunteer.display import Display
+    from volunteer.display import Lines
     from volunteer.events import Command, Event
     from volunteer.slot import Home
     from volunteer.wire.messages import HostFacts
@@ -49,13 +49,13 @@ class Tools:
     home: Home
     host: HostFacts
     rules: Rules
-    transport: Transport
-    display: Display
+    transport: HttpTransport
+    display: Lines
     sandbox: Sandbox | None = None
 
 
 class Agent:
-    """One client in one folder. Between turns, the state file has the content of `state`."""
+    """One client in one folder. Between turns, the state file is equal to `state`."""
 
     def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
         self.home, self.rules = tools.home, tools.rules
@@ -77,17 +77,13 @@ class Agent:
         for url, project in self.state.projects.items():
             for held_result in project.in_phase(Phase.RUNNING):
                 kill_orphan(held_result.pid, held_result.pid_started)
-                if trickle := self._trickle(url, held_result.offer.name):
+                if trickle := self._trickle(url, held_result.name):
                     self.event_queue.put(trickle)
                 self.event_queue.put(self._recovery_event(url, held_result))
             self.event_queue.put(events.RunBegan(self.now(), project=url))
             slot.sweep(self.home, project)
         kill_strays(self.home.slots)
-        used = {
-            str(held_result.slot)
-            for project in self.state.projects.values()
-            for held_result in project.results.values()
-        }
+        used = {str(held_result.slot) for _, held_result in self.state.all_results()}
         for left in self.home.slots.glob("*"):
             if left.name not in used:
                 slot.clear(left)
@@ -96,19 +92,18 @@ class Agent:
         """Return the event for a result whose program ran when the client was killed."""
         code = slot.finish_code(self.home.slot(held_result.slot))
         if code is None or held_result.verdict is not None:
-            return events.ProcessInterrupted(self.now(), project=url, result=held_result.offer.name)
-        return self._exited(EndedProcess((url, held_result.offer.name), code, 0, 0.0, 0))
+            return events.ProcessInterrupted(self.now(), project=url, result=held_result.name)
+        return self._exited(EndedProcess((url, held_result.name), code, 0, 0.0, 0))
 
     def turn(self, pause: float) -> None:
         """Collect events, advance the state, save it, execute the commands.
 
         `pause` is the maximum wait for the first event, in seconds.
         """
-        new_events = self._gather(pause)
-        self._poll()
+        new_events = [*self._gather(pause), *self._poll(), *self._gather(0.0)]
         commands: list[Command] = []
         before = _durable(self.state)
-        for event in [*new_events, *self._gather(0.0)]:
+        for event in new_events:
             self.state, more = advance(self.state, event, self.rules)
             commands += more
         self.state, more = advance(self.state, self._tick(), self.rules)
@@ -158,59 +153,53 @@ class Agent:
     def _gather(self, pause: float) -> list[Event]:
         gathered: list[Event | None] = []
         try:
-            gathered.append(
-                self.event_queue.get(timeout=pause) if pause else self.event_queue.get_nowait()
-            )
+            gathered.append(self.event_queue.get(block=pause > 0, timeout=pause))
             while True:
                 gathered.append(self.event_queue.get_nowait())
         except queue.Empty:
             return [event for event in gathered if event is not None]
 
-    def _poll(self) -> None:
-        """Put events of processes, slots and the volunteer's requests into the queue."""
+    def _poll(self) -> Iterator[Event]:
+        """Yield the events of processes, slots and the volunteer's requests."""
         for key, report in self.runner.exchange().items():
-            self._take_report(key, report)
+            yield from self._report_events(key, report)
         for ended in self.runner.collect():
             # Its last trickle or upload request may not have been read from the channel.
-            self._take_report(ended.key, ProgramReport(has_trickle=True, has_upload=True))
-            self.event_queue.put(self._exited(ended))
+            yield from self._report_events(
+                ended.key, ProgramReport(has_trickle=True, has_upload=True)
+            )
+            yield self._exited(ended)
         for path, request in mailbox.waiting(self.home.path):
             self._applied_requests.append(path)
-            self.event_queue.put(request.event(self.now()))
+            yield request.event(self.now())
         if self.now() >= self._measure_at:
             self._measure_at = self.now() + _MEASURE_SECONDS
             self._on_batteries = on_batteries()
             for (url, result), slot_folder in self.runner.slots().items():
                 size = folder_size(slot_folder)
-                self.event_queue.put(
-                    events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
-                )
+                yield events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
 
-    def _take_report(self, key: Key, report: ProgramReport) -> None:
-        """Put the events of a program's report into the queue."""
+    def _report_events(self, key: Key, report: ProgramReport) -> Iterator[Event]:
+        """Yield the events of a program's report."""
         url, name = key
         project = self.state.projects.get(url)
         held_result = project.results.get(name) if project else None
         if project is None or held_result is None:
             return
         if report.fraction_done is not None or report.cpu_time is not None:
-            self.event_queue.put(
-                events.ProgressReported(
-                    self.now(),
-                    project=url,
-                    result=name,
-                    fraction_done=report.fraction_done,
-                    cpu_time=report.cpu_time,
-                )
+            yield events.ProgressReported(
+                self.now(),
+                project=url,
+                result=name,
+                fraction_done=report.fraction_done,
+                cpu_time=report.cpu_time,
             )
         if report.has_trickle and (trickle := self._trickle(url, name)):
-            self.event_queue.put(trickle)
-        if report.has_upload and (
-            outputs := slot.take_upload_requests(self.home, project, held_result)
-        ):
-            self.event_queue.put(
-                events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
-            )
+            yield trickle
+        if report.has_upload:
+            outputs = slot.take_upload_requests(self.home, project, held_result)
+            if outputs:
+                yield events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
 
     def _trickle(self, url: str, name: str) -> Event | None:
         """Return the event of a trickle that a program wrote, or None. Deletes its file."""
@@ -264,7 +253,8 @@ class Agent:
             case events.Print(text):
                 self.display.print_line(text, self.now())
             case events.Run():
-                self._start(command)
+                for event in self._start(command):
+                    self.event_queue.put(event)
             case events.Kill(project, result):
                 self.runner.stop((project, result), request="<abort/>")
             case events.Suspend(project, result):
@@ -294,33 +284,36 @@ class Agent:
             self.display.print_line(f"{command.result}: a message was lost: {error}", self.now())
 
     def _network_work(self, command: Command) -> Callable[[], Event]:
-        """Return the work of a thread, with its inputs bound now: the state changes meanwhile."""
+        """Return the function for a worker thread.
+
+        Its inputs are bound now, because the state may change before the thread runs.
+        """
         errands = Errands(self.transport, self.now)
         match command:
             case events.ReadMasterPage(url):
                 return partial(errands.read_master_page, url)
             case events.Ask():
                 project = self.state.projects[command.project]
-                context = RequestContext(
+                master_preferences, email_hash = preferences_for(self.state, project)
+                request = SchedulerRequest(
+                    project.key,
                     with_disk(self.host, self.home.path),
-                    self.now(),
-                    self.started_at,
-                    float(folder_size(self.home.path)),
-                    self.state.share_of(project),
-                    preferences_in_force(self.state, self.rules),
-                    *preferences_for(self.state, project),
+                    now=self.now(),
+                    started_at=self.started_at,
+                    disk_used=float(folder_size(self.home.path)),
+                    share=self.state.share_of(project),
+                    preferences=preferences_in_force(self.state, self.rules),
+                    master_preferences=master_preferences,
+                    preferences_email_hash=email_hash,
                 )
-                body = encode_request(compose_request(project, command, context, self.rules))
+                body = encode_request(compose_request(request, project, command, self.rules))
                 return partial(errands.ask, command, body, self.host)
             case events.Replicate(url, seqno=seqno, trickles=trickles):
                 project = self.state.projects[url]
                 request = SchedulerRequest(
                     project.key, self.host, hostid=project.hostid, rpc_seqno=seqno
                 )
-                bodies = [
-                    encode_trickle_request(request, TrickleReport(t.result_name, t.time, t.text))
-                    for t in trickles
-                ]
+                bodies = [encode_trickle_request(request, trickle) for trickle in trickles]
                 return partial(errands.replicate, command, bodies)
             case events.Fetch(url, name, signed):
                 project = self.state.projects[url]
@@ -332,53 +325,41 @@ class Agent:
                 path = self.home.file(url, name)
                 upload = FileUpload(file.info, path, file.nbytes, file.md5, resume, self.home.path)
                 return partial(errands.upload, url, upload)
-        message = f"Unknown command: {command!r}."
-        raise TypeError(message)
+        raise TypeError(f"Unknown command: {command!r}.")
 
     def _work(self, work: Callable[[], Event], command: Command) -> None:
         """Run network work in a worker thread; its result or error becomes an event."""
         try:
             event = work()
         except Exception as error:  # noqa: BLE001 - a thread must not end silently
-            event = failure(command, f"{type(error).__name__}: {error}", self.now())
+            event = failure(command, error, self.now())
         self.event_queue.put(event)
 
-    def _start(self, command: events.Run) -> None:
-        """Start a program; a failure to start becomes an event."""
+    def _start(self, command: events.Run) -> Iterator[Event]:
+        """Start a program; yield the events of its start, or of the failure to start it."""
         url, name = command.project, command.result
         project = self.state.projects[url]
         held_result = project.results[name]
         try:
+            preferences = preferences_in_force(self.state, self.rules)
             share = self.state.share_of(project)
+            content = slot.init_data(self.home, project, held_result, self.host, share, preferences)
             slot_folder = slot.prepare(
-                self.home,
-                project,
-                held_result,
-                self.host,
-                fresh=command.fresh,
-                share=share,
-                preferences=preferences_in_force(self.state, self.rules),
+                self.home, project, held_result, content, fresh=command.fresh
             )
             program = slot.main_program(self.home, project, held_result)
-            workunit, version = (
-                project.workunits[held_result.offer.wu_name],
-                project.version_of(held_result),
-            )
+            workunit, version = project.workunit_of(held_result), project.version_of(held_result)
             arguments = f"{workunit.command_line} {version.cmdline}".strip()
             confined = slot.confined_program(self.home, project, held_result, slot_folder)
             pid, pid_started = self.runner.start((url, name), confined, program, arguments)
         except slot.MissingInputError as error:
-            self.event_queue.put(events.FileLost(self.now(), project=url, name=error.name))
-            self.event_queue.put(events.ProcessInterrupted(self.now(), project=url, result=name))
+            yield events.FileLost(self.now(), project=url, name=error.name)
+            yield events.ProcessInterrupted(self.now(), project=url, result=name)
         except (slot.SlotError, OSError, ValueError) as error:
-            self.event_queue.put(
-                events.ProcessNotStarted(self.now(), project=url, result=name, reason=str(error))
-            )
+            yield events.ProcessNotStarted(self.now(), project=url, result=name, reason=str(error))
         else:
-            self.event_queue.put(
-                events.ProcessStarted(
-                    self.now(), project=url, result=name, pid=pid, pid_started=pid_started
-                )
+            yield events.ProcessStarted(
+                self.now(), project=url, result=name, pid=pid, pid_started=pid_started
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volunteer.transport import Transport, UnreachableError
+from volunteer.transport import HttpTransport, Response, UnreachableError
 from volunteer.wire.web import (
     NO_SUCH_ACCOUNT,
     WRONG_PASSWORD,
@@ -35,9 +35,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The volunteer's credentials: a key, or e-mail and password; a name for a new account.
+    """The volunteer's credentials: an account key, or an e-mail address and a password.
 
-    `invitation` is the code that some projects require for a new account.
+    `new_name` is the user name of an account to create. `invitation` is the code that some projects
+    require for a new account.
     """
 
     key: str = ""
@@ -57,18 +58,18 @@ class ProjectLogin:
     scheduler_urls: tuple[str, ...]
 
 
-def look_up_project(transport: Transport, url: str, credentials: Credentials) -> ProjectLogin:
+def look_up_project(transport: HttpTransport, url: str, credentials: Credentials) -> ProjectLogin:
     """Find a project, log in, find its schedulers. Raises NoProjectError, RefusedError."""
     url = canonical_url(url)
     if not is_web_url(url):
-        message = (
+        raise NoProjectError(
             f"{url} is not the address of a project.\nHint: it must begin with https:// or http://."
         )
-        raise NoProjectError(message)
     config = _read_config(transport, url)
     if config.is_account_manager:
-        message = f"{url} is an account manager.\nHint: attach to the projects themselves."
-        raise NoProjectError(message)
+        raise NoProjectError(
+            f"{url} is an account manager.\nHint: attach to the projects themselves."
+        )
     schedulers = read_master_page(transport, url)
     key = credentials.key or _log_in(transport, _log_in_base(url, config), credentials)
     return ProjectLogin(url, key, config.name, schedulers)
@@ -83,78 +84,73 @@ def _log_in_base(url: str, config: ProjectConfig) -> str:
     if not base:
         return url
     if not is_web_url(base) or (url.startswith("https:") and not base.lower().startswith("https:")):
-        message = (
+        raise NoProjectError(
             f"{url} sends log-ins to {base!r:.80}, which is not encrypted.\n"
             "Hint: copy your account key from the project's web site and use --key-file."
         )
-        raise NoProjectError(message)
     return base
 
 
-def _read_config(transport: Transport, url: str) -> ProjectConfig:
-    """Read the project's configuration; return defaults if the server has none."""
+def _get(
+    transport: HttpTransport, url: str, hint: str, *, has_credentials: bool = False
+) -> Response:
+    """Fetch a small response; raises `NoProjectError` with the hint if the server sends none."""
     try:
-        response = transport.get(web_rpc_url(url, "get_project_config.php"))
-        return decode_project_config(response.content) if response.is_good else ProjectConfig()
+        return transport.get(url, has_credentials=has_credentials)
     except UnreachableError as error:
-        message = f"{error}.\nHint: check the address {url} and the network."
-        raise NoProjectError(message) from error
+        raise NoProjectError(f"{error}.\nHint: {hint}.") from error
+
+
+def _read_config(transport: HttpTransport, url: str) -> ProjectConfig:
+    """Read the project's configuration; return defaults if the server has none."""
+    address = web_rpc_url(url, "get_project_config.php")
+    response = _get(transport, address, f"check the address {url} and the network")
+    try:
+        return decode_project_config(response.content) if response.is_good else ProjectConfig()
     except BadXmlError:
         return ProjectConfig()
 
 
-def read_master_page(transport: Transport, url: str) -> tuple[str, ...]:
+def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
     """Return the scheduler addresses; raises NoProjectError if the page has no address."""
-    try:
-        response = transport.get(url)
-    except UnreachableError as error:
-        message = f"{error}.\nHint: check the address {url} and the network."
-        raise NoProjectError(message) from error
+    response = _get(transport, url, f"check the address {url} and the network")
     if not response.is_good:
-        message = f"{url} answers HTTP {response.status}.\nHint: check the address of the project."
-        raise NoProjectError(message)
+        raise NoProjectError(
+            f"{url} answers HTTP {response.status}.\nHint: check the address of the project."
+        )
     urls = find_scheduler_urls(response.content)
     encrypted = tuple(scheduler for scheduler in urls if scheduler.lower().startswith("https:"))
     if url.startswith("https:") and encrypted:
         # Requests contain the account key: use only the encrypted addresses.
         urls = encrypted
     if not urls:
-        message = f"{url} names no scheduler.\nHint: check the address of the project."
-        raise NoProjectError(message)
+        raise NoProjectError(f"{url} names no scheduler.\nHint: check the address of the project.")
     return urls
 
 
-def _log_in(transport: Transport, base: str, credentials: Credentials) -> str:
+def _log_in(transport: HttpTransport, base: str, credentials: Credentials) -> str:
     """Return the account's key; creates an account if the credentials have a new name."""
     email = credentials.email.strip().lower()
-    values = {
-        "email_addr": email,
-        "passwd_hash": password_hash(email, credentials.password),
-    }
+    values = {"email_addr": email, "passwd_hash": password_hash(email, credentials.password)}
     name = "lookup_account.php"
     if credentials.new_name:
         name = "create_account.php"
         values["user_name"] = credentials.new_name
         if credentials.invitation:
             values["invite_code"] = credentials.invitation
-    try:
-        response = transport.get(web_rpc_url(base, name, **values), has_credentials=True)
-    except UnreachableError as error:
-        message = f"{error}.\nHint: check the network and try again."
-        raise NoProjectError(message) from error
+    address = web_rpc_url(base, name, **values)
+    response = _get(transport, address, "check the network and try again", has_credentials=True)
     try:
         reply = decode_account(response.content)
     except BadXmlError as error:
-        message = (
+        raise NoProjectError(
             f"{base}{name} did not return an account reply (HTTP {response.status}).\n"
             "Hint: copy your account key from the project's web site and use --key."
-        )
-        raise NoProjectError(message) from error
+        ) from error
     if reply.key:
         return reply.key
     hint = _HINTS.get(
         reply.error_num, "ask the project, or use --key with a key from its web site."
     )
     reason = reply.error.strip().rstrip(".") or "the project gave no reason"
-    message = f"{base} refused: {reason} ({reply.error_num}).\nHint: {hint}"
-    raise RefusedError(message)
+    raise RefusedError(f"{base} refused: {reason} ({reply.error_num}).\nHint: {hint}")

@@ -1,7 +1,7 @@
-"""The memory shared by BOINC's library and the client: a file in the slot.
+"""The shared memory of BOINC's library and the client: a file in the slot.
 
-The file has eight channels of 1024 bytes. The first byte of a channel is nonzero while it has a
-message that was not read; the sender sets it, the receiver clears it. The program writes to the
+The file has eight channels of 1024 bytes. The first byte of a channel is nonzero while the channel
+has an unread message; the sender sets the byte, the receiver clears it. The program writes to the
 file, so the client does not trust its content. The client does not map the file: a program that
 shortens it would kill the client by SIGBUS. Reads and writes of a file use the same pages as
 mappings. The descriptor stays open, so a link in place of the file has no effect.
@@ -99,7 +99,7 @@ class ProgramReport:
 
 
 class Link:
-    """The exchange with one running program, which may not use BOINC's library at all."""
+    """The message exchange with one running program, with or without BOINC's library."""
 
     def __init__(self, slot: Path) -> None:
         self._memory = SharedMemory(slot)
@@ -115,12 +115,12 @@ class Link:
         self._control.append(message)
 
     def notify(self, message: str) -> None:
-        """Queue a notice of a trickle or an upload, unless the same one waits."""
+        """Queue a notice of a trickle or an upload, unless the same notice is queued."""
         if message not in self._notices:
             self._notices.append(message)
 
     def exchange(self, now: float) -> ProgramReport:
-        """Send what is due and return what the program reported; `now` is monotonic time."""
+        """Send due messages and return the program's report; `now` is monotonic time."""
         memory = self._memory
         if self._heartbeat_sent and not memory.is_full(Channel.HEARTBEAT):
             self.uses_library = True

@@ -12,6 +12,7 @@ import stat
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
-OK, FAILED, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 3, 4, 5, 6
-_CODES = {Failure.UNREACHABLE: UNREACHABLE, Failure.REFUSED: REFUSED}
+OK, FAILED, WRONG_USAGE, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 2, 3, 4, 5, 6
+_NO_PROJECT = "Not attached to any project.\nHint: volunteer attach URL --email E"
+_PS_WARNING = "the same; other users of this computer see it in ps"
+_FAILURE_CODES = {Failure.UNREACHABLE: UNREACHABLE, Failure.REFUSED: REFUSED}
 _EPILOG = """\
 exit codes: 0 done, 1 local error, 2 wrong usage, 3 no answer from the project,
 4 refused by the project, 5 the folder is in use, 6 not attached
@@ -46,17 +49,21 @@ exit codes: 0 done, 1 local error, 2 wrong usage, 3 no answer from the project,
 class UsageError(Exception):
     """The command line is not valid; the message has a hint."""
 
-    code = 2
 
-
-class NotAttachedError(UsageError):
+class NotAttachedError(Exception):
     """The client is not attached to the project, or to any project."""
 
-    code = NOT_ATTACHED
 
-
-class AttachedError(UsageError):
-    """The client is attached to the project with another account."""
+_EXIT_CODES: dict[type[Exception], int] = {
+    DamagedJournalError: FAILED,
+    OSError: FAILED,
+    UsageError: WRONG_USAGE,
+    NoSandboxError: WRONG_USAGE,
+    NoProjectError: UNREACHABLE,
+    RefusedError: REFUSED,
+    FolderInUseError: IN_USE,
+    NotAttachedError: NOT_ATTACHED,
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,7 +71,9 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Write the error in one line to standard error, and exit with code 2."""
-        self.exit(2, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows the usage.\n")
+        self.exit(
+            WRONG_USAGE, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows the usage.\n"
+        )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,25 +93,23 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--dir", type=Path, metavar="DIR", help=folder_help)
     top.add_argument("--version", action="version", version=f"volunteer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _describe_attach(commands.add_parser("attach", parents=[common], help="join a project"))
-    _describe_run(commands.add_parser("run", parents=[common], help="fetch, compute, report"))
-    status = commands.add_parser("status", parents=[common], help="show projects and results")
+    add = partial(commands.add_parser, parents=[common])
+    _describe_attach(add("attach", help="join a project"))
+    _describe_run(add("run", help="fetch, compute, report"))
+    status = add("status", help="show projects and results")
     status.add_argument("--json", action="store_true", help="for programs")
     status.set_defaults(command=show_status)
-    detach = commands.add_parser(
-        "detach", parents=[common], help="leave a project and delete its files"
-    )
+    detach = add("detach", help="leave a project and delete its files")
     detach.add_argument("url", metavar="URL")
     detach.set_defaults(command=detach_project)
-    update = commands.add_parser("update", parents=[common], help="contact projects now")
-    update.add_argument("url", metavar="URL", nargs="?", help="only this project")
-    update.set_defaults(command=request_update)
-    suspend = commands.add_parser("suspend", parents=[common], help="suspend programs")
-    suspend.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
-    suspend.set_defaults(command=suspend_or_resume, verb="suspend")
-    resume = commands.add_parser("resume", parents=[common], help="resume suspended programs")
-    resume.add_argument("url", metavar="URL", nargs="?", help="only those of this project")
-    resume.set_defaults(command=suspend_or_resume, verb="resume")
+    for verb, effect, scope, command in (
+        ("update", "contact projects now", "only this project", request_update),
+        ("suspend", "suspend programs", "only those of this project", suspend_or_resume),
+        ("resume", "resume suspended programs", "only those of this project", suspend_or_resume),
+    ):
+        command_parser = add(verb, help=effect)
+        command_parser.add_argument("url", metavar="URL", nargs="?", help=scope)
+        command_parser.set_defaults(command=command, verb=verb)
     return top
 
 
@@ -116,9 +123,7 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
         help="file with its password in the first line, - for standard input "
         "(default: $VOLUNTEER_PASSWORD, or a prompt)",
     )
-    passwords.add_argument(
-        "--password", metavar="P", help="the same; other users of this computer see it in ps"
-    )
+    passwords.add_argument("--password", metavar="P", help=_PS_WARNING)
     keys = command.add_mutually_exclusive_group()
     keys.add_argument(
         "--key-file",
@@ -126,9 +131,7 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
         help="file with an account key, - for standard input, in place of both "
         "(default $VOLUNTEER_KEY)",
     )
-    keys.add_argument(
-        "--key", metavar="K", help="the same; other users of this computer see it in ps"
-    )
+    keys.add_argument("--key", metavar="K", help=_PS_WARNING)
     command.add_argument(
         "--replace",
         action="store_true",
@@ -143,45 +146,40 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
 
 
 def _describe_run(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
     ends = command.add_mutually_exclusive_group()
     ends.add_argument(
         "--once", action="store_true", help="request work once, finish and report it, exit"
     )
     ends.add_argument("--until-idle", action="store_true", help="exit when there is no more work")
-    command.add_argument(
-        "--slots", type=_positive_int, metavar="N", help="processors to use (default all)"
-    )
-    command.add_argument(
-        "--buffer", type=_seconds, metavar="S", help="seconds of work to store (default 8640)"
-    )
-    command.add_argument(
-        "--poll", type=_seconds, metavar="S", help="minimum seconds between contacts (default 5)"
-    )
-    command.add_argument(
+    add("--slots", type=_positive_int, metavar="N", help="processors to use (default all)")
+    add("--buffer", type=_seconds, metavar="S", help="seconds of work to store (default 8640)")
+    add("--poll", type=_seconds, metavar="S", help="minimum seconds between contacts (default 5)")
+    add(
         "--backoff-scale",
         type=_seconds,
         metavar="F",
         help="factor of all waiting times (default 1.0)",
     )
-    command.add_argument(
+    add(
         "--report-immediately",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="report within seconds, not within an hour (default)",
     )
-    command.add_argument(
+    add(
         "--ignore-preferences",
         action="store_true",
         help="ignore the computing preferences that projects send",
     )
-    command.add_argument(
+    add(
         "--confine",
         choices=[*Confinement],
         default=os.environ.get("VOLUNTEER_CONFINE", Confinement.AUTO),
         help="confine programs with bubblewrap: auto where it works (default, or "
         "$VOLUNTEER_CONFINE), off, or require to start only confined programs",
     )
-    command.add_argument(
+    add(
         "--readable",
         type=Path,
         action="append",
@@ -195,16 +193,14 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
 def _positive_int(text: str) -> int:
     value = int(text)
     if value < 1:
-        message = f"{value} is less than 1"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
-        message = f"{text} is not a number from 0 up"
-        raise argparse.ArgumentTypeError(message)
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 up")
     return value
 
 
@@ -214,23 +210,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace, Home], int] = options.command
     try:
         return command(options, _home(options))
-    except UsageError as error:
-        return _print_error(error, error.code)
-    except NoProjectError as error:
-        return _print_error(error, UNREACHABLE)
-    except RefusedError as error:
-        return _print_error(error, REFUSED)
-    except FolderInUseError as error:
-        return _print_error(error, IN_USE)
-    except (DamagedJournalError, OSError) as error:
-        return _print_error(error, FAILED)
+    except tuple(_EXIT_CODES) as error:
+        print(f"volunteer: {error}", file=sys.stderr)
+        return next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-
-
-def _print_error(error: Exception, code: int) -> int:
-    print(f"volunteer: {error}", file=sys.stderr)
-    return code
 
 
 def _home(options: argparse.Namespace) -> Home:
@@ -242,9 +226,9 @@ def _home(options: argparse.Namespace) -> Home:
 
 
 def _keep_private(folder: Path) -> None:
-    """Remove other users' access to the client's folder: it contains account keys and programs.
+    """Remove other users' access to the client's folder, which contains account keys.
 
-    A folder that contains other files of the volunteer is not changed.
+    The mode of a non-empty folder without `state.json` is not changed.
     """
     is_ours = (folder / "state.json").exists() or not any(folder.iterdir())
     mode = stat.S_IMODE(folder.stat().st_mode)
@@ -274,19 +258,11 @@ def attach_project(options: argparse.Namespace, home: Home) -> int:
     if credentials.new_name or credentials.key:
         # Checked before the project creates an account that would not be used.
         _refuse_other_account(options, home, canonical_url(options.url), credentials.key)
-    transport = HttpTransport(platforms()[0])
-    try:
+    with contextlib.closing(HttpTransport(platforms()[0])) as transport:
         login = look_up_project(transport, options.url, credentials)
-    finally:
-        transport.close()
     _refuse_other_account(options, home, login.url, login.key)
     request = UserRequest(
-        "attach",
-        login.url,
-        login.key,
-        login.name,
-        login.scheduler_urls,
-        replaces=options.replace,
+        "attach", login.url, login.key, login.name, login.scheduler_urls, replaces=options.replace
     )
     _post_request(home, request)
     print(f"attached to {login.url}" + (f" ({login.name})" if login.name else ""), flush=True)
@@ -294,17 +270,16 @@ def attach_project(options: argparse.Namespace, home: Home) -> int:
 
 
 def _refuse_other_account(options: argparse.Namespace, home: Home, url: str, key: str) -> None:
-    """Raise AttachedError if the client is attached to a project with another account."""
+    """Raise UsageError if the client is attached to a project with another account."""
     project = load_state(home.path).projects.get(url)
     if project is None or project.key == key or options.replace:
         return
     user = project.account.user_name
-    message = (
+    raise UsageError(
         f"This client is attached to {url} with another account{f' ({user})' if user else ''}.\n"
         "Hint: run a second client in a folder of its own, with --dir DIR; or replace the account "
         "with --replace."
     )
-    raise AttachedError(message)
 
 
 def _credentials(options: argparse.Namespace) -> Credentials:
@@ -314,11 +289,9 @@ def _credentials(options: argparse.Namespace) -> Credentials:
     if key:
         return Credentials(key=key)
     if not options.email:
-        message = "The account is missing.\nHint: use --email E or --key-file FILE."
-        raise UsageError(message)
+        raise UsageError("The account is missing.\nHint: use --email E or --key-file FILE.")
     if options.create and not options.name:
-        message = "A new account needs a name.\nHint: add --name NAME."
-        raise UsageError(message)
+        raise UsageError("A new account needs a name.\nHint: add --name NAME.")
     password = options.password
     if options.password_file:
         password = _first_line(options.password_file)
@@ -326,11 +299,10 @@ def _credentials(options: argparse.Namespace) -> Credentials:
     if not password and sys.stdin.isatty():
         password = getpass.getpass("Password: ")
     if not password:
-        message = (
+        raise UsageError(
             "The password is missing.\n"
             "Hint: use --password-file FILE (- for standard input) or set VOLUNTEER_PASSWORD."
         )
-        raise UsageError(message)
     if not options.create:
         return Credentials(email=options.email, password=password)
     invitation = options.invitation or ""
@@ -348,35 +320,23 @@ def _first_line(name: str) -> str:
             with Path(name).expanduser().open(encoding="utf-8") as file:
                 line = file.readline()
     except (OSError, UnicodeDecodeError) as error:
-        message = (
+        raise UsageError(
             f"{name} cannot be read: {error}\nHint: its first line must be the secret, in UTF-8."
-        )
-        raise UsageError(message) from error
+        ) from error
     line = line.rstrip("\r\n")
     if not line:
-        message = f"The first line of {name} is empty.\nHint: write the secret into it."
-        raise UsageError(message)
+        raise UsageError(f"The first line of {name} is empty.\nHint: write the secret into it.")
     return line
 
 
-def _tools(home: Home, rules: Rules, sandbox: Sandbox) -> Tools:
-    host = read_host(home.path, rules.slots, time.time())
-    transport = HttpTransport(host.platform)
-    return Tools(home, host, rules, transport, for_terminal(rules), sandbox)
-
-
 def _sandbox(options: argparse.Namespace) -> Sandbox:
-    """Probe how programs can be confined. Raises UsageError if that is required and impossible."""
+    """Return the sandbox that the options select. Raises UsageError, NoSandboxError."""
     if options.confine not in {*Confinement}:
-        message = (
+        raise UsageError(
             f"VOLUNTEER_CONFINE is {options.confine!r}.\nHint: set it to auto, off or require."
         )
-        raise UsageError(message)
     readable = tuple(path.expanduser().resolve() for path in options.readable)
-    try:
-        sandbox = Sandbox(Confinement(options.confine), readable)
-    except NoSandboxError as error:
-        raise UsageError(str(error)) from error
+    sandbox = Sandbox(Confinement(options.confine), readable)
     if not sandbox.works and sandbox.confinement == Confinement.AUTO:
         print(f"volunteer: programs can read all your files: {sandbox.fault}", file=sys.stderr)
     return sandbox
@@ -405,16 +365,25 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
 def run_client(options: argparse.Namespace, home: Home) -> int:
     """Carry out `run`."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
-    stopping = threading.Event()
     sandbox = _sandbox(options)
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+        stopping.set()
+
     with mailbox.locked(home.path, timeout_seconds=1.0):
         state = load_state(home.path)
         if not state.projects and not mailbox.waiting(home.path):
-            message = "Not attached to any project.\nHint: volunteer attach URL --email E"
-            raise NotAttachedError(message)
+            raise NotAttachedError(_NO_PROJECT)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _stopper(stopping))
-        agent = Agent(_tools(home, rules_from(options, home.path), sandbox), state)
+            signal.signal(number, stop)
+        rules = rules_from(options, home.path)
+        host = read_host(home.path, rules.slots, time.time())
+        transport = HttpTransport(host.platform)
+        tools = Tools(home, host, rules, transport, for_terminal(rules), sandbox)
+        agent = Agent(tools, state)
         # Start the next turn as soon as a program ends, not after the pause.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
         guardian = Guardian(home.path)
@@ -424,17 +393,8 @@ def run_client(options: argparse.Namespace, home: Home) -> int:
             guardian.close()
     if ending.failure is not None:
         print(f"volunteer: {ending.message}", file=sys.stderr, flush=True)
-        return _CODES[ending.failure]
+        return _FAILURE_CODES[ending.failure]
     return OK
-
-
-def _stopper(stopping: threading.Event) -> Callable[[int, FrameType | None], None]:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        if stopping.is_set():
-            raise KeyboardInterrupt
-        stopping.set()
-
-    return stop
 
 
 def show_status(options: argparse.Namespace, home: Home) -> int:
@@ -465,8 +425,7 @@ def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
         [_attached_url(home, options.url)] if options.url else list(load_state(home.path).projects)
     )
     if not urls:
-        message = "Not attached to any project.\nHint: volunteer attach URL --email E"
-        raise NotAttachedError(message)
+        raise NotAttachedError(_NO_PROJECT)
     return urls
 
 
@@ -493,8 +452,7 @@ def _attached_url(home: Home, url: str) -> str:
     address = canonical_url(url)
     attached = list(load_state(home.path).projects)
     if address not in attached:
-        message = (
+        raise NotAttachedError(
             f"Not attached to {address}.\nHint: attached projects: {', '.join(attached) or 'none'}."
         )
-        raise NotAttachedError(message)
     return address

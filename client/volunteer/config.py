@@ -11,7 +11,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the client behaves; durations in seconds."""
+    """The options and limits of the client; durations in seconds."""
 
     #: The number of processors that results may use at the same time.
     slots: int = 1
@@ -19,7 +19,7 @@ class Rules:
     buffer_seconds: float = 0.1 * DAY
     #: Factor of every waiting time after a failure; below 1 for demonstrations and tests.
     backoff_scale: float = 1.0
-    #: Minimum time between two contacts with a project; a longer request_delay of the project wins.
+    #: Minimum time between two contacts with a project; a longer request_delay has precedence.
     poll_seconds: float = 5.0
     #: Report within seconds of the end of a result, not within an hour.
     report_immediately: bool = True
@@ -35,7 +35,7 @@ class Rules:
     #: Change one byte of the first output, to show that validation detects it.
     falsify: bool = False
 
-    #: The time that finished results wait to be reported together with others.
+    #: The maximum delay of a report, so that one request reports several finished results.
     report_wait: float = 3.0
     slow_report_wait: float = HOUR
     report_batch_size: int = 64

@@ -15,8 +15,6 @@ Step = tuple[State, list[Command]]
 
 
 @singledispatch
-def apply(event: Event, state: State, rules: Rules) -> Step:
+def apply(event: Event, _state: State, _rules: Rules) -> Step:
     """Return the state after an event, and the commands to execute."""
-    del state, rules
-    message = f"Unknown event: {event!r}."
-    raise TypeError(message)
+    raise TypeError(f"Unknown event: {event!r}.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,22 +23,6 @@ _MAX_ROWS = 12
 _ORDER = (Phase.RUNNING, Phase.UPLOADING, Phase.REPORTABLE, Phase.READY, Phase.FETCHING)
 
 
-class Display(Protocol):
-    """The output of the agent."""
-
-    def print_line(self, text: str, now: float) -> None:
-        """Print one line with the local time."""
-        ...
-
-    def show(self, state: State, now: float) -> None:
-        """Show the current state."""
-        ...
-
-    def close(self) -> None:
-        """Restore the terminal."""
-        ...
-
-
 def stamp(text: str, now: float) -> str:
     """Return the line of an event: local time, then the text without line breaks."""
     return f"{time.strftime('%H:%M:%S', time.localtime(now))} {printable(text)}"
@@ -57,22 +40,18 @@ def printable(text: str) -> str:
 class Lines:
     """One line per event, flushed at once, for logs and pipes."""
 
-    def __init__(self, out: TextIO | None = None) -> None:
-        self._out = out or sys.stdout
-
     def print_line(self, text: str, now: float) -> None:
-        """Write a line."""
-        self._out.write(stamp(text, now) + "\n")
-        self._out.flush()
+        """Print one line with the local time."""
+        print(stamp(text, now), flush=True)
 
     def show(self, state: State, now: float) -> None:
-        """Do nothing: lines report events, not the state."""
+        """Show the current state; lines report events only, so nothing is printed."""
 
     def close(self) -> None:
-        """Do nothing."""
+        """Restore the terminal."""
 
 
-class LiveTable:
+class LiveTable(Lines):
     """Lines above a table that is redrawn four times a second."""
 
     def __init__(self, console: Console, rules: Rules) -> None:
@@ -81,19 +60,16 @@ class LiveTable:
         self._live.start()
 
     def print_line(self, text: str, now: float) -> None:
-        """Write a line above the table."""
         self._live.console.print(Text(stamp(text, now)))
 
     def show(self, state: State, now: float) -> None:
-        """Draw the table."""
         self._live.update(picture(state, now, working_rules(self._rules, state).slots))
 
     def close(self) -> None:
-        """Remove the table."""
         self._live.stop()
 
 
-def for_terminal(rules: Rules) -> Display:
+def for_terminal(rules: Rules) -> Lines:
     """Return a live table on a terminal, lines elsewhere."""
     console = Console()
     return LiveTable(console, rules) if console.is_terminal else Lines()
@@ -109,7 +85,7 @@ def picture(state: State, now: float, slots: int) -> Group:
         )
         for held_result in results[:_MAX_ROWS]:
             table.add_row(
-                Text(printable(held_result.offer.name)),
+                Text(printable(held_result.name)),
                 "suspended" if held_result.is_suspended else held_result.phase.value,
                 _bar(state, project, held_result, now),
                 _time(held_result, now),
@@ -143,13 +119,10 @@ def fraction_done(state: State, project: Project, held_result: HeldResult, now: 
 
     The estimated run time may be far too low, so the estimated fraction stays below 1.
     """
-    progress = state.progress.get((project.url, held_result.offer.name))
+    progress = state.progress.get((project.url, held_result.name))
     if progress is not None and progress.fraction_done:
         return progress.fraction_done
-    workunit, version = (
-        project.workunits[held_result.offer.wu_name],
-        project.version_of(held_result),
-    )
+    workunit, version = project.workunit_of(held_result), project.version_of(held_result)
     expected = max(workunit.rsc_fpops_est / max(version.flops, 1.0), 1.0)
     ran = held_result.elapsed_at(now)
     return ran / (ran + expected) if ran > expected / 2 else ran * 2 / 3 / expected
@@ -158,9 +131,8 @@ def fraction_done(state: State, project: Project, held_result: HeldResult, now: 
 def _bar(state: State, project: Project, held_result: HeldResult, now: float) -> ProgressBar | str:
     if held_result.phase != Phase.RUNNING:
         return ""
-    return ProgressBar(
-        total=1.0, completed=fraction_done(state, project, held_result, now), width=24
-    )
+    completed = fraction_done(state, project, held_result, now)
+    return ProgressBar(total=1.0, completed=completed, width=24)
 
 
 def _time(held_result: HeldResult, now: float) -> str:

@@ -1,4 +1,4 @@
-"""Network work of worker threads; each method returns an event."""
+"""Network requests of worker threads; each method returns an event or raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from volunteer import events, files, uploads
 from volunteer.attach import NoProjectError, read_master_page
-from volunteer.transport import Body, Transport, UnreachableError
+from volunteer.transport import Body, HttpTransport, TransferError, UnreachableError
 from volunteer.wire.replies import decode_reply
 from volunteer.wire.xml import BadXmlError
 
@@ -21,18 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """The work of the threads, which use only the network, a clock and one file each."""
+    """The requests of worker threads, which do not access the state of the client."""
 
-    transport: Transport
+    transport: HttpTransport
     now: Callable[[], float]
 
     def read_master_page(self, project: str) -> Event:
         """Read the scheduler addresses."""
-        try:
-            scheduler_urls = read_master_page(self.transport, project)
-        except NoProjectError as error:
-            reason = str(error).partition("\n")[0]
-            return events.MasterPageRead(self.now(), chance(), project=project, reason=reason)
+        scheduler_urls = read_master_page(self.transport, project)
         return events.MasterPageRead(self.now(), project=project, scheduler_urls=scheduler_urls)
 
     def ask(self, command: events.Ask, body: bytes, host: HostFacts) -> Event:
@@ -66,36 +62,14 @@ class Errands:
 
     def fetch(self, project: str, download: files.FileDownload) -> Event:
         """Download a file."""
+        sha256 = files.fetch(self.transport, download)
         name = download.info.name
-        try:
-            sha256 = files.fetch(self.transport, download)
-        except files.DownloadError as error:
-            return events.DownloadFailed(
-                self.now(),
-                chance(),
-                project=project,
-                name=name,
-                code=error.code,
-                reason=error.reason,
-                permanent=error.permanent,
-            )
         return events.DownloadFinished(self.now(), project=project, name=name, signed_sha256=sha256)
 
     def upload(self, project: str, upload: uploads.FileUpload) -> Event:
         """Upload an output."""
-        name = upload.info.name
-        try:
-            uploads.send(self.transport, upload)
-        except uploads.UploadError as error:
-            return events.UploadFailed(
-                self.now(),
-                chance(),
-                project=project,
-                name=name,
-                reason=error.reason,
-                permanent=error.permanent,
-            )
-        return events.UploadFinished(self.now(), project=project, name=name)
+        uploads.send(self.transport, upload)
+        return events.UploadFinished(self.now(), project=project, name=upload.info.name)
 
 
 def chance() -> float:
@@ -103,19 +77,31 @@ def chance() -> float:
     return random.random()  # noqa: S311 - not used for security
 
 
-def failure(command: Command, reason: str, now: float) -> Event:
-    """Return the failure event of a command whose worker raised an unexpected error."""
-    drawn = chance()
+def failure(command: Command, error: Exception, now: float) -> Event:
+    """Return the failure event of a command whose worker raised an error, expected or not."""
+    reason, drawn = str(error), chance()
+    if not isinstance(error, NoProjectError | TransferError):
+        reason = f"{type(error).__name__}: {error}"
+    permanent = isinstance(error, TransferError) and error.permanent
     match command:
         case events.Fetch(project, name):
+            code = error.code if isinstance(error, files.DownloadError) else ""
             return events.DownloadFailed(
-                now, drawn, project=project, name=name, code="", reason=reason, permanent=False
+                now,
+                drawn,
+                project=project,
+                name=name,
+                code=code,
+                reason=reason,
+                permanent=permanent,
             )
         case events.Upload(project, name):
             return events.UploadFailed(
-                now, drawn, project=project, name=name, reason=reason, permanent=False
+                now, drawn, project=project, name=name, reason=reason, permanent=permanent
             )
         case events.ReadMasterPage(project):
+            # Without the hint, which is for the volunteer who attaches.
+            reason = reason.partition("\n")[0]
             return events.MasterPageRead(now, drawn, project=project, reason=reason)
         case events.Replicate(project, url):
             return events.TricklesReplicated(now, drawn, project=project, url=url, reason=reason)

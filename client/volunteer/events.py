@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at `now`."""
+    """Base class of events; `now` is the time of the event."""
 
     now: float
     chance: float = 0.0
@@ -24,28 +24,28 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectEvent(Event):
-    """Something that happened to one project."""
+    """Base class of events of one project."""
 
     project: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEvent(ProjectEvent):
-    """Something that happened to one file of a project."""
+    """Base class of events of one file of a project."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultEvent(ProjectEvent):
-    """Something that happened to one result of a project."""
+    """Base class of events of one result of a project."""
 
     result: str
 
 
 @dataclass(frozen=True, slots=True)
 class Tick(Event):
-    """Time has passed: the state machine decides the next commands.
+    """The end of a turn, at which the state machine plans the next commands.
 
     `weekday` (0 is Sunday) and `hour` are local time.
     """
@@ -68,31 +68,21 @@ class Attached(ProjectEvent):
 class Detached(ProjectEvent):
     """The volunteer detached a project: all its data is deleted."""
 
-    __slots__ = ()
-
 
 class UpdateWanted(ProjectEvent):
     """The volunteer requested a contact with the project now."""
-
-    __slots__ = ()
 
 
 class SuspendWanted(ProjectEvent):
     """The volunteer suspended a project."""
 
-    __slots__ = ()
-
 
 class ResumeWanted(ProjectEvent):
     """The volunteer resumed a project."""
 
-    __slots__ = ()
-
 
 class RunBegan(ProjectEvent):
     """The client starts and must contact the project as soon as the project allows it."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +118,22 @@ class DownloadFinished(FileEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DownloadFailed(FileEvent):
-    """A download failed; `permanent` if a retry cannot succeed."""
+class TransferFailed(FileEvent):
+    """A download or upload failed; `permanent` if a retry cannot succeed."""
 
-    code: str
     reason: str
     permanent: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadFailed(TransferFailed):
+    """A download failed; `code` is BOINC's number and text."""
+
+    code: str
+
+
 class FileLost(FileEvent):
     """A downloaded file is missing or has changed."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,8 +185,6 @@ class ProcessExited(ResultEvent):
 class ProcessInterrupted(ResultEvent):
     """The program was stopped because the client stops or was killed; it will run again."""
 
-    __slots__ = ()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotMeasured(ResultEvent):
@@ -235,20 +227,35 @@ class TricklesReplicated(ProjectEvent):
 class UploadFinished(FileEvent):
     """An output file was uploaded completely."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UploadFailed(FileEvent):
-    """An upload failed; `permanent` if the project refused the file permanently."""
-
-    reason: str
-    permanent: bool
+class UploadFailed(TransferFailed):
+    """An upload failed; permanently if the project refused the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """An action that the agent executes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectCommand(Command):
+    """An action for a project."""
+
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommand(ProjectCommand):
+    """An action for a file of a project."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCommand(ProjectCommand):
+    """An action for a result of a project."""
+
+    result: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,18 +265,14 @@ class Print(Command):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadMasterPage(Command):
+class ReadMasterPage(ProjectCommand):
     """Fetch the master page of a project."""
 
-    project: str
-
 
 @dataclass(frozen=True, slots=True)
-class Ask(Command):
+class Ask(ProjectCommand):
     """Send a scheduler request to these addresses in order, until one replies."""
 
-    project: str
     urls: tuple[str, ...]
     seqno: int
     work_seconds: float
@@ -278,94 +281,67 @@ class Ask(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class Replicate(Command):
+class Replicate(ProjectCommand):
     """Send copies of trickles to a further address of the project, without retries."""
 
-    project: str
     url: str
     seqno: int
     trickles: tuple[TrickleUp, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch(Command):
+class Fetch(FileCommand):
     """Download a file and check it; a `signed` one needs the code-sign key's signature."""
 
-    project: str
-    name: str
     signed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Command):
+class Run(ResultCommand):
     """Start the program of a result in its slot; `fresh` empties the slot first."""
 
-    project: str
-    result: str
     slot: int
     fresh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Kill(Command):
+class Kill(ResultCommand):
     """Stop the program of a result that is no longer needed."""
 
-    project: str
-    result: str
 
-
-@dataclass(frozen=True, slots=True)
-class Suspend(Command):
+class Suspend(ResultCommand):
     """Suspend the program of a result."""
 
-    project: str
-    result: str
 
-
-@dataclass(frozen=True, slots=True)
-class Resume(Command):
+class Resume(ResultCommand):
     """Resume a suspended program."""
 
-    project: str
-    result: str
-
 
 @dataclass(frozen=True, slots=True)
-class Deliver(Command):
+class Deliver(ResultCommand):
     """Deliver a message of the project to the running program of a result."""
 
-    project: str
-    result: str
     slot: int
     trickle: TrickleDown
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyUpload(Command):
+class NotifyUpload(ResultCommand):
     """Notify a running program that an output was uploaded (`status` 0) or refused (negative)."""
 
-    project: str
-    result: str
     slot: int
     slot_name: str
     status: int
 
 
 @dataclass(frozen=True, slots=True)
-class Upload(Command):
+class Upload(FileCommand):
     """Upload an output file; `resume` first queries the size that the project already has."""
 
-    project: str
-    name: str
     resume: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Discard(Command):
+class Discard(FileCommand):
     """Delete a file of a project from this computer."""
-
-    project: str
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +351,5 @@ class ClearSlot(Command):
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forget(Command):
+class Forget(ProjectCommand):
     """Delete the folder of a detached project."""
-
-    project: str

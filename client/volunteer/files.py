@@ -17,9 +17,11 @@ from volunteer.transport import (
     PARTIAL,
     RANGE_REFUSED,
     SERVER_ERROR,
+    HttpTransport,
     Stream,
-    Transport,
+    TransferError,
     UnreachableError,
+    try_each,
 )
 
 if TYPE_CHECKING:
@@ -42,14 +44,12 @@ TRANSIENT = "-184 (transient HTTP error)"
 PERMANENT = "-224 (permanent HTTP error)"
 
 
-class DownloadError(Exception):
+class DownloadError(TransferError):
     """A download failed, or the file is not as declared; `code` is BOINC's number and text."""
 
-    def __init__(self, code: str, reason: str, *, permanent: bool) -> None:
-        super().__init__(reason)
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason, permanent=code not in {TRANSIENT, DISK_FULL})
         self.code = code
-        self.reason = reason
-        self.permanent = permanent
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FileDownload:
     code_sign_key: str | None
 
 
-def fetch(transport: Transport, download: FileDownload) -> str:
+def fetch(transport: HttpTransport, download: FileDownload) -> str:
     """Download a file from the first address that has it, verify it, move it into place.
 
     Returns the SHA-256 of a signed file, empty for others. Raises DownloadError, permanent if every
@@ -69,15 +69,19 @@ def fetch(transport: Transport, download: FileDownload) -> str:
     """
     info = download.info
     if download.code_sign_key is not None and not info.signature:
-        raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
+        raise DownloadError(NO_SIGNATURE, "missing signature")
     download.path.parent.mkdir(parents=True, exist_ok=True)
-    if download.code_sign_key is not None and (fault := _verified_here(download)):
-        return fault
+    if download.code_sign_key is not None and (sha256 := _verified_here(download)):
+        return sha256
     part = download.path.with_name(download.path.name + ".part")
     zipped = bool(info.gzipped_urls and not info.urls)
     size = 0 if zipped else info.nbytes
     limit = _byte_limit(info, part)
-    _fetch_from_any(transport, info.gzipped_urls if zipped else info.urls, part, size, limit)
+    try_each(
+        info.gzipped_urls if zipped else info.urls,
+        lambda url: _fetch_one(transport, url, part, size, limit),
+        DownloadError(PERMANENT, "the project sent no address"),
+    )
     if zipped:
         part = _unzip(part, download.path, info.nbytes or limit)
     try:
@@ -112,29 +116,14 @@ def _byte_limit(info: FileInfo, part: Path) -> int:
     here = part.lstat().st_size if part.exists() else 0
     free = shutil.disk_usage(part.parent).free
     if info.nbytes - here > free:
-        reason = f"{info.nbytes} bytes do not fit on the disk, which has {free} free"
-        raise DownloadError(DISK_FULL, reason, permanent=False)
+        raise DownloadError(
+            DISK_FULL, f"{info.nbytes} bytes do not fit on the disk, which has {free} free"
+        )
     # A packed file may be slightly longer than its content.
     return info.nbytes + (info.nbytes // 100 + 4096 if info.gzipped_urls else 0)
 
 
-def _fetch_from_any(
-    transport: Transport, urls: tuple[str, ...], part: Path, nbytes: int, limit: int
-) -> None:
-    failure = DownloadError(PERMANENT, "the project sent no address", permanent=True)
-    for url in urls:
-        try:
-            _fetch_one(transport, url, part, nbytes, limit)
-        except DownloadError as error:
-            # If the failure of one address is transient, the file must be retried.
-            if failure.permanent:
-                failure = error
-        else:
-            return
-    raise failure
-
-
-def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int, limit: int) -> None:
+def _fetch_one(transport: HttpTransport, url: str, part: Path, nbytes: int, limit: int) -> None:
     if part.is_symlink() or (part.exists() and not part.is_file()):
         part.unlink()
     offset = part.stat().st_size if part.exists() else 0
@@ -149,25 +138,21 @@ def _fetch_one(transport: Transport, url: str, part: Path, nbytes: int, limit: i
             _write(stream, part, offset, limit)
     except UnreachableError as error:
         _cut(part)
-        raise DownloadError(TRANSIENT, str(error), permanent=False) from error
+        raise DownloadError(TRANSIENT, str(error)) from error
     if nbytes and part.stat().st_size < nbytes:
         size = part.stat().st_size
         _cut(part)
-        reason = f"received only {size} of {nbytes} bytes"
-        raise DownloadError(TRANSIENT, reason, permanent=False)
+        raise DownloadError(TRANSIENT, f"received only {size} of {nbytes} bytes")
 
 
 def _refuse(status: int, part: Path) -> None:
-    if status in {OK, PARTIAL}:
-        return
     if status == RANGE_REFUSED:
         part.unlink(missing_ok=True)
-        raise DownloadError(
-            TRANSIENT, "the server's file is shorter than the part received before", permanent=False
-        )
+        raise DownloadError(TRANSIENT, "the server's file is shorter than the part received before")
     if status >= SERVER_ERROR:
-        raise DownloadError(TRANSIENT, f"HTTP {status}", permanent=False)
-    raise DownloadError(PERMANENT, f"permanent HTTP error {status}", permanent=True)
+        raise DownloadError(TRANSIENT, f"HTTP {status}")
+    if status not in {OK, PARTIAL}:
+        raise DownloadError(PERMANENT, f"permanent HTTP error {status}")
 
 
 def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
@@ -176,12 +161,12 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
     If the server does not support Range, the transfer and the file start from the beginning.
     """
     if stream.start not in {0, offset}:
-        raise DownloadError(TRANSIENT, "the server sent a different range", permanent=False)
+        raise DownloadError(TRANSIENT, "the server sent a different range")
     try:
         # A program may have left a link here since the request was sent.
         opened = safe_files.open_to_change(part.parent, part.name)
     except safe_files.UnsafeFileError as error:
-        raise DownloadError(TRANSIENT, str(error), permanent=False) from error
+        raise DownloadError(TRANSIENT, str(error)) from error
     with opened as file:
         file.truncate(stream.start)
         file.seek(stream.start)
@@ -190,13 +175,14 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
             size += len(chunk)
             if size > limit:
                 part.unlink()
-                reason = f"more than {limit} bytes instead of the declared size"
-                raise DownloadError(WRONG_SIZE, reason, permanent=True)
+                raise DownloadError(
+                    WRONG_SIZE, f"more than {limit} bytes instead of the declared size"
+                )
             file.write(chunk)
 
 
 def _cut(part: Path) -> None:
-    """Remove the doubtful end of an interrupted transfer."""
+    """Remove the last 5000 bytes of an interrupted transfer, which may be an error page."""
     if part.exists():
         with (
             contextlib.suppress(safe_files.UnsafeFileError),
@@ -218,14 +204,13 @@ def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
                 left -= len(chunk)
     except (OSError, EOFError, zlib.error) as error:
         unzipped.unlink(missing_ok=True)
-        raise DownloadError(WRONG_SIZE, f"cannot be unpacked: {error}", permanent=True) from error
+        raise DownloadError(WRONG_SIZE, f"cannot be unpacked: {error}") from error
     finally:
         part.unlink(missing_ok=True)
     if not left:
         size = unzipped.stat().st_size
         unzipped.unlink()
-        reason = f"{size} or more bytes instead of {max_bytes}"
-        raise DownloadError(WRONG_SIZE, reason, permanent=True)
+        raise DownloadError(WRONG_SIZE, f"{size} or more bytes instead of {max_bytes}")
     return unzipped
 
 
@@ -239,16 +224,15 @@ def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
     """
     digests = digests_of(path.parent, path.name)
     if info.nbytes and digests.nbytes != info.nbytes:
-        reason = f"{digests.nbytes} bytes instead of {info.nbytes}"
-        raise DownloadError(WRONG_SIZE, reason, permanent=True)
+        raise DownloadError(WRONG_SIZE, f"{digests.nbytes} bytes instead of {info.nbytes}")
     if code_sign_key is not None:
         if not info.signature:
-            raise DownloadError(NO_SIGNATURE, "missing signature", permanent=True)
+            raise DownloadError(NO_SIGNATURE, "missing signature")
         if not verifies(digests.md5, info.signature, code_sign_key):
-            raise DownloadError(BAD_SIGNATURE, "signature verification error", permanent=True)
+            raise DownloadError(BAD_SIGNATURE, "signature verification error")
         return digests.sha256
     if info.md5 and digests.md5 != info.md5:
-        raise DownloadError(MD5_MISMATCH, "MD5 check failed", permanent=True)
+        raise DownloadError(MD5_MISMATCH, "MD5 check failed")
     return ""
 
 

@@ -101,10 +101,8 @@ def folder_size(folder: Path) -> int:
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
-            try:
+            with contextlib.suppress(OSError):
                 size += (Path(parent) / name).lstat().st_size
-            except OSError:
-                continue
     return size
 
 
@@ -190,12 +188,10 @@ def _address() -> str:
 
 def _speed(path: Path, now: float) -> dict[str, float]:
     """Return operations per second of one processor, from the file if it is recent."""
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(path.read_text())
         if 0 <= now - stored["measured_at"] < _BENCHMARK_VALID_SECONDS:
             return {name: float(stored[name]) for name in ("fpops", "iops", "measured_at")}
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
     speed = {"fpops": _measure_fpops(), "iops": _measure_iops(), "measured_at": now}
     path.write_text(json.dumps(speed))
     return speed

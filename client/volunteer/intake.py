@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from volunteer.events import ClearSlot, Command, Discard, Kill, Print
@@ -19,6 +20,7 @@ from volunteer.records import (
     Role,
     State,
     Verdict,
+    file_names,
     version_named,
 )
 from volunteer.signature import BadKeyError, read_hex_block, read_public_key, verifies_text
@@ -26,11 +28,13 @@ from volunteer.talk import take_trickle_urls, take_trickles
 from volunteer.verdicts import ABORTED_BY_PROJECT, COULD_NOT_START
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
 
-    from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Reply, Result
+    from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Reply, Result, Workunit
 
 _NOT_STARTED = (Phase.FETCHING, Phase.READY)
+# The properties of a known file that a later reply may set.
+_MERGED = ("urls", "upload_urls", "signature", "grant", "sticky", "executable")
 
 
 def take_reply(
@@ -45,17 +49,20 @@ def take_reply(
     project = _take_account(project, reply)
     state, more = take_preferences(state, project, reply, now)
     commands += more
-    for step in (_take_key, _take_master_url, _take_acks, _take_aborts, _take_deletions):
-        project, more = step(project, reply, now)
+    take_aborts = partial(_take_aborts, now=now)
+    steps: tuple[Callable[[Project, Reply], tuple[Project, list[Command]]], ...]
+    steps = (_take_key, _take_master_url, _take_acks, take_aborts, _take_deletions)
+    for step in steps:
+        project, more = step(project, reply)
         commands += more
     tasks_before = len(project.in_phase(*_NOT_STARTED))
     project, refusals = _take_science(project, reply)
     project, taken = _take_results(project, reply, refusals, now)
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
-    project, more = take_trickle_urls(project, reply, now)
+    project, more = take_trickle_urls(project, reply)
     commands += more
     # Messages may be for results of the same reply.
-    project, more = take_trickles(project, reply, now)
+    project, more = take_trickles(project, reply)
     commands += more
     if new_tasks:
         commands.append(Print(f"got {new_tasks} result{'s' if new_tasks != 1 else ''}"))
@@ -76,11 +83,9 @@ def _take_hostid(state: State, project: Project, hostid: int, now: float) -> tup
 
 def _take_account(project: Project, reply: Reply) -> Project:
     account = reply.account
-    if not account.project_name:
-        account = project.account if not account.userid else account
     return replace(
         project,
-        account=account,
+        account=account if account.project_name or account.userid else project.account,
         ended=reply.ended,
         has_no_cpu_apps=reply.no_cpu_apps,
         preferences=project.preferences
@@ -90,9 +95,8 @@ def _take_account(project: Project, reply: Reply) -> Project:
     )
 
 
-def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Trust the first code-sign key, and a new key only if the present one signed it."""
-    del now
+def _take_key(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
+    """Accept the first code-sign key, and later a new key only if the current key signed it."""
     new = reply.code_sign_key
     if not new or new == project.code_sign_key:
         return project, []
@@ -109,11 +113,11 @@ def _take_key(project: Project, reply: Reply, now: float) -> tuple[Project, list
 
 
 def _rotation_fault(project: Project, new: str, signature: str) -> str:
-    """Return why a new code-sign key is refused; empty if the present key has signed it.
+    """Return why a new code-sign key is refused; empty if it is accepted.
 
-    Files and keys are signed in the same way (PROTOCOL 4.2). So that a file with the text of a key
-    cannot replace the key, a key must have exactly the form in which projects write keys, and its
-    signature must not be that of a file.
+    The current key must have signed it. Files and keys are signed in the same way (PROTOCOL 4.2),
+    so a signed file with the text of a key could replace the key. Therefore a key must have exactly
+    the format in which projects write keys, and its signature must not be the signature of a file.
     """
     if not verifies_text(new, signature, project.code_sign_key):
         return "the new code-sign key is not signed by the old one"
@@ -128,8 +132,7 @@ def _rotation_fault(project: Project, new: str, signature: str) -> str:
     return ""
 
 
-def _take_master_url(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    del now
+def _take_master_url(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
     if reply.master_url in {"", project.url}:
         return project, []
     text = (
@@ -139,9 +142,8 @@ def _take_master_url(project: Project, reply: Reply, now: float) -> tuple[Projec
     return project, [Print(text)] if project.last_message != text else []
 
 
-def _take_acks(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+def _take_acks(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
     """Delete acknowledged results, and files that are no longer needed."""
-    del now
     commands: list[Command] = []
     for name in reply.acks:
         held_result = project.results.get(name)
@@ -173,15 +175,13 @@ def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
         if key in used or not _superseded(version, project)
     }
     project = replace(project, app_versions=versions)
-    needed = set(_names_needed(project))
-    unneeded = [
-        name
-        for name, held_file in project.files.items()
-        if name not in needed and not held_file.info.sticky
-    ]
+    needed = set(_names_in_use(project))
     files = {
-        name: held_file for name, held_file in project.files.items() if name not in set(unneeded)
+        name: held_file
+        for name, held_file in project.files.items()
+        if name in needed or held_file.info.sticky
     }
+    unneeded = [name for name in project.files if name not in files]
     return replace(project, files=files), [Discard(project.url, name) for name in unneeded]
 
 
@@ -194,13 +194,11 @@ def _superseded(version: AppVersion, project: Project) -> bool:
     )
 
 
-def _names_needed(project: Project) -> Iterator[str]:
-    for version in project.app_versions.values():
-        yield from (ref.file_name for ref in version.file_refs)
-    for workunit in project.workunits.values():
-        yield from (ref.file_name for ref in workunit.file_refs)
-    for held_result in project.results.values():
-        yield from (ref.file_name for ref in held_result.offer.file_refs)
+def _names_in_use(project: Project, *, without: str = "") -> list[str]:
+    """Return the files of all results, except one, of all app versions and of all workunits."""
+    offers = (held_result.offer for name, held_result in project.results.items() if name != without)
+    app_versions, workunits = project.app_versions.values(), project.workunits.values()
+    return [*file_names(offers), *file_names(app_versions), *file_names(workunits)]
 
 
 def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
@@ -210,16 +208,11 @@ def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, l
         held_result = project.results.get(name)
         if held_result is None:
             continue
-        not_started = held_result.phase in _NOT_STARTED and held_result.starts == 0
-        if not_started or (name in reply.aborts and held_result.phase in _NOT_STARTED):
+        is_aborted = name in reply.aborts
+        if held_result.phase in _NOT_STARTED and (is_aborted or held_result.starts == 0):
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT)
-            ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
-            project = project.with_result(ended)
-        elif (
-            name in reply.aborts
-            and held_result.phase == Phase.RUNNING
-            and held_result.verdict is None
-        ):
+            project = project.with_result(held_result.as_reportable(verdict, now))
+        elif is_aborted and held_result.phase == Phase.RUNNING and held_result.verdict is None:
             message = "aborted by project - no longer usable"
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT, message)
             project = project.with_result(replace(held_result, verdict=verdict))
@@ -230,9 +223,8 @@ def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, l
     return project, commands
 
 
-def _take_deletions(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+def _take_deletions(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
     """Clear the sticky flag of the files that the project lists, and delete unneeded files."""
-    del now
     for name in reply.deleted_files:
         held_file = project.files.get(name)
         if held_file is not None:
@@ -254,10 +246,10 @@ class _Refusals:
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Add files, app versions and workunits; those with a known name stay unchanged.
+    """Add files, app versions and workunits; objects with a known name keep their files.
 
-    Roles are given in the order program, input, output, so that the order of the reply's elements
-    does not matter and a name that is used twice stays a program.
+    Roles are assigned in the order program, input, output. The order of elements in the reply
+    therefore has no effect, and a name that is used twice keeps the role of a program.
     """
     refusals = _Refusals()
     project = _take_files(_with_roles(project), reply, refusals)
@@ -273,7 +265,7 @@ def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
             refusals.versions[version.key] = refusals.apps[version.app_name] = fault
         elif all(ref.file_name in project.files for ref in version.file_refs):
             versions[version.key] = version
-            project = _give_role(project, version.file_refs, Role.PROGRAM)
+            project = _give_role(project, [version], Role.PROGRAM)
     workunits = dict(project.workunits)
     for workunit in reply.workunits:
         if workunit.name in workunits:
@@ -283,7 +275,7 @@ def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
             refusals.workunits[workunit.name] = fault
         else:
             workunits[workunit.name] = workunit
-            project = _give_role(project, workunit.file_refs, Role.INPUT)
+            project = _give_role(project, [workunit], Role.INPUT)
     return replace(project, app_versions=versions, workunits=workunits), refusals
 
 
@@ -323,29 +315,28 @@ def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
 
 def _with_roles(project: Project) -> Project:
     """Assign roles to the files of a state that an earlier version of the client wrote."""
-    for version in project.app_versions.values():
-        project = _give_role(project, version.file_refs, Role.PROGRAM)
-    for workunit in project.workunits.values():
-        project = _give_role(project, workunit.file_refs, Role.INPUT)
-    for held_result in project.results.values():
-        project = _give_role(project, held_result.offer.file_refs, Role.OUTPUT)
-    return project
+    offers = [held_result.offer for held_result in project.results.values()]
+    project = _give_role(project, project.app_versions.values(), Role.PROGRAM)
+    project = _give_role(project, project.workunits.values(), Role.INPUT)
+    return _give_role(project, offers, Role.OUTPUT)
 
 
-def _give_role(project: Project, refs: tuple[FileRef, ...], role: Role) -> Project:
-    """Assign a role to files without one.
+def _give_role(
+    project: Project, owners: Iterable[AppVersion | Workunit | Result], role: Role
+) -> Project:
+    """Assign a role to the files of app versions, workunits or results that have none.
 
     A file that becomes a program is downloaded again unless its signature was verified.
     """
     changed = {}
-    for ref in refs:
-        held_file = project.files.get(ref.file_name)
+    for name in file_names(owners):
+        held_file = project.files.get(name)
         if held_file is None or held_file.role != Role.NONE:
             continue
         presence = held_file.presence
         if role == Role.PROGRAM and presence == Presence.PRESENT and not held_file.signed_sha256:
             presence = Presence.ABSENT
-        changed[ref.file_name] = replace(held_file, role=role, presence=presence)
+        changed[name] = replace(held_file, role=role, presence=presence)
     return replace(project, files={**project.files, **changed}) if changed else project
 
 
@@ -381,16 +372,8 @@ def _merge(held_file: HeldFile | None, info: FileInfo) -> HeldFile:
         return HeldFile(info)
     if held_file.presence == Presence.FAILED:
         return HeldFile(info, role=held_file.role)
-    merged = replace(
-        held_file.info,
-        urls=info.urls or held_file.info.urls,
-        upload_urls=info.upload_urls or held_file.info.upload_urls,
-        signature=info.signature or held_file.info.signature,
-        grant=info.grant or held_file.info.grant,
-        sticky=info.sticky or held_file.info.sticky,
-        executable=info.executable or held_file.info.executable,
-    )
-    return replace(held_file, info=merged)
+    merged = {name: getattr(info, name) or getattr(held_file.info, name) for name in _MERGED}
+    return replace(held_file, info=replace(held_file.info, **merged))
 
 
 def _take_results(
@@ -418,7 +401,7 @@ def _take_results(
         elif missing:
             commands.append(Print(f"{offer.name} discarded: {missing}"))
         else:
-            project = _give_role(project, resolved.file_refs, Role.OUTPUT)
+            project = _give_role(project, [resolved], Role.OUTPUT)
             project = project.with_result(HeldResult(resolved, received_at=now))
             outputs.update((ref.file_name, offer.name) for ref in resolved.file_refs)
     return project, commands
@@ -472,22 +455,12 @@ def slot_fault(project: Project, offer: Result) -> str:
 
 
 def output_fault(project: Project, offer: Result) -> str:
-    """Return which output of a result would overwrite another file; empty if no output does.
+    """Return a fault if an output of a result would overwrite another file; else an empty text.
 
     It is called before each start: intake refuses such results, but a state that an earlier version
     of the client wrote may contain one.
     """
-    others = [
-        ref.file_name
-        for held_result in project.results.values()
-        if held_result.offer.name != offer.name
-        for ref in held_result.offer.file_refs
-    ]
-    for version in project.app_versions.values():
-        others += [ref.file_name for ref in version.file_refs]
-    for workunit in project.workunits.values():
-        others += [ref.file_name for ref in workunit.file_refs]
-    taken = NameSet(others)
+    taken = NameSet(_names_in_use(project, without=offer.name))
     for ref in offer.file_refs:
         if other := taken.clash(ref.file_name):
             return f"the output {ref.file_name!r} would overwrite {other!r}"
@@ -514,7 +487,7 @@ def _resolve(project: Project, offer: Result) -> Result:
 
 
 def _missing(project: Project, offer: Result) -> str:
-    """Return which part of the result is missing in the reply; empty if none is."""
+    """Return which part of a result the reply lacks; empty if the result is complete."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"

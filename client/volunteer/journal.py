@@ -88,12 +88,11 @@ class Journal:
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 reasons.append(f"{path}: {error}")
         if reasons:
-            message = (
+            raise DamagedJournalError(
                 f"The journal cannot be read ({'; '.join(reasons)}).\n"
                 f"Hint: move {self.current.parent} away and attach again; the project sends the "
                 "lost results to other hosts."
             )
-            raise DamagedJournalError(message)
         return None
 
 
@@ -153,6 +152,5 @@ def _read(kind: Any, value: Any) -> Any:  # noqa: ANN401 - as above
     if kind is float and isinstance(value, int):
         return float(value)
     if not isinstance(value, kind):
-        message = f"{value!r:.60} is not of type {kind.__name__}"
-        raise TypeError(message)
+        raise TypeError(f"{value!r:.60} is not of type {kind.__name__}")
     return value

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from volunteer.events import (
@@ -42,14 +42,9 @@ class UserRequest:
     def event(self, now: float) -> ProjectEvent:
         """Return the event of the request; raises KeyError for an unknown verb."""
         if self.verb == "attach":
-            return Attached(
-                now,
-                project=self.project,
-                key=self.key,
-                name=self.name,
-                scheduler_urls=self.scheduler_urls,
-                replaces=self.replaces,
-            )
+            details = asdict(self)
+            del details["verb"]
+            return Attached(now, **details)
         kinds = {
             "detach": Detached,
             "update": UpdateWanted,
@@ -65,9 +60,8 @@ def post(folder: Path, request: UserRequest) -> Path:
     requests_folder.mkdir(mode=0o700, exist_ok=True)
     path = requests_folder / f"{time.time_ns()}-{request.verb}.json"
     written = path.with_suffix(".writing")
-    content = {name: getattr(request, name) for name in UserRequest.__dataclass_fields__}
     with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-        json.dump(content, file)
+        json.dump(asdict(request), file)
     written.replace(path)
     return path
 
@@ -101,11 +95,10 @@ def locked(folder: Path, timeout_seconds: float = 0.0) -> Iterator[None]:
         if not _try_lock(file):
             file.seek(0)
             owner = file.read().strip() or "unknown"
-            message = (
+            raise FolderInUseError(
                 f"A client already runs in {folder} (process {owner}).\n"
                 "Hint: stop it, or choose another folder with --dir."
             )
-            raise FolderInUseError(message)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from volunteer.config import DAY, Rules
+from volunteer.dispatch import Step
 from volunteer.events import (
     Ask,
     Command,
@@ -31,43 +32,36 @@ from volunteer.records import (
     Project,
     State,
     Verdict,
+    file_names,
 )
-from volunteer.verdicts import (
-    NOT_STARTED_BY_DEADLINE,
-    TIME_LIMIT,
-    download_verdict,
-    upload_verdict,
-)
+from volunteer.verdicts import NOT_STARTED_BY_DEADLINE, TIME_LIMIT, download_verdict, upload_verdict
 
 MASTER_AFTER_FAILURES = 10
 _UNFINISHED = (Phase.FETCHING, Phase.READY, Phase.RUNNING)
-Step = Callable[[State, Project, Tick, Rules], tuple[State, list[Command]]]
+Planner = Callable[[State, Project, Tick, Rules], Step]
 
 
-def next_commands(state: State, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
-    """Return what can begin now for every project; work in progress is in `state.busy`."""
+def next_commands(state: State, tick: Tick, rules: Rules) -> Step:
+    """Return the commands that can begin now; `state.busy` has the work in progress."""
     commands: list[Command] = []
     for url in state.projects:
-        for step in _STEPS:
-            state, more = step(state, state.projects[url], tick, rules)
+        for planner in _PLANNERS:
+            state, more = planner(state, state.projects[url], tick, rules)
             commands += more
     return state, commands
 
 
-def _settle(
-    state: State, project: Project, tick: Tick, rules: Rules
-) -> tuple[State, list[Command]]:
+def _settle(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Advance results whose files have all been downloaded, or uploaded, or have failed."""
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.FETCHING, Phase.READY, Phase.UPLOADING):
-        if held_result.phase == Phase.UPLOADING:
-            moved, texts = _settle_outputs(project, held_result, tick.now)
-        else:
-            moved, texts = _settle_inputs(project, held_result, tick.now)
+        settle = _settle_outputs if held_result.phase == Phase.UPLOADING else _settle_inputs
+        moved, text = settle(project, held_result, tick.now)
         if moved is held_result:
             continue
         project = project.with_result(moved)
-        commands += [Print(text) for text in texts]
+        if text:
+            commands.append(Print(text))
         if moved.verdict is not None and moved.verdict.client_state != ClientState.UPLOADED:
             project = after_error(project, tick, rules)
     return state.with_project(project), commands
@@ -80,42 +74,35 @@ def after_error(project: Project, event: Event, rules: Rules) -> Project:
     return replace(project, errors=errors, work_retry_at=max(project.work_retry_at, retry_at))
 
 
-def _settle_inputs(
-    project: Project, held_result: HeldResult, now: float
-) -> tuple[HeldResult, list[str]]:
+def _settle_inputs(project: Project, held_result: HeldResult, now: float) -> tuple[HeldResult, str]:
     verdict = download_verdict(held_result, project)
     if verdict is None and held_result.starts == 0 and 0 < held_result.offer.report_deadline < now:
         verdict = Verdict(ClientState.ABORTED, NOT_STARTED_BY_DEADLINE, "not started by deadline")
     if verdict is not None:
         reason = verdict.message.partition("\n")[0].rstrip(":")
-        ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
-        return ended, [f"{held_result.offer.name} failed: {reason}"]
+        return held_result.as_reportable(verdict, now), f"{held_result.name} failed: {reason}"
     here = all(
         project.files[ref.file_name].presence == Presence.PRESENT
         for ref in project.inputs_of(held_result)
     )
     phase = Phase.READY if here else Phase.FETCHING
-    return (
-        (held_result, []) if phase == held_result.phase else (replace(held_result, phase=phase), [])
-    )
+    return (held_result if phase == held_result.phase else replace(held_result, phase=phase)), ""
 
 
 def _settle_outputs(
     project: Project, held_result: HeldResult, now: float
-) -> tuple[HeldResult, list[str]]:
+) -> tuple[HeldResult, str]:
     files = [project.files[name] for name in held_result.outputs]
     if any(file.presence == Presence.PRESENT for file in files):
-        return held_result, []
+        return held_result, ""
     failed = [file for file in files if file.presence == Presence.FAILED]
-    name = held_result.offer.name
     if failed and held_result.verdict is not None:
-        verdict = upload_verdict(failed, held_result.verdict)
-        ended = replace(held_result, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
-        return ended, [f"{name} failed: the project refused its output permanently"]
-    return replace(held_result, phase=Phase.REPORTABLE, ready_at=now), [f"{name} uploaded"]
+        text = f"{held_result.name} failed: the project refused its output permanently"
+        return held_result.as_reportable(upload_verdict(failed, held_result.verdict), now), text
+    return held_result.as_reportable(held_result.verdict, now), f"{held_result.name} uploaded"
 
 
-def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Start downloads, those of the result with the earliest deadline first."""
     commands: list[Command] = []
     signed = _names_to_sign(project)
@@ -140,11 +127,9 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
 
 
 def _names_to_sign(project: Project) -> set[str]:
-    """Return the files that need a signature: those of app versions, and executable files."""
-    signed = {name for name, held_file in project.files.items() if held_file.info.executable}
-    for version in project.app_versions.values():
-        signed.update(ref.file_name for ref in version.file_refs)
-    return signed
+    """Return the names of files that must have a valid signature: app versions and executables."""
+    executable = {name for name, held_file in project.files.items() if held_file.info.executable}
+    return executable.union(file_names(project.app_versions.values()))
 
 
 def _may_fetch(held_file: HeldFile, now: float) -> bool:
@@ -155,7 +140,7 @@ def _count(state: State, prefix: str) -> int:
     return sum(work.startswith(prefix) for work in state.busy)
 
 
-def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+def _run(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Start ready results while slots are free, the earliest deadline first."""
     commands: list[Command] = []
     if project.is_suspended or state.paused:
@@ -166,11 +151,11 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[Stat
             project = project.with_result(running)
             state = state.with_project(project)
             commands += [
-                Resume(project.url, held_result.offer.name),
-                Print(f"{held_result.offer.name} resumed"),
+                Resume(project.url, held_result.name),
+                Print(f"{held_result.name} resumed"),
             ]
     for held_result in project.in_phase(Phase.READY):
-        work = f"run {project.url} {held_result.offer.name}"
+        work = f"run {project.url} {held_result.name}"
         if work in state.busy or held_result.postponed_until > tick.now:
             continue
         if not has_free_processors(state, project, held_result, rules):
@@ -178,17 +163,12 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[Stat
         slot = held_result.slot if held_result.slot >= 0 else _free_slot(state)
         project = project.with_result(replace(held_result, slot=slot))
         state = state.with_project(project).starting(work)
-        commands.append(
-            Run(project.url, held_result.offer.name, slot, fresh=held_result.starts == 0)
-        )
+        commands.append(Run(project.url, held_result.name, slot, fresh=held_result.starts == 0))
     return state, commands
 
 
-def _suspend(
-    state: State, project: Project, tick: Tick, rules: Rules
-) -> tuple[State, list[Command]]:
+def _suspend(state: State, project: Project, tick: Tick, _rules: Rules) -> Step:
     """Suspend the programs of a suspended project, or all; paused time does not count."""
-    del rules
     commands: list[Command] = []
     if not project.is_suspended and not state.paused:
         return state, commands
@@ -198,10 +178,7 @@ def _suspend(
         elapsed = held_result.elapsed_at(tick.now)
         paused = replace(held_result, is_suspended=True, elapsed=elapsed, running_since=0.0)
         project = project.with_result(paused)
-        commands += [
-            Suspend(project.url, held_result.offer.name),
-            Print(f"{held_result.offer.name} suspended"),
-        ]
+        commands += [Suspend(project.url, held_result.name), Print(f"{held_result.name} suspended")]
     return state.with_project(project), commands
 
 
@@ -217,27 +194,22 @@ def processors_taken(state: State) -> float:
     """Return the processors of results that run or are being started, without suspended ones."""
     return sum(
         project.version_of(held_result).avg_ncpus
-        for project in state.projects.values()
-        for held_result in project.results.values()
+        for project, held_result in state.all_results()
         if (held_result.phase == Phase.RUNNING and not held_result.is_suspended)
-        or f"run {project.url} {held_result.offer.name}" in state.busy
+        or f"run {project.url} {held_result.name}" in state.busy
     )
 
 
 def _free_slot(state: State) -> int:
-    taken = {
-        held_result.slot
-        for project in state.projects.values()
-        for held_result in project.results.values()
-    }
+    taken = {held_result.slot for _, held_result in state.all_results()}
     return next(number for number in range(len(taken) + 1) if number not in taken)
 
 
-def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[State, list[Command]]:
+def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Stop results that exceed their time limit."""
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.RUNNING):
-        bound = project.workunits[held_result.offer.wu_name].rsc_fpops_bound
+        bound = project.workunit_of(held_result).rsc_fpops_bound
         flops = project.version_of(held_result).flops or 1e9
         limit = rules.time_limit(bound, flops)
         if held_result.verdict is None and held_result.elapsed_at(tick.now) > limit:
@@ -247,15 +219,13 @@ def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> tuple[St
             verdict = Verdict(ClientState.ABORTED, TIME_LIMIT, message)
             project = project.with_result(replace(held_result, verdict=verdict))
             commands += [
-                Kill(project.url, held_result.offer.name),
-                Print(f"{held_result.offer.name} {message}"),
+                Kill(project.url, held_result.name),
+                Print(f"{held_result.name} {message}"),
             ]
     return state.with_project(project), commands
 
 
-def _upload(
-    state: State, project: Project, tick: Tick, rules: Rules
-) -> tuple[State, list[Command]]:
+def _upload(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Start uploads, two at a time for each project, including outputs of running programs."""
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
@@ -271,9 +241,7 @@ def _upload(
     return state, commands
 
 
-def _contact(
-    state: State, project: Project, tick: Tick, rules: Rules
-) -> tuple[State, list[Command]]:
+def _contact(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Contact the scheduler if there is a reason and the project allows it now."""
     now = tick.now
     work = f"ask {project.url}"
@@ -305,7 +273,7 @@ def _contact(
     return state, [Ask(project.url, urls, seqno, seconds, instances, delay), *copies]
 
 
-def _replicate(state: State, project: Project, seqno: int) -> tuple[State, list[Command]]:
+def _replicate(state: State, project: Project, seqno: int) -> Step:
     """Send copies of new trickles to the further addresses, except busy ones."""
     new = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
     commands: list[Command] = []
@@ -317,7 +285,7 @@ def _replicate(state: State, project: Project, seqno: int) -> tuple[State, list[
     return state, commands
 
 
-def _read_master(state: State, project: Project, now: float) -> tuple[State, list[Command]]:
+def _read_master(state: State, project: Project, now: float) -> Step:
     if now < project.master_retry_at and not project.update_wanted:
         return state, []
     return state.starting(f"ask {project.url}"), [ReadMasterPage(project.url)]
@@ -328,8 +296,8 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
-    # A recent upload ends soon, and one contact can then report it and request work. With results
-    # of a second each there is always a recent upload, so none waits longer than `report_wait`.
+    # After a recent upload ends, one contact can report its result and request work. Very short
+    # results cause a recent upload at all times, so the delay is limited to `report_wait`.
     recent_uploads = (
         now - held_result.ready_at < rules.report_wait
         for held_result in project.in_phase(Phase.UPLOADING)
@@ -368,13 +336,14 @@ def report_due(project: Project, rules: Rules, now: float) -> bool:
 
 def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tuple[float, float]:
     """Return the seconds of work and the idle processors to request; (0, 0) for no work."""
-    if project.is_suspended or project.ended or project.has_no_cpu_apps:
-        return 0.0, 0.0
-    if now < project.work_retry_at:
-        return 0.0, 0.0
-    if rules.once and project.url in state.contacted:
-        return 0.0, 0.0
-    if any(file.retry_at > now for file in project.files.values() if _stalled(file)):
+    if (
+        project.is_suspended
+        or project.ended
+        or project.has_no_cpu_apps
+        or now < project.work_retry_at
+        or (rules.once and project.url in state.contacted)
+        or any(file.is_stalled(now) for file in project.files.values())
+    ):
         return 0.0, 0.0
     queued, processors = 0.0, 0.0
     for other in state.projects.values():
@@ -404,14 +373,10 @@ def busy_seconds(state: State, rules: Rules, now: float) -> float:
     return min(busy, default=0.0)
 
 
-def _stalled(held_file: HeldFile) -> bool:
-    return held_file.presence == Presence.ABSENT and held_file.failures > 0
-
-
 def _remaining(project: Project, held_result: HeldResult, now: float) -> float:
-    estimate = project.workunits[held_result.offer.wu_name].rsc_fpops_est
+    estimate = project.workunit_of(held_result).rsc_fpops_est
     flops = project.version_of(held_result).flops or 1e9
     return max(estimate / flops - held_result.elapsed_at(now), 1.0)
 
 
-_STEPS: tuple[Step, ...] = (_settle, _fetch, _suspend, _run, _limit, _upload, _contact)
+_PLANNERS: tuple[Planner, ...] = (_settle, _fetch, _suspend, _run, _limit, _upload, _contact)

@@ -1,6 +1,6 @@
-"""Computing preferences sent by projects: those in force, and their effect [pure].
+"""Selects the computing preferences in force and computes their effect [pure].
 
-The newest preferences are in force, whichever project sent them, as in BOINC's client. The
+The newest preferences of any project are in force, as in BOINC's client. The
 volunteer's own options override them, and `--ignore-preferences` disables them.
 """
 

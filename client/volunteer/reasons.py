@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from volunteer.records import Phase, Presence
+from volunteer.records import Phase
 
 if TYPE_CHECKING:
     from volunteer.records import Project, State
@@ -30,7 +30,7 @@ class Wait:
 
 
 def wait_of(state: State, project: Project, now: float) -> Wait | None:
-    """Return why the client requests no work from a project now; None if it may."""
+    """Return why the client requests no work from a project now; None without a reason."""
     if state.paused:
         return Wait(f"programs pause: {state.paused}")
     if project.is_suspended:
@@ -56,11 +56,11 @@ def wait_of(state: State, project: Project, now: float) -> Wait | None:
 
 
 def _stalled(project: Project, now: float) -> list[Wait]:
-    """Return the waits for downloads that failed: no work is requested before they succeed."""
+    """Return the waits for failed downloads, which block work requests until their retry."""
     return [
         Wait(f"the download of {file.info.name} failed", file.retry_at)
         for file in project.files.values()
-        if file.presence == Presence.ABSENT and file.failures and file.retry_at > now
+        if file.is_stalled(now)
     ]
 
 

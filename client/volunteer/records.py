@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from volunteer.wire.messages import (
     Account,
@@ -11,10 +13,14 @@ from volunteer.wire.messages import (
     FileInfo,
     FileRef,
     Result,
+    TrickleMessage,
     Workunit,
     version_key,
 )
 from volunteer.wire.preferences import project_preferences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class Phase(StrEnum):
@@ -37,7 +43,7 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """The use of a file. It never changes: no later reply turns an input into a program."""
+    """The use of a file. It is fixed, so that a later reply cannot turn an input into a program."""
 
     NONE = ""
     PROGRAM = "program"
@@ -84,28 +90,29 @@ class HeldFile:
     role: Role = Role.NONE
     signed_sha256: str = ""
 
+    def is_stalled(self, now: float) -> bool:
+        """Return whether a failed download has a retry in the future; it blocks work requests."""
+        return self.presence == Presence.ABSENT and self.failures > 0 and self.retry_at > now
+
 
 @dataclass(frozen=True, slots=True)
 class TrickleDown:
-    """A message of the project that was not delivered to its program yet."""
+    """A message from the project to a program, stored until it is delivered."""
 
     time: int
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class TrickleUp:
-    """A message of a program, kept until the project acknowledges it; `time` in unix seconds."""
+class TrickleUp(TrickleMessage):
+    """A message from a program to the project, stored until the project acknowledges it."""
 
-    result_name: str
-    time: int
-    text: str
     is_sent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of a running program; it is lost when the client stops."""
+    """The last progress report of a running program; it is not saved on disk."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -136,10 +143,18 @@ class HeldResult:
     is_suspended: bool = False
     trickles_down: tuple[TrickleDown, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return self.offer.name
+
     def elapsed_at(self, now: float) -> float:
         """Return the seconds that the program has run, over all its starts."""
         current = max(0.0, now - self.running_since) if self.running_since else 0.0
         return self.elapsed + current
+
+    def as_reportable(self, verdict: Verdict | None, now: float) -> HeldResult:
+        """Return the result with its verdict, ready to be reported."""
+        return replace(self, phase=Phase.REPORTABLE, verdict=verdict, ready_at=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +200,18 @@ class Project:
 
     def with_result(self, held_result: HeldResult) -> Project:
         """Return the project with this result added or replaced."""
-        return replace(self, results={**self.results, held_result.offer.name: held_result})
+        return replace(self, results={**self.results, held_result.name: held_result})
+
+    def workunit_of(self, held_result: HeldResult) -> Workunit:
+        return self.workunits[held_result.offer.wu_name]
 
     def version_of(self, held_result: HeldResult) -> AppVersion:
         """Return the app version that computes a result."""
-        return self.app_versions[
-            version_named(self.workunits[held_result.offer.wu_name], held_result.offer)
-        ]
+        return self.app_versions[version_named(self.workunit_of(held_result), held_result.offer)]
 
     def inputs_of(self, held_result: HeldResult) -> tuple[FileRef, ...]:
         """Return the files that must be present before a result can run."""
-        return (
-            self.version_of(held_result).file_refs
-            + self.workunits[held_result.offer.wu_name].file_refs
-        )
+        return self.version_of(held_result).file_refs + self.workunit_of(held_result).file_refs
 
     def input_refs(self, offer: Result) -> tuple[FileRef, ...]:
         """Return the inputs of a result as its app version requires them in the slot."""
@@ -226,13 +239,15 @@ class Project:
 
     def in_phase(self, *phases: Phase) -> list[HeldResult]:
         """Return the results in these phases, earliest deadline first."""
-        held_results = [
-            held_result for held_result in self.results.values() if held_result.phase in phases
-        ]
         return sorted(
-            held_results,
-            key=lambda held_result: (held_result.offer.report_deadline, held_result.offer.name),
+            (held_result for held_result in self.results.values() if held_result.phase in phases),
+            key=attrgetter("offer.report_deadline", "name"),
         )
+
+
+def file_names(owners: Iterable[AppVersion | Workunit | Result]) -> Iterator[str]:
+    """Yield the physical names of the files of app versions, workunits or results."""
+    return (ref.file_name for owner in owners for ref in owner.file_refs)
 
 
 def version_named(workunit: Workunit, offer: Result) -> str:
@@ -270,6 +285,12 @@ class State:
         """Return the state with this project added or replaced."""
         return replace(self, projects={**self.projects, project.url: project})
 
+    def all_results(self) -> Iterator[tuple[Project, HeldResult]]:
+        """Yield the results of all projects, each with its project."""
+        for project in self.projects.values():
+            for held_result in project.results.values():
+                yield project, held_result
+
     def share_of(self, project: Project) -> float:
         """Return the part of this computer that a project gets, by its resource share."""
         shares = {
@@ -279,10 +300,10 @@ class State:
         total = sum(shares.values())
         return shares.get(project.url, 0.0) / total if total > 0 else 1.0
 
-    def starting(self, *work: str) -> State:
+    def starting(self, work: str) -> State:
         """Return the state with this work in progress."""
-        return replace(self, busy=self.busy | set(work))
+        return replace(self, busy=self.busy | {work})
 
-    def done_with(self, *work: str) -> State:
+    def done_with(self, work: str) -> State:
         """Return the state with this work no longer in progress."""
-        return replace(self, busy=self.busy - set(work))
+        return replace(self, busy=self.busy - {work})

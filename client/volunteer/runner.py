@@ -227,17 +227,16 @@ def start_time(pid: int) -> int:
         return 0
 
 
-def kill_orphan(pid: int, pid_started: int) -> bool:
-    """Kill the process group of an earlier run; return False if the pid has another process."""
+def kill_orphan(pid: int, pid_started: int) -> None:
+    """Kill the process group of an earlier run, unless another process has the pid now."""
     if pid <= 1 or not pid_started or start_time(pid) != pid_started:
-        return False
+        return
     _signal_group(pid, signal.SIGKILL)
     # Its slot is reused at once, so the process must have ended or be a zombie first.
     for _ in range(200):
         if start_time(pid) != pid_started or _is_zombie(pid):
-            break
+            return
         time.sleep(0.01)
-    return True
 
 
 def _is_zombie(pid: int) -> bool:

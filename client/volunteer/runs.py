@@ -9,24 +9,22 @@ from volunteer import events
 from volunteer.dispatch import Step, apply
 from volunteer.events import Command, Kill, Print
 from volunteer.plan import after_error
-from volunteer.records import (
-    ClientState,
-    HeldResult,
-    Phase,
-    Presence,
-    Project,
-    State,
-    Verdict,
+from volunteer.records import ClientState, HeldResult, Phase, Presence, Project, State, Verdict
+from volunteer.verdicts import (
+    COULD_NOT_START,
+    DISK_LIMIT,
+    Restart,
+    can_be_sent,
+    judge_exit,
+    ready_to_send,
 )
-from volunteer.verdicts import COULD_NOT_START, DISK_LIMIT, Restart, judge_exit
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
 
 
 @apply.register(events.ProcessStarted)
-def _(event: events.ProcessStarted, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.ProcessStarted, state: State, _rules: Rules) -> Step:
     state, project, held_result = _process(event, state)
     running = replace(
         held_result,
@@ -36,51 +34,40 @@ def _(event: events.ProcessStarted, state: State, rules: Rules) -> Step:
         running_since=event.now,
         starts=held_result.starts + 1,
         is_suspended=False,
-        # They were written into the slot before the start.
+        # The trickles were written into the slot before the start.
         trickles_down=(),
     )
     again = " again" if held_result.starts else ""
-    return state.with_project(project.with_result(running)), [
-        Print(f"{event.result} running{again}")
-    ]
+    state = state.with_project(project.with_result(running))
+    return state, [Print(f"{event.result} running{again}")]
 
 
 @apply.register(events.ProcessNotStarted)
-def _(event: events.ProcessNotStarted, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.ProcessNotStarted, state: State, _rules: Rules) -> Step:
     state, project, held_result = _process(event, state)
     message = f"couldn't start app: {event.reason}"
-    ended = replace(
-        held_result,
-        phase=Phase.REPORTABLE,
-        verdict=Verdict(ClientState.COMPUTE_ERROR, COULD_NOT_START, message),
-        ready_at=event.now,
-    )
-    return state.with_project(project.with_result(ended)), [
-        Print(f"{event.result} failed: {message}")
-    ]
+    verdict = Verdict(ClientState.COMPUTE_ERROR, COULD_NOT_START, message)
+    state = state.with_project(project.with_result(held_result.as_reportable(verdict, event.now)))
+    return state, [Print(f"{event.result} failed: {message}")]
 
 
 @apply.register(events.SlotMeasured)
-def _(event: events.SlotMeasured, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.SlotMeasured, state: State, _rules: Rules) -> Step:
     project = state.projects[event.project]
     held_result = project.results[event.result]
     held_result = replace(held_result, peak_disk=max(held_result.peak_disk, event.nbytes))
-    bound = project.workunits[held_result.offer.wu_name].rsc_disk_bound
+    bound = project.workunit_of(held_result).rsc_disk_bound
     commands: list[Command] = []
     if event.nbytes > bound and held_result.phase == Phase.RUNNING and held_result.verdict is None:
         message = f"Disk usage limit exceeded: {event.nbytes} of {bound:.0f} bytes"
-        held_result = replace(
-            held_result, verdict=Verdict(ClientState.ABORTED, DISK_LIMIT, message)
-        )
+        verdict = Verdict(ClientState.ABORTED, DISK_LIMIT, message)
+        held_result = replace(held_result, verdict=verdict)
         commands = [Kill(event.project, event.result), Print(f"{event.result}: {message}")]
     return state.with_project(project.with_result(held_result)), commands
 
 
 @apply.register(events.ProcessInterrupted)
-def _(event: events.ProcessInterrupted, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.ProcessInterrupted, state: State, _rules: Rules) -> Step:
     state, project, held_result = _process(event, state)
     state = _without_progress(state, event)
     held_result = _stopped(held_result, event.now)
@@ -127,27 +114,13 @@ def _finish(
     if verdict.client_state != ClientState.ABORTED:
         for output in event.outputs:
             file = project.files[output.name]
-            max_nbytes = file.info.max_nbytes
-            if (
-                output.nbytes < 0
-                or (max_nbytes and output.nbytes > max_nbytes)
-                or not file.info.upload_urls
-            ):
+            if not can_be_sent(output, file):
                 continue
             outputs.append(output.name)
             if output.name in held_result.outputs and file.presence != Presence.ABSENT:
                 # Its upload was requested while the program ran, and it is not sent again.
                 continue
-            project = project.with_file(
-                replace(
-                    file,
-                    presence=Presence.PRESENT,
-                    nbytes=output.nbytes,
-                    md5=output.md5,
-                    failures=0,
-                    retry_at=0.0,
-                )
-            )
+            project = project.with_file(ready_to_send(output, file))
     held_result = replace(
         held_result, phase=Phase.UPLOADING, outputs=tuple(outputs), ready_at=event.now
     )

@@ -53,28 +53,30 @@ def _open(part: str, flags: int, folder: int, name: str, mode: int = PRIVATE) ->
         # For a link, Linux returns ELOOP or ENOTDIR, BSD systems EMLINK or EFTYPE.
         if error.errno in {errno.ENOENT, errno.EEXIST, errno.ENOSPC, errno.EACCES}:
             raise
-        message = f"{name} is not a plain file in a plain folder ({os.strerror(error.errno or 0)})"
-        raise UnsafeFileError(message) from error
+        raise UnsafeFileError(
+            f"{name} is not a plain file in a plain folder ({os.strerror(error.errno or 0)})"
+        ) from error
 
 
-def _refuse_links(descriptor: int, name: str) -> None:
+def _open_plain(part: str, flags: int, folder: int, name: str) -> int:
+    """Open a plain file that has only this name. Raises UnsafeFileError for anything else."""
+    descriptor = _open(part, flags | _FILE, folder, name)
     status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        message = f"{name} is not a plain file"
-        raise UnsafeFileError(message)
-    if status.st_nlink != 1:
-        # The other name may be that of a private file of the volunteer.
-        message = f"{name} is a hard link: the file has {status.st_nlink} names"
-        raise UnsafeFileError(message)
+        raise UnsafeFileError(f"{name} is not a plain file")
+    # The other name may be that of a private file of the volunteer.
+    raise UnsafeFileError(f"{name} is a hard link: the file has {status.st_nlink} names")
 
 
 @contextmanager
 def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
     """Open a plain file to read. Raises FileNotFoundError, UnsafeFileError."""
     with _parent(root, name) as (folder, last):
-        descriptor = _open(last, os.O_RDONLY | _FILE, folder, name)
+        descriptor = _open_plain(last, os.O_RDONLY, folder, name)
     with os.fdopen(descriptor, "rb") as file:
-        _refuse_links(descriptor, name)
         yield file
 
 
@@ -120,30 +122,20 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 def open_to_append(root: Path, name: str) -> IO[bytes]:
     """Open a file to append to; anything but a plain file is replaced by a new file."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _FILE
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     with _parent(root, name, create=True) as (folder, last):
         try:
-            descriptor = _open(last, flags, folder, name)
-            try:
-                _refuse_links(descriptor, name)
-            except UnsafeFileError:
-                os.close(descriptor)
-                raise
+            descriptor = _open_plain(last, flags, folder, name)
         except UnsafeFileError:
             os.unlink(last, dir_fd=folder)
-            descriptor = _open(last, flags | os.O_EXCL, folder, name)
+            descriptor = _open_plain(last, flags | os.O_EXCL, folder, name)
     return os.fdopen(descriptor, "ab")
 
 
 def open_to_change(root: Path, name: str) -> IO[bytes]:
     """Open a plain file to read and write, or create it. Raises UnsafeFileError."""
     with _parent(root, name) as (folder, last):
-        descriptor = _open(last, os.O_RDWR | os.O_CREAT | _FILE, folder, name)
-    try:
-        _refuse_links(descriptor, name)
-    except UnsafeFileError:
-        os.close(descriptor)
-        raise
+        descriptor = _open_plain(last, os.O_RDWR | os.O_CREAT, folder, name)
     return os.fdopen(descriptor, "r+b")
 
 

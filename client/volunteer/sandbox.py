@@ -87,11 +87,10 @@ class Sandbox:
         if self.fault:
             self._tool = ""
             if confinement == Confinement.REQUIRE:
-                message = (
+                raise NoSandboxError(
                     f"Programs cannot be confined here: {self.fault}.\n"
                     "Hint: install bubblewrap and allow user namespaces, or use --confine auto."
                 )
-                raise NoSandboxError(message)
 
     @property
     def works(self) -> bool:
@@ -104,8 +103,9 @@ class Sandbox:
         container confines their programs. Raises OSError if confinement is required.
         """
         if program.needs_containers and self.confinement == Confinement.REQUIRE:
-            message = "the app needs a container engine, which --confine require does not allow"
-            raise OSError(message)
+            raise OSError(
+                "the app needs a container engine, which --confine require does not allow"
+            )
         return self.works and not program.needs_containers
 
     def command(self, program: Program, info_descriptor: int) -> list[str]:
@@ -203,8 +203,7 @@ def read_child_pid(descriptor: int) -> int:
     try:
         return int(json.loads(content)["child-pid"])
     except (ValueError, KeyError, TypeError) as error:
-        message = "bubblewrap did not start the program"
-        raise OSError(message) from error
+        raise OSError("bubblewrap did not start the program") from error
 
 
 def signal_of(exit_code: int) -> int:

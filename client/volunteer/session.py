@@ -1,4 +1,4 @@
-"""One run of the client: turns until the mode's end condition holds."""
+"""Runs the agent until the end condition of the mode is met."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_FAILURES = 5
 
 
 class Mode(StrEnum):
-    """When a run ends without a signal."""
+    """The condition that ends a run without a signal."""
 
     FOREVER = "forever"
     ONCE = "once"
@@ -25,7 +25,7 @@ class Mode(StrEnum):
 
 
 class Failure(StrEnum):
-    """Why a run ended without finishing its work."""
+    """The reason why a run ended with unfinished work."""
 
     UNREACHABLE = "unreachable"
     REFUSED = "refused"
@@ -33,7 +33,7 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended; `failure` is None after success."""
+    """The outcome of a run; `failure` is None after success."""
 
     message: str
     failure: Failure | None = None

@@ -69,27 +69,25 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
     """
     bits, _, block = text.strip().partition("\n")
     if not _BITS.fullmatch(bits.strip()) or not 0 < int(bits) <= KEY_BYTES * 8:
-        message = f"A code-sign key begins with its size, at most 1024 bits, not with {bits!r:.40}."
-        raise BadKeyError(message)
+        raise BadKeyError(
+            f"A code-sign key begins with its size, at most 1024 bits, not with {bits!r:.40}."
+        )
     content = read_hex_block(block)
     if len(content) != 2 * KEY_BYTES:
-        message = f"A code-sign key has {2 * KEY_BYTES} bytes, this one {len(content)}."
-        raise BadKeyError(message)
+        raise BadKeyError(f"A code-sign key has {2 * KEY_BYTES} bytes, this one {len(content)}.")
     modulus = int.from_bytes(content[:KEY_BYTES], "big")
     if modulus == 0:
-        message = "The modulus of the code-sign key is zero."
-        raise BadKeyError(message)
+        raise BadKeyError("The modulus of the code-sign key is zero.")
     key = PublicKey(modulus, int.from_bytes(content[KEY_BYTES:], "big"))
     if exact:
         if text.replace("\r\n", "\n").strip() != f"{int(bits)}\n{write_hex_block(content)}".strip():
-            message = "The code-sign key is not in lines of 64 lower-case hexadecimal digits."
-            raise BadKeyError(message)
+            raise BadKeyError(
+                "The code-sign key is not in lines of 64 lower-case hexadecimal digits."
+            )
         if key.exponent < _MIN_EXPONENT or key.exponent % 2 == 0:
-            message = f"The exponent of the code-sign key is {key.exponent}."
-            raise BadKeyError(message)
+            raise BadKeyError(f"The exponent of the code-sign key is {key.exponent}.")
         if modulus.bit_length() < _MIN_BITS:
-            message = f"The modulus of the code-sign key has {modulus.bit_length()} bits."
-            raise BadKeyError(message)
+            raise BadKeyError(f"The modulus of the code-sign key has {modulus.bit_length()} bits.")
     return key
 
 
@@ -106,17 +104,14 @@ def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
     if not 0 < signed < key.modulus:
         return False
     recovered = pow(signed, key.exponent, key.modulus).to_bytes(KEY_BYTES, "big")
-    return hmac.compare_digest(recovered, _padded(md5_hex, _length(key)))
+    length = (key.modulus.bit_length() + 7) // 8
+    return hmac.compare_digest(recovered, _padded(md5_hex, length))
 
 
 def verifies_text(text: str, signature: str, key_text: str) -> bool:
     """Return whether a signature is valid for a text, such as a new code-sign key."""
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return verifies(digest, signature, key_text)
-
-
-def _length(key: PublicKey) -> int:
-    return (key.modulus.bit_length() + 7) // 8
 
 
 def _padded(md5_hex: str, length: int) -> bytes:

@@ -16,16 +16,16 @@ from volunteer import safe_files
 from volunteer.events import Output
 from volunteer.files import digests_of
 from volunteer.intake import output_fault, slot_fault
+from volunteer.records import HeldResult, Project, TrickleDown, file_names
 from volunteer.sandbox import Program
 from volunteer.signature import verifies
-from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences, write_preferences
+from volunteer.wire.computing import GlobalPreferences, write_preferences
 from volunteer.wire.preferences import project_preferences
 from volunteer.wire.requests import CORE_VERSION, MAX_STDERR_LENGTH, host_info
 from volunteer.wire.web import folder_name
-from volunteer.wire.xml import block, leaf
+from volunteer.wire.xml import block, encode, leaf, leaves
 
 if TYPE_CHECKING:
-    from volunteer.records import HeldResult, Project, TrickleDown
     from volunteer.wire.messages import FileInfo, FileRef, HostFacts
 
 FINISH_FILE = "boinc_finish_called"
@@ -89,14 +89,7 @@ class Home:
 
 
 def prepare(
-    home: Home,
-    project: Project,
-    held_result: HeldResult,
-    host: HostFacts,
-    *,
-    fresh: bool,
-    share: float = 1.0,
-    preferences: GlobalPreferences = DEFAULT_PREFERENCES,
+    home: Home, project: Project, held_result: HeldResult, init_data_xml: str, *, fresh: bool
 ) -> Path:
     """Prepare the slot for a first start (`fresh`: emptied) or a restart; return its path.
 
@@ -122,10 +115,7 @@ def prepare(
             _place(home, project, slot, ref, copy=ref.copy_file)
     _place_data(home, project, held_result, slot)
     with safe_files.created(slot, "init_data.xml") as file:
-        content = init_data(
-            home, project, held_result, host, share=share, computing_preferences=preferences
-        )
-        file.write(content.encode("utf-8", "surrogateescape"))
+        file.write(encode(init_data_xml))
     for trickle in held_result.trickles_down:
         write_trickle_down(slot, trickle)
     return slot
@@ -138,17 +128,10 @@ def _place_data(home: Home, project: Project, held_result: HeldResult, slot: Pat
         _place(home, project, slot, ref, copy=ref.copy_file)
     for ref in project.output_refs(held_result.offer):
         if ref.copy_file:
-            _make_parent(slot, ref)
+            safe_files.make_folder(slot, str(Path(ref.slot_name).parent))
         else:
             home.file(project.url, ref.file_name).parent.mkdir(parents=True, exist_ok=True)
             _place(home, project, slot, ref, copy=False)
-
-
-def _make_parent(slot: Path, ref: FileRef) -> None:
-    """Create the folder in which a program creates an output."""
-    folder = str(Path(ref.slot_name).parent)
-    if folder != ".":
-        safe_files.make_folder(slot, folder)
 
 
 def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
@@ -158,11 +141,9 @@ def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
     """
     names = [ref.file_name for ref in project.version_of(held_result).file_refs if ref.main_program]
     if not names:
-        message = "The app version has no main program"
-        raise SlotError(message)
+        raise SlotError("The app version has no main program")
     if not project.files[names[0]].info.executable:
-        message = f"Main program {names[0]} is not executable"
-        raise SlotError(message)
+        raise SlotError(f"Main program {names[0]} is not executable")
     with safe_files.opened(home.path, home.relative(project.url, names[0])) as file:
         os.fchmod(file.fileno(), 0o755)
     return Path("../../projects") / folder_name(project.url) / names[0]
@@ -170,16 +151,8 @@ def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
 
 def confined_program(home: Home, project: Project, held_result: HeldResult, slot: Path) -> Program:
     """Return the folders that the program of a result may use (see `sandbox`)."""
-    version, workunit = (
-        project.version_of(held_result),
-        project.workunits[held_result.offer.wu_name],
-    )
-    names = {
-        ref.file_name
-        for app_version in project.app_versions.values()
-        for ref in app_version.file_refs
-    }
-    names.update(ref.file_name for ref in workunit.file_refs)
+    version, workunit = project.version_of(held_result), project.workunit_of(held_result)
+    names = set(file_names([*project.app_versions.values(), workunit]))
     present = [home.file(project.url, name) for name in sorted(names)]
     main = next(ref.file_name for ref in version.file_refs if ref.main_program)
     start = safe_files.read_start(home.path, home.relative(project.url, main), _MAX_NOTE) or b""
@@ -238,7 +211,7 @@ def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool
     if safe_files.exists(slot, ref.slot_name):
         return
     if copy:
-        _copy(home, project, slot, ref)
+        _copy_into_slot(home, project, slot, ref)
         return
     with safe_files.created(slot, ref.slot_name, 0o644) as target:
         target.write(_soft_link(project, ref))
@@ -249,11 +222,17 @@ def _soft_link(project: Project, ref: FileRef) -> bytes:
     return f"<soft_link>{physical}</soft_link>\n".encode()
 
 
-def _copy(home: Home, project: Project, slot: Path, ref: FileRef) -> None:
-    with safe_files.opened(home.path, home.relative(project.url, ref.file_name)) as source:
-        mode = os.fstat(source.fileno()).st_mode & 0o777
-        with safe_files.created(slot, ref.slot_name, mode | 0o600) as target:
-            shutil.copyfileobj(source, target, _CHUNK)
+def _copy_into_slot(home: Home, project: Project, slot: Path, ref: FileRef) -> None:
+    name = home.relative(project.url, ref.file_name)
+    _copy(home.path, name, slot, ref.slot_name, kept_mode=0o777)
+
+
+def _copy(source_root: Path, source: str, root: Path, name: str, *, kept_mode: int = 0) -> None:
+    """Copy a plain file; the copy gets the permissions in `kept_mode` that the file has."""
+    with safe_files.opened(source_root, source) as file:
+        mode = os.fstat(file.fileno()).st_mode & kept_mode
+        with safe_files.created(root, name, mode | safe_files.PRIVATE) as target:
+            shutil.copyfileobj(file, target, _CHUNK)
 
 
 def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str) -> None:
@@ -262,7 +241,7 @@ def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str
         with contextlib.suppress(OSError):
             if digests_of(slot, ref.slot_name).sha256 == sha256:
                 return
-        _copy(home, project, slot, ref)
+        _copy_into_slot(home, project, slot, ref)
     elif safe_files.read_start(slot, ref.slot_name, _MAX_NOTE) != _soft_link(project, ref):
         with safe_files.created(slot, ref.slot_name, 0o644) as target:
             target.write(_soft_link(project, ref))
@@ -297,7 +276,7 @@ def take_upload_requests(
         name = home.relative(project.url, ref.file_name)
         try:
             if ref.copy_file:
-                _copy_file(slot, ref.slot_name, home.path, name)
+                _copy(slot, ref.slot_name, home.path, name)
             digests = digests_of(home.path, name)
         except FileNotFoundError:
             outputs.append(Output(ref.file_name))
@@ -324,18 +303,16 @@ def take_trickle(slot: Path) -> str:
     content = safe_files.read_start(slot, TRICKLE_UP_FILE, MAX_TRICKLE_BYTES + 1)
     _remove(slot, TRICKLE_UP_FILE)
     if content is None:
-        message = f"{TRICKLE_UP_FILE} is not a plain file"
-        raise SlotError(message)
+        raise SlotError(f"{TRICKLE_UP_FILE} is not a plain file")
     if len(content) > MAX_TRICKLE_BYTES:
-        message = f"the trickle has more than {MAX_TRICKLE_BYTES} bytes"
-        raise SlotError(message)
+        raise SlotError(f"the trickle has more than {MAX_TRICKLE_BYTES} bytes")
     return content.decode("utf-8", "replace").strip()
 
 
 def write_trickle_down(slot: Path, trickle: TrickleDown) -> None:
     """Write a message of the project into the slot, where BOINC's library reads it."""
     with safe_files.created(slot, f"trickle_down_{trickle.time}", 0o644) as file:
-        file.write(trickle.text.encode("utf-8", "surrogateescape"))
+        file.write(encode(trickle.text))
 
 
 def _exists(slot: Path, name: str) -> bool:
@@ -345,17 +322,9 @@ def _exists(slot: Path, name: str) -> bool:
 
 
 def _remove(slot: Path, name: str) -> None:
-    # A program that creates a folder with this name harms only itself.
+    # A folder with this name is not removed; it affects only the program that created it.
     with contextlib.suppress(OSError):
         safe_files.remove(slot, name)
-
-
-def _copy_file(source_root: Path, source: str, root: Path, name: str) -> None:
-    with (
-        safe_files.opened(source_root, source) as file,
-        safe_files.created(root, name) as target,
-    ):
-        shutil.copyfileobj(file, target, _CHUNK)
 
 
 def _take_output(home: Home, project: Project, held_result: HeldResult, ref: FileRef) -> Output:
@@ -381,7 +350,10 @@ def _fits(home: Home, name: str, info: FileInfo) -> bool:
 
 
 def _pack(home: Home, name: str, slot: Path, note: str) -> None:
-    """Compress a file in place, once: the note has the MD5 of the compressed file."""
+    """Compress an output with gzip in place.
+
+    Does nothing if the MD5 of the file equals the one in `note`: an earlier call compressed it.
+    """
     noted = safe_files.read_start(slot, note, _MAX_NOTE)
     if noted and noted.decode("ascii", "replace") == digests_of(home.path, name).md5:
         return
@@ -419,20 +391,22 @@ def read_stderr(slot: Path) -> str:
 
 def finish_code(slot: Path) -> int | None:
     """Return the exit code in the finish file; None without this file."""
-    content = safe_files.read_start(slot, FINISH_FILE, _MAX_NOTE)
-    if content is None:
-        return None
-    match = re.match(rb"\s*(\d{1,9})", content)
-    return int(match.group(1)) if match else 0
+    code = _number_in(slot, FINISH_FILE)
+    return None if code is None else int(code)
 
 
 def temporary_exit(slot: Path) -> float | None:
     """Return the delay in seconds that a temporary exit requests; None without a request."""
-    content = safe_files.read_start(slot, TEMPORARY_EXIT_FILE, _MAX_NOTE)
+    return _number_in(slot, TEMPORARY_EXIT_FILE)
+
+
+def _number_in(slot: Path, name: str) -> float | None:
+    """Return the number at the beginning of a file, 0 if it has none; None without this file."""
+    content = safe_files.read_start(slot, name, _MAX_NOTE)
     if content is None:
         return None
     match = re.match(rb"\s*(\d{1,9}(?:\.\d{1,9})?)", content)
-    return float(match.group(1)) if match else 0.0
+    return float(match[1]) if match else 0.0
 
 
 def clear(slot: Path) -> None:
@@ -443,7 +417,7 @@ def clear(slot: Path) -> None:
 
 
 def sweep(home: Home, project: Project) -> None:
-    """Delete files that are not in the state: a kill before their deletion leaves them."""
+    """Delete files that are not in the state; such files remain if the client is killed."""
     folder = home.project(project.url)
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -468,77 +442,67 @@ def init_data(
     project: Project,
     held_result: HeldResult,
     host: HostFacts,
-    *,
-    share: float = 1.0,
-    computing_preferences: GlobalPreferences = DEFAULT_PREFERENCES,
+    share: float,
+    computing_preferences: GlobalPreferences,
 ) -> str:
     """Return the content of `init_data.xml` for BOINC's application library (PROTOCOL 5.1).
 
     `share` is the part of this computer that the project gets, from 0 to 1;
     `computing_preferences` are those in force.
     """
-    workunit, version = (
-        project.workunits[held_result.offer.wu_name],
-        project.version_of(held_result),
-    )
+    workunit, version = project.workunit_of(held_result), project.version_of(held_result)
     account = project.account
     preferences = project_preferences(project.preferences, project.venue)
-    values: dict[str, object] = {
-        "major_version": CORE_VERSION[0],
-        "minor_version": CORE_VERSION[1],
-        "release": CORE_VERSION[2],
-        "app_version": version.version_num,
-        "userid": account.userid,
-        "teamid": account.teamid,
-        "hostid": project.hostid,
-        "app_name": version.app_name,
-    }
-    optional = {
-        "plan_class": version.plan_class,
-        "team_name": account.team_name,
-        "user_name": account.user_name,
-    }
-    values |= {name: text for name, text in optional.items() if text}
-    values |= {
-        "project_dir": home.project(project.url),
-        "boinc_dir": home.path,
-        "authenticator": project.key,
-        "wu_name": workunit.name,
-        "result_name": held_result.offer.name,
+    content = leaves(
+        major_version=CORE_VERSION[0],
+        minor_version=CORE_VERSION[1],
+        release=CORE_VERSION[2],
+        app_version=version.version_num,
+        userid=account.userid,
+        teamid=account.teamid,
+        hostid=project.hostid,
+        app_name=version.app_name,
+        plan_class=version.plan_class or None,
+        team_name=account.team_name or None,
+        user_name=account.user_name or None,
+        project_dir=home.project(project.url),
+        boinc_dir=home.path,
+        authenticator=project.key,
+        wu_name=workunit.name,
+        result_name=held_result.name,
         # -1: the shared memory is the file `boinc_mmap_file`.
-        "shm_key": -1,
-        "slot": held_result.slot,
+        shm_key=-1,
+        slot=held_result.slot,
         # Programs with BOINC's library end when this process no longer exists.
-        "client_pid": os.getpid(),
-        "wu_cpu_time": held_result.cpu_time,
-        "starting_elapsed_time": held_result.elapsed,
-        "using_sandbox": 0,
-        "vm_extensions_disabled": 0,
-        "user_total_credit": account.user_total_credit,
-        "user_expavg_credit": account.user_expavg_credit,
-        "host_total_credit": account.host_total_credit,
-        "host_expavg_credit": account.host_expavg_credit,
-        "resource_share_fraction": share,
-        "checkpoint_period": computing_preferences.disk_interval,
-        "fraction_done_start": 0.0,
-        "fraction_done_end": 1.0,
-        "gpu_type": "",
-        "gpu_device_num": -1,
-        "gpu_opencl_dev_index": -1,
-        "gpu_usage": 0.0,
-        "ncpus": float(version.avg_ncpus),
-        "rsc_fpops_est": workunit.rsc_fpops_est,
-        "rsc_fpops_bound": workunit.rsc_fpops_bound,
-        "rsc_memory_bound": workunit.rsc_memory_bound,
-        "rsc_disk_bound": workunit.rsc_disk_bound,
-        "computation_deadline": held_result.offer.report_deadline,
-        "vbox_window": 0,
+        client_pid=os.getpid(),
+        wu_cpu_time=held_result.cpu_time,
+        starting_elapsed_time=held_result.elapsed,
+        using_sandbox=0,
+        vm_extensions_disabled=0,
+        user_total_credit=account.user_total_credit,
+        user_expavg_credit=account.user_expavg_credit,
+        host_total_credit=account.host_total_credit,
+        host_expavg_credit=account.host_expavg_credit,
+        resource_share_fraction=share,
+        checkpoint_period=computing_preferences.disk_interval,
+        fraction_done_start=0.0,
+        fraction_done_end=1.0,
+        gpu_type="",
+        gpu_device_num=-1,
+        gpu_opencl_dev_index=-1,
+        gpu_usage=0.0,
+        ncpus=float(version.avg_ncpus),
+        rsc_fpops_est=workunit.rsc_fpops_est,
+        rsc_fpops_bound=workunit.rsc_fpops_bound,
+        rsc_memory_bound=workunit.rsc_memory_bound,
+        rsc_disk_bound=workunit.rsc_disk_bound,
+        computation_deadline=held_result.offer.report_deadline,
+        vbox_window=0,
         # The client has set the priority; programs keep it for the processes that they start.
-        "no_priority_change": 1,
-        "process_priority": -1,
-        "process_priority_special": -1,
-    }
-    content = "".join(leaf(name, value) for name, value in values.items())
+        no_priority_change=1,
+        process_priority=-1,
+        process_priority_special=-1,
+    )
     if preferences.specific:
         content += block("project_preferences", preferences.specific + "\n")
     content += host_info(host)

@@ -1,8 +1,8 @@
 """The state machine: (state, event, rules) -> (state, commands) [pure].
 
-`apply` writes an event into the state; at a `Tick`, `plan` returns the commands that can begin.
-The agent saves the state before it executes the commands, so that a kill between the two loses
-nothing: the commands are repeated.
+`apply` returns the state after an event; at a `Tick`, `plan` returns the commands that can begin.
+The agent saves the state before it executes the commands. If the client is killed in between, the
+next run repeats the commands.
 """
 
 from __future__ import annotations
@@ -31,13 +31,12 @@ __all__ = ["Step", "advance", "runs", "talk", "transfers"]
 def advance(state: State, event: Event, rules: Rules) -> Step:
     """Apply one event; return the new state and the commands for the agent."""
     if isinstance(event, events.ProjectEvent) and not isinstance(event, events.Attached):
-        # Events of a detached project are ignored.
-        if event.project not in state.projects:
+        project = state.projects.get(event.project)
+        # Events of detached projects and of deleted results are ignored.
+        if project is None or (
+            isinstance(event, events.ResultEvent) and event.result not in project.results
+        ):
             return state, []
-        if isinstance(event, events.ResultEvent):
-            held_result = state.projects[event.project].results.get(event.result)
-            if held_result is None:
-                return state, []
     return apply(event, state, working_rules(rules, state))
 
 
@@ -53,8 +52,7 @@ def _(event: events.Tick, state: State, rules: Rules) -> Step:
 
 
 @apply.register(events.Attached)
-def _(event: events.Attached, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.Attached, state: State, _rules: Rules) -> Step:
     attached = state.projects.get(event.project)
     folder = folded(folder_name(event.project))
     others = [url for url in state.projects if url != event.project]
@@ -76,13 +74,12 @@ def _(event: events.Attached, state: State, rules: Rules) -> Step:
 
 
 @apply.register(events.Detached)
-def _(event: events.Detached, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.Detached, state: State, _rules: Rules) -> Step:
     project = state.projects[event.project]
     commands: list[Command] = []
     for held_result in project.results.values():
         if held_result.phase == Phase.RUNNING:
-            commands.append(Kill(project.url, held_result.offer.name))
+            commands.append(Kill(project.url, held_result.name))
         if held_result.slot >= 0:
             commands.append(ClearSlot(held_result.slot))
     rest = {url: other for url, other in state.projects.items() if url != event.project}
@@ -91,31 +88,23 @@ def _(event: events.Detached, state: State, rules: Rules) -> Step:
 
 
 @apply.register(events.UpdateWanted)
-def _(event: events.UpdateWanted, state: State, rules: Rules) -> Step:
-    del rules
-    project = replace(
-        state.projects[event.project], update_wanted=True, work_retry_at=0.0, work_failures=0
-    )
+def _(event: events.UpdateWanted, state: State, _rules: Rules) -> Step:
+    project = state.projects[event.project]
+    project = replace(project, update_wanted=True, work_retry_at=0.0, work_failures=0)
     return state.with_project(project), []
 
 
 @apply.register(events.SuspendWanted)
-def _(event: events.SuspendWanted, state: State, rules: Rules) -> Step:
-    del rules
-    project = replace(state.projects[event.project], is_suspended=True)
-    return state.with_project(project), [Print(f"{event.project} suspended")]
-
-
 @apply.register(events.ResumeWanted)
-def _(event: events.ResumeWanted, state: State, rules: Rules) -> Step:
-    del rules
-    project = replace(state.projects[event.project], is_suspended=False)
-    return state.with_project(project), [Print(f"{event.project} resumed")]
+def _(event: events.SuspendWanted | events.ResumeWanted, state: State, _rules: Rules) -> Step:
+    suspends = isinstance(event, events.SuspendWanted)
+    project = replace(state.projects[event.project], is_suspended=suspends)
+    outcome = "suspended" if suspends else "resumed"
+    return state.with_project(project), [Print(f"{event.project} {outcome}")]
 
 
 @apply.register(events.RunBegan)
-def _(event: events.RunBegan, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.RunBegan, state: State, _rules: Rules) -> Step:
     project = replace(
         state.projects[event.project],
         contact_by=event.now,
@@ -144,14 +133,10 @@ def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
     failures = project.master_failures + 1
     wait = rules.rpc_backoff(failures, event.chance)
     project = replace(
-        project,
-        master_failures=failures,
-        master_retry_at=event.now + wait,
-        update_wanted=False,
+        project, master_failures=failures, master_retry_at=event.now + wait, update_wanted=False
     )
-    return state.with_project(project), [
-        Print(f"{event.project} has no scheduler address: {event.reason}; retry in {wait:.0f} s")
-    ]
+    text = f"{event.project} has no scheduler address: {event.reason}; retry in {wait:.0f} s"
+    return state.with_project(project), [Print(text)]
 
 
 @apply.register(events.RequestFailed)
@@ -166,9 +151,8 @@ def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
         rpc_retry_at=event.now + wait,
         next_scheduler=project.next_scheduler + 1,
     )
-    return state.with_project(project), [
-        Print(f"{event.project} did not answer: {event.reason}; retry in {wait:.0f} s")
-    ]
+    text = f"{event.project} did not answer: {event.reason}; retry in {wait:.0f} s"
+    return state.with_project(project), [Print(text)]
 
 
 @apply.register(events.ReplyReceived)

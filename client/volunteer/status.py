@@ -59,7 +59,7 @@ def _project(state: State, project: Project, now: float) -> dict[str, Any]:
 def _result(held_result: HeldResult) -> dict[str, Any]:
     verdict = held_result.verdict
     return {
-        "name": held_result.offer.name,
+        "name": held_result.name,
         "phase": held_result.phase.value,
         "slot": held_result.slot if held_result.slot >= 0 else None,
         "pid": held_result.pid or None,
@@ -93,7 +93,7 @@ def as_lines(state: State, folder: Path, now: float) -> list[str]:
 
 
 def _line(held_result: HeldResult, now: float) -> str:
-    words = [f"  {held_result.offer.name} {held_result.phase.value}"]
+    words = [f"  {held_result.name} {held_result.phase.value}"]
     if held_result.starts:
         words.append(f"{held_result.elapsed_at(now):.0f} s")
     if held_result.verdict is not None and held_result.verdict.message:

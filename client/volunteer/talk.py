@@ -1,7 +1,7 @@
 """Messages between running programs and their project [pure].
 
-Trickles up stay in the state until the project acknowledges them; trickles down stay until the
-program runs. Outputs that a program uploads before its end are sent like others.
+The state has each trickle up until the project acknowledges it, and each trickle down until the
+program runs. An output that a program uploads before its end is sent like other outputs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from volunteer.records import (
     TrickleDown,
     TrickleUp,
 )
+from volunteer.verdicts import can_be_sent, ready_to_send
 from volunteer.wire.web import is_web_url
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ _MAX_TRICKLES_DOWN = 50
 
 
 @apply.register(events.ProgressReported)
-def _(event: events.ProgressReported, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.ProgressReported, state: State, _rules: Rules) -> Step:
     key = event.project, event.result
     held_result = state.projects[event.project].results[event.result]
     if held_result.phase != Phase.RUNNING:
@@ -55,8 +55,7 @@ def _(event: events.ProgressReported, state: State, rules: Rules) -> Step:
 
 
 @apply.register(events.TrickleWritten)
-def _(event: events.TrickleWritten, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.TrickleWritten, state: State, _rules: Rules) -> Step:
     project = state.projects[event.project]
     queued = project.trickles_up
     fault = event.fault
@@ -75,29 +74,23 @@ def _(event: events.TrickleWritten, state: State, rules: Rules) -> Step:
 
 
 @apply.register(events.TricklesReplicated)
-def _(event: events.TricklesReplicated, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.TricklesReplicated, state: State, _rules: Rules) -> Step:
     state = state.done_with(f"replicate {event.project} {event.url}")
     if not event.reason:
         return state, []
-    # Not repeated, as in BOINC's client: the project itself gets every trickle.
+    # No retry, as in BOINC's client: the scheduler request sends every trickle to the project.
     return state, [Print(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
 
 
 @apply.register(events.UploadRequested)
-def _(event: events.UploadRequested, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.UploadRequested, state: State, _rules: Rules) -> Step:
     project = state.projects[event.project]
     held_result = project.results[event.result]
     commands: list[Command] = []
     for output in event.outputs:
         file = project.files[output.name]
-        max_nbytes = file.info.max_nbytes
-        if (
-            output.nbytes < 0
-            or (max_nbytes and output.nbytes > max_nbytes)
-            or not file.info.upload_urls
-        ):
+        if not can_be_sent(output, file):
+            max_nbytes = file.info.max_nbytes
             reason = output.fault or (
                 f"it has {output.nbytes} bytes, and {max_nbytes} are allowed"
                 if output.nbytes >= 0 and max_nbytes
@@ -109,16 +102,8 @@ def _(event: events.UploadRequested, state: State, rules: Rules) -> Step:
         elif output.name in held_result.outputs and file.presence == Presence.UPLOADED:
             commands += _notices(project, output.name, 0)
         elif output.name not in held_result.outputs:
-            file = replace(
-                file,
-                presence=Presence.PRESENT,
-                nbytes=output.nbytes,
-                md5=output.md5,
-                failures=0,
-                retry_at=0.0,
-            )
             held_result = replace(held_result, outputs=(*held_result.outputs, output.name))
-            project = project.with_file(file).with_result(held_result)
+            project = project.with_file(ready_to_send(output, file)).with_result(held_result)
     return state.with_project(project), commands
 
 
@@ -132,19 +117,18 @@ def upload_notices(project: Project, name: str) -> list[Command]:
 
 def _notices(project: Project, name: str, status: int) -> list[Command]:
     return [
-        NotifyUpload(project.url, held_result.offer.name, held_result.slot, ref.slot_name, status)
+        NotifyUpload(project.url, held_result.name, held_result.slot, ref.slot_name, status)
         for held_result in project.in_phase(Phase.RUNNING)
         for ref in project.output_refs(held_result.offer)
         if ref.file_name == name
     ]
 
 
-def take_trickle_urls(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
+def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
     """Set the addresses that get copies of trickles; a reply without addresses ends the copies.
 
     Copies contain the account key, so they need the same protection as requests.
     """
-    del now
     needs_https = any(url.startswith("https:") for url in (project.url, *project.scheduler_urls))
     accepted: list[str] = []
     refused: list[Command] = []
@@ -162,16 +146,13 @@ def take_trickle_urls(project: Project, reply: Reply, now: float) -> tuple[Proje
             refused.append(Print(f"{project.url}: no trickles are copied to {url:.80}: {fault}"))
     others = tuple(url for url in dict.fromkeys(reply.trickle_up_urls) if url not in accepted)
     project = replace(
-        project,
-        trickle_up_urls=tuple(accepted),
-        trickle_up_refused=others[:_MAX_TRICKLE_URLS],
+        project, trickle_up_urls=tuple(accepted), trickle_up_refused=others[:_MAX_TRICKLE_URLS]
     )
     return project, refused
 
 
-def take_trickles(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Delete the trickles that the project acknowledged; store or deliver those that it sent."""
-    del now
+def take_trickles(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
+    """Delete acknowledged trickles up; store or deliver the trickles down of a reply."""
     if reply.message_ack:
         waiting = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
         project = replace(project, trickles_up=waiting)
@@ -183,7 +164,7 @@ def take_trickles(project: Project, reply: Reply, now: float) -> tuple[Project, 
             text = f"a message of the project for {message.result_name} arrived too late"
             commands.append(Print(text))
         elif held_result.phase == Phase.RUNNING:
-            commands.append(Deliver(project.url, held_result.offer.name, held_result.slot, trickle))
+            commands.append(Deliver(project.url, held_result.name, held_result.slot, trickle))
         else:
             project = project.with_result(_with_trickle(held_result, trickle))
     return project, commands

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from volunteer import events
 from volunteer.dispatch import Step, apply
-from volunteer.events import Discard, Event, Print
+from volunteer.events import Discard, Print
 from volunteer.records import HeldFile, Presence, Project, State
 from volunteer.talk import upload_notices
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 @apply.register(events.DownloadFinished)
-def _(event: events.DownloadFinished, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.DownloadFinished, state: State, _rules: Rules) -> Step:
     state, project, held_file = _transfer(event, state, "fetch")
     if held_file is None:
         return state, [Discard(event.project, event.name)]
@@ -36,30 +35,25 @@ def _(event: events.DownloadFailed, state: State, rules: Rules) -> Step:
     state, project, held_file = _transfer(event, state, "fetch")
     if held_file is None:
         return state, []
-    failed = _after_failure(held_file, event, rules, permanent=event.permanent)
-    if failed.presence == Presence.FAILED:
-        failed = replace(failed, error_code=event.code, error_message=event.reason)
-        text = f"{event.name}: download failed permanently: {event.reason}"
-    else:
-        text = f"{event.name}: download failed: {event.reason}; retry {_when(failed, event)}"
+    failed, retry = _after_failure(held_file, event, rules, event.code)
+    permanently = "" if retry else " permanently"
+    text = f"{event.name}: download failed{permanently}: {event.reason}{retry}"
     return state.with_project(project.with_file(failed)), [Print(text)]
 
 
 @apply.register(events.FileLost)
-def _(event: events.FileLost, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.FileLost, state: State, _rules: Rules) -> Step:
     project = state.projects[event.project]
     held_file = project.files.get(event.name)
     if held_file is None:
         return state, []
-    return state.with_project(project.with_file(replace(held_file, presence=Presence.ABSENT))), [
-        Print(f"{event.name} is missing or was changed; downloading it again")
-    ]
+    project = project.with_file(replace(held_file, presence=Presence.ABSENT))
+    text = f"{event.name} is missing or was changed; downloading it again"
+    return state.with_project(project), [Print(text)]
 
 
 @apply.register(events.UploadFinished)
-def _(event: events.UploadFinished, state: State, rules: Rules) -> Step:
-    del rules
+def _(event: events.UploadFinished, state: State, _rules: Rules) -> Step:
     state, project, held_file = _transfer(event, state, "upload")
     if held_file is None:
         return state, []
@@ -74,15 +68,9 @@ def _(event: events.UploadFailed, state: State, rules: Rules) -> Step:
     state, project, held_file = _transfer(event, state, "upload")
     if held_file is None:
         return state, []
-    failed = _after_failure(held_file, event, rules, permanent=event.permanent)
-    text = f"{event.name}: upload failed: {event.reason}"
-    if failed.presence == Presence.FAILED:
-        failed = replace(
-            failed, error_code="-128 (permanent upload error)", error_message=event.reason
-        )
-    else:
-        text += f"; retry {_when(failed, event)}"
+    failed, retry = _after_failure(held_file, event, rules, "-128 (permanent upload error)")
     project = project.with_file(failed)
+    text = f"{event.name}: upload failed: {event.reason}{retry}"
     return state.with_project(project), [Print(text), *upload_notices(project, event.name)]
 
 
@@ -95,16 +83,19 @@ def _transfer(
 
 
 def _after_failure(
-    held_file: HeldFile, event: events.FileEvent, rules: Rules, *, permanent: bool
-) -> HeldFile:
-    """Return the file with its next retry, or failed if permanent or failing for 90 days."""
+    held_file: HeldFile, event: events.TransferFailed, rules: Rules, code: str
+) -> tuple[HeldFile, str]:
+    """Return the file after a failed transfer, and the end of the line that reports it.
+
+    A transfer is repeated unless its failure is permanent or it has failed for 90 days.
+    """
     first = held_file.first_failed_at or event.now
-    if permanent or event.now - first > rules.give_up_transfers_after:
-        return replace(held_file, presence=Presence.FAILED)
+    if event.permanent or event.now - first > rules.give_up_transfers_after:
+        failed = replace(
+            held_file, presence=Presence.FAILED, error_code=code, error_message=event.reason
+        )
+        return failed, ""
     failures = held_file.failures + 1
     wait = rules.transfer_backoff(failures, event.chance)
-    return replace(held_file, failures=failures, first_failed_at=first, retry_at=event.now + wait)
-
-
-def _when(held_file: HeldFile, event: Event) -> str:
-    return f"in {held_file.retry_at - event.now:.0f} s"
+    failed = replace(held_file, failures=failures, first_failed_at=first, retry_at=event.now + wait)
+    return failed, f"; retry in {wait:.0f} s"

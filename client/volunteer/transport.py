@@ -1,4 +1,4 @@
-"""HTTP: an interface of four methods, and its implementation, which has limits.
+"""HTTP requests with limits on the size and the duration of responses.
 
 The same rules apply to every request. Only http and https addresses are opened. Redirects from
 https to http are refused, at most ten redirects are followed, and a request with the account's key
@@ -14,10 +14,10 @@ import socket
 import threading
 import time
 import zlib
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx
 
@@ -26,7 +26,7 @@ from volunteer.wire.requests import CORE_VERSION_TEXT
 from volunteer.wire.web import is_web_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 _TIMEOUT = httpx.Timeout(60.0, connect=30.0)
@@ -38,6 +38,33 @@ OK, PARTIAL, SEE_OTHER, RANGE_REFUSED, SERVER_ERROR = 200, 206, 303, 416, 500
 
 class UnreachableError(Exception):
     """No usable response: a failed connection, a refused redirect or a too large response."""
+
+
+class TransferError(Exception):
+    """A file was not transferred; `permanent` if a retry cannot succeed."""
+
+    def __init__(self, reason: str, *, permanent: bool) -> None:
+        super().__init__(reason)
+        self.permanent = permanent
+
+
+def try_each(
+    urls: tuple[str, ...], transfer: Callable[[str], None], failure: TransferError
+) -> None:
+    """Call `transfer` with each address until one succeeds.
+
+    Raises `failure` without addresses, else the last permanent or the first other TransferError.
+    """
+    for url in urls:
+        try:
+            transfer(url)
+        except TransferError as error:
+            # If the failure of one address is transient, the file must be retried.
+            if failure.permanent:
+                failure = error
+        else:
+            return
+    raise failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +134,12 @@ class Stream:
     chunks: Iterator[bytes] = field(default_factory=lambda: iter(()))
 
 
-class Transport(Protocol):
+class HttpTransport:
     """The HTTP methods that the client uses. All raise UnreachableError.
 
     `has_credentials` marks a request with the account's key or password, which is not redirected
     to another host.
     """
-
-    def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Fetch a small response."""
-        ...
-
-    def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Send a body; redirects keep it, whatever their status."""
-        ...
-
-    def stream(self, url: str, offset: int) -> AbstractContextManager[Stream]:
-        """Fetch a large response, from an offset on if the server supports ranges."""
-        ...
-
-    def close(self) -> None:
-        """Close all connections."""
-        ...
-
-
-class HttpTransport:
-    """A `Transport` that uses httpx."""
 
     def __init__(self, platform: str, limits: TransferLimits | None = None) -> None:
         agent = f"BOINC client ({platform} {CORE_VERSION_TEXT}) (Manyhands volunteer)"
@@ -153,16 +160,10 @@ class HttpTransport:
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
         """Post a body, and post it again to a redirect's target, also after a 302."""
-        request = _Request(
-            "POST",
-            {"Content-Type": "text/xml", "Content-Length": str(len(body))},
-            body,
-            has_credentials=has_credentials,
-        )
-        max_bytes = (
-            self._limits.max_reply_bytes if has_credentials else self._limits.max_upload_reply_bytes
-        )
-        return self._whole(url, request, max_bytes)
+        headers = {"Content-Type": "text/xml", "Content-Length": str(len(body))}
+        limits = self._limits
+        max_bytes = limits.max_reply_bytes if has_credentials else limits.max_upload_reply_bytes
+        return self._whole(url, _Request("POST", headers, body, has_credentials), max_bytes)
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
@@ -185,8 +186,9 @@ class HttpTransport:
             for chunk in _decoded(response, watch):
                 content += chunk
                 if len(content) > max_bytes:
-                    message = f"{_host(url)}: the response has more than {max_bytes} bytes"
-                    raise UnreachableError(message)
+                    raise UnreachableError(
+                        f"{_host(url)}: the response has more than {max_bytes} bytes"
+                    )
             return Response(response.status_code, bytes(content))
 
     @contextmanager
@@ -196,8 +198,7 @@ class HttpTransport:
         with _Watch(self._limits) as watch, _unreachable(url, watch):
             for _ in range(_MAX_REDIRECTS + 1):
                 if not is_web_url(url):
-                    message = f"{url!r:.80} is neither an http nor an https address"
-                    raise UnreachableError(message)
+                    raise UnreachableError(f"{url!r:.80} is neither an http nor an https address")
                 response = self._send(url, request, watch)
                 with contextlib.closing(response):
                     location = response.headers.get("Location")
@@ -207,8 +208,7 @@ class HttpTransport:
                     url = _checked_redirect(url, location, has_credentials=request.has_credentials)
                     if response.status_code == SEE_OTHER:
                         request = _Request("GET", has_credentials=request.has_credentials)
-        message = f"{_host(first)}: more than {_MAX_REDIRECTS} redirects"
-        raise UnreachableError(message)
+        raise UnreachableError(f"{_host(first)}: more than {_MAX_REDIRECTS} redirects")
 
     def _send(self, url: str, request: _Request, watch: _Watch) -> httpx.Response:
         prepared = self._client.build_request(
@@ -236,7 +236,7 @@ class _Request:
 
 
 class _Watch:
-    """Watches one exchange in a thread and closes its connections when it is too slow.
+    """Monitors one exchange in a thread and shuts down its connections if it is too slow.
 
     A socket's timeout restarts with every byte, so a server that sends one byte a minute could keep
     the exchange open forever.
@@ -317,8 +317,7 @@ def _decoded(response: httpx.Response, watch: _Watch) -> Iterator[bytes]:
     elif coding in {"gzip", "x-gzip", "deflate"}:
         yield from _unpacked(response, watch)
     else:
-        message = f"the response has the unknown Content-Encoding {coding!r:.40}"
-        raise UnreachableError(message)
+        raise UnreachableError(f"the response has the unknown Content-Encoding {coding!r:.40}")
     if watch.reason:
         # A response without a length ends with its connection, so a truncated one looks complete.
         raise UnreachableError(watch.reason)
@@ -338,11 +337,9 @@ def _unpacked(response: httpx.Response, watch: _Watch) -> Iterator[bytes]:
         while not unpacker.eof and (piece := unpacker.decompress(b"", _CHUNK_BYTES)):
             yield piece
     except zlib.error as error:
-        message = f"the response cannot be decompressed: {error}"
-        raise UnreachableError(message) from error
+        raise UnreachableError(f"the response cannot be decompressed: {error}") from error
     if not unpacker.eof and not is_empty:
-        message = "the compressed response is truncated"
-        raise UnreachableError(message)
+        raise UnreachableError("the compressed response is truncated")
 
 
 @contextmanager
@@ -351,8 +348,7 @@ def _unreachable(url: str, watch: _Watch) -> Iterator[None]:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         reason = watch.reason or str(error) or type(error).__name__
-        message = f"{_host(url)}: {reason}"
-        raise UnreachableError(message) from error
+        raise UnreachableError(f"{_host(url)}: {reason}") from error
     except safe_files.UnsafeFileError as error:
         raise UnreachableError(str(error)) from error
 
@@ -367,10 +363,11 @@ def _checked_redirect(url: str, location: str, *, has_credentials: bool) -> str:
     try:
         target = urljoin(url, location)
         source, destination = urlsplit(url), urlsplit(target)
-        is_same = _is_same_host(source.scheme, source.hostname, source.port, destination)
+        is_same = _is_same_host(source, destination)
     except ValueError as error:
-        message = f"{_host(url)} redirects to {location!r:.80}, which is not an address"
-        raise UnreachableError(message) from error
+        raise UnreachableError(
+            f"{_host(url)} redirects to {location!r:.80}, which is not an address"
+        ) from error
     if not is_web_url(target):
         message = f"{_host(url)} redirects to {location!r:.80}, which is not http or https"
     elif source.scheme == "https" and destination.scheme != "https":
@@ -385,13 +382,13 @@ def _checked_redirect(url: str, location: str, *, has_credentials: bool) -> str:
     raise UnreachableError(message)
 
 
-def _is_same_host(scheme: str, host: str | None, port: int | None, destination: Any) -> bool:  # noqa: ANN401  SplitResult
+def _is_same_host(source: SplitResult, destination: SplitResult) -> bool:
     """Return whether an address has the same host and port, or is its encrypted form."""
-    if host != destination.hostname:
+    port = source.port or _PORTS.get(source.scheme, 0)
+    if source.hostname != destination.hostname:
         return False
-    port = port or _PORTS.get(scheme, 0)
     other = destination.port or _PORTS.get(destination.scheme, 0)
-    is_upgrade = (scheme, destination.scheme) == ("http", "https")
+    is_upgrade = (source.scheme, destination.scheme) == ("http", "https")
     return port == other or (is_upgrade and (port, other) == (80, 443))
 
 

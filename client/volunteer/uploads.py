@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volunteer import safe_files
-from volunteer.transport import Body, Transport, UnreachableError
-from volunteer.wire.uploads import (
-    UploadReply,
-    decode_upload_reply,
-    size_query,
-    upload_head,
-)
+from volunteer.transport import Body, HttpTransport, TransferError, UnreachableError, try_each
+from volunteer.wire.uploads import UploadReply, decode_upload_reply, size_query, upload_head
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,13 +20,8 @@ _MIN_QUERY_BYTES = 8192
 _REFUSED = -1
 
 
-class UploadError(Exception):
+class UploadError(TransferError):
     """An upload failed; `permanent` if every address refused it permanently."""
-
-    def __init__(self, reason: str, *, permanent: bool) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.permanent = permanent
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +39,20 @@ class FileUpload:
     root: Path | None = None
 
 
-def send(transport: Transport, upload: FileUpload) -> None:
+def send(transport: HttpTransport, upload: FileUpload) -> None:
     """Send a file to the first address that accepts it; raises UploadError."""
-    failure = UploadError("the project sent no address", permanent=True)
-    for url in upload.info.upload_urls:
-        try:
-            _send_to(transport, url, upload)
-        except UploadError as error:
-            if failure.permanent:
-                failure = error
-        else:
-            return
-    raise failure
+    try_each(
+        upload.info.upload_urls,
+        lambda url: _send_to(transport, url, upload),
+        UploadError("the project sent no address", permanent=True),
+    )
 
 
-def _send_to(transport: Transport, url: str, upload: FileUpload) -> None:
+def _send_to(transport: HttpTransport, url: str, upload: FileUpload) -> None:
     if not _is_unchanged(upload):
-        reason = f"{upload.path.name} was changed or deleted on this computer"
-        raise UploadError(reason, permanent=True)
+        raise UploadError(
+            f"{upload.path.name} was changed or deleted on this computer", permanent=True
+        )
     offset = 0
     if upload.resume or upload.nbytes >= _MIN_QUERY_BYTES:
         offset = _exchange(transport, url, Body(size_query(upload.info.name))).file_size
@@ -93,17 +79,15 @@ def _is_unchanged(upload: FileUpload) -> bool:
         return False
 
 
-def _exchange(transport: Transport, url: str, body: Body) -> UploadReply:
+def _exchange(transport: HttpTransport, url: str, body: Body) -> UploadReply:
     """Send one request. Only status -1 is a permanent error, all others are transient."""
     try:
         response = transport.post(url, body)
     except UnreachableError as error:
         raise UploadError(str(error), permanent=False) from error
     if not response.is_good:
-        reason = f"HTTP {response.status}"
-        raise UploadError(reason, permanent=False)
+        raise UploadError(f"HTTP {response.status}", permanent=False)
     reply = decode_upload_reply(response.content)
     if reply.status == 0:
         return reply
-    reason = reply.message or f"status {reply.status}"
-    raise UploadError(reason, permanent=reply.status == _REFUSED)
+    raise UploadError(reply.message or f"status {reply.status}", permanent=reply.status == _REFUSED)

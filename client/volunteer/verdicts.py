@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from volunteer.records import ClientState, HeldFile, HeldResult, Project, Verdict
+from volunteer.records import (
+    ClientState,
+    HeldFile,
+    HeldResult,
+    Presence,
+    Project,
+    Verdict,
+    file_names,
+)
 
 if TYPE_CHECKING:
     from volunteer.events import Output, ProcessExited
@@ -50,8 +58,7 @@ def judge_exit(
     if event.signal:
         message = f"process got signal {event.signal}"
         return Verdict(ClientState.COMPUTE_ERROR, event.signal, message)
-    if event.code:
-        code = event.code
+    if code := event.code:
         message = f"process exited with code {code} (0x{code:x}, {code - 256})"
         return Verdict(ClientState.COMPUTE_ERROR, code, message)
     return _judge_outputs(event.outputs, held_result, project)
@@ -77,6 +84,25 @@ def _judge_outputs(
     return Verdict(ClientState.UPLOADED, 0)
 
 
+def can_be_sent(output: Output, file: HeldFile) -> bool:
+    """Return whether an output exists, is within its size limit and has an address."""
+    max_nbytes = file.info.max_nbytes
+    is_too_large = bool(max_nbytes) and output.nbytes > max_nbytes
+    return output.nbytes >= 0 and not is_too_large and bool(file.info.upload_urls)
+
+
+def ready_to_send(output: Output, file: HeldFile) -> HeldFile:
+    """Return an output's file as present, so that its upload begins."""
+    return replace(
+        file,
+        presence=Presence.PRESENT,
+        nbytes=output.nbytes,
+        md5=output.md5,
+        failures=0,
+        retry_at=0.0,
+    )
+
+
 def download_verdict(held_result: HeldResult, project: Project) -> Verdict | None:
     """Return the verdict on a result with a failed download; None if no download has failed."""
     failed = [
@@ -86,24 +112,25 @@ def download_verdict(held_result: HeldResult, project: Project) -> Verdict | Non
     ]
     if not failed:
         return None
-    version_names = {ref.file_name for ref in project.version_of(held_result).file_refs}
-    kind = "app_version" if failed[0].info.name in version_names else "WU"
-    errors = "".join(
-        file_error(file.info.name, file.error_code, file.error_message) for file in failed
-    )
+    program_names = set(file_names([project.version_of(held_result)]))
+    kind = "app_version" if failed[0].info.name in program_names else "WU"
+    errors = _file_errors(failed)
     message = f"{kind} download error: couldn't get input files:\n{errors}"
     return Verdict(ClientState.DOWNLOADING, DOWNLOAD_FAILURE, message)
 
 
 def upload_verdict(failed: list[HeldFile], verdict: Verdict) -> Verdict:
     """Return the verdict on a result whose outputs the project refused permanently."""
-    errors = "".join(
-        file_error(file.info.name, file.error_code, file.error_message) for file in failed
-    )
-    message = f"{verdict.message}upload failure: {errors}"
+    message = f"{verdict.message}upload failure: {_file_errors(failed)}"
     if verdict.client_state != ClientState.UPLOADED:
         return Verdict(verdict.client_state, verdict.exit_status, message)
     return Verdict(ClientState.UPLOAD_FAILED, UPLOAD_FAILURE, message)
+
+
+def _file_errors(failed: list[HeldFile]) -> str:
+    return "".join(
+        file_error(file.info.name, file.error_code, file.error_message) for file in failed
+    )
 
 
 def file_error(name: str, code: str, message: str = "") -> str:

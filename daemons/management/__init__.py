@@ -1,1 +1,1 @@
-"""Commands that drive the daemons by hand and in the foreground."""
+"""Management commands that run daemons and test validators."""

@@ -1,44 +1,180 @@
-"""Runs all daemons as child processes: restarts dead ones, stops them in order."""
+"""Starts child processes, restarts them if they end, and stops them in order."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import signal
-import sys
-from dataclasses import dataclass
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
-from time import monotonic
-from typing import TYPE_CHECKING
+from multiprocessing.process import BaseProcess
+from time import monotonic, sleep
+from typing import IO, TYPE_CHECKING
+
+from daemons.science.kernel import die_with_parent, ending, prctl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.process import BaseProcess
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from daemons.loop import StopSign
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-#: A daemon that dies within this many seconds of its start is restarted with a longer pause.
+_PR_SET_NAME = 15
+#: A child that ends within this many seconds of its start is restarted with a longer pause.
 STEADY_AFTER = 30.0
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-#: How long a child has to finish its pass before it is killed; seconds.
-STOP_TIMEOUT_SECONDS = 30.0
-#: How often the children are checked; seconds.
+#: The time after which a program, and a fork that finishes its pass, is killed; seconds.
+PROGRAM_STOP_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS = 15.0, 30.0
+#: The interval at which the children are checked; seconds.
 LOOK_EVERY = 0.2
 
 
-def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTERM) -> None:
-    """Let the kernel signal this process when its parent ends, for any reason (Linux only).
+@dataclass(slots=True)
+class Children:
+    """Programs in separate process groups, so that Ctrl-C reaches only the parent.
 
-    Pass the process id of the parent if it is known: the parent may end before this call.
+    The parent stops them in order.  They also end if the parent is killed.
     """
-    parent = os.getppid() if parent is None else parent
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
-    # The parent may have ended before the call above.
-    if os.getppid() != parent:
-        os.kill(os.getpid(), by)
+
+    started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process; its output goes to `output`, by default to the parent's output."""
+        process = subprocess.Popen(  # noqa: S603 - fixed commands
+            [str(word) for word in command],
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output else None,
+            process_group=0,
+            preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 - it takes no lock
+        )
+        self.started[name] = process
+        return process
+
+    def ended(self) -> tuple[str, int] | None:
+        """Return the name and exit code of the first process that ended by itself, or None."""
+        for name, process in self.started.items():
+            if (code := process.poll()) is not None:
+                return name, code
+        return None
+
+    def restart(self, child: Child, write: Callable[[str], object]) -> None:
+        """Restart a program if it has ended by itself; to be called several times a second."""
+
+        def report(code: int) -> None:
+            self.stop(child.name)  # kills the rest of its group
+            write(
+                f"the {child.name} ended by itself, exit code {code};"
+                f" it starts again in {child.pause:g} s"
+            )
+
+        child.check(report)
+
+    def kill(self, name: str) -> None:
+        """Kill one process by SIGKILL, without its children, and remove it."""
+        process = self.started.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop(self, name: str, within: float = PROGRAM_STOP_TIMEOUT_SECONDS) -> int:
+        """Terminate one process, kill it after `within` seconds; return its exit code."""
+        process = self.started.pop(name)
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(within)
+        # Kill the remaining processes of its group, if there are any.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+    def stop_all(self) -> None:
+        """Stop all processes in the order of their start: the server before the daemons."""
+        for name in list(self.started):
+            self.stop(name)
+
+
+@dataclass(slots=True)
+class Child:
+    """A process that is restarted if it ends by itself, after longer pauses if it ends soon.
+
+    `make` returns a program that it started, or a fork that is not started yet.  `pause` is the
+    number of seconds before the next start.
+    """
+
+    name: str
+    make: Callable[[], subprocess.Popen[bytes] | BaseProcess]
+    process: subprocess.Popen[bytes] | BaseProcess | None = None
+    pause: float = FIRST_PAUSE
+    started_at: float = field(default_factory=monotonic)
+    start_at: float = 0.0
+
+    def check(self, report: Callable[[int], object]) -> None:
+        """Start the process if its pause is over; report its exit code if it has ended."""
+        now = monotonic()
+        if self.process is None:
+            if now >= self.start_at:
+                self.process, self.started_at = self.make(), now
+                if isinstance(self.process, BaseProcess):
+                    self.process.start()
+            return
+        process = self.process
+        code = process.exitcode if isinstance(process, BaseProcess) else process.poll()
+        if code is None:
+            return
+        if now - self.started_at >= STEADY_AFTER:
+            self.pause = FIRST_PAUSE
+        report(code)
+        self.process, self.start_at = None, now + self.pause
+        self.pause = min(2 * self.pause, MAX_PAUSE)
+
+
+@dataclass(slots=True)
+class ProcessGroup:
+    """Forks of this process, in the order in which they are started and stopped."""
+
+    children: list[Child]
+    write: Callable[[str], None]
+
+    def run(self, stop: StopSign) -> None:
+        """Keep every child running until `stop` is set, then end them."""
+        try:
+            while not stop.is_set():
+                for child in self.children:
+                    child.check(partial(self._report, child))
+                stop.wait(LOOK_EVERY)
+        finally:
+            self._end()
+
+    def _report(self, child: Child, code: int) -> None:
+        self.write(f"{child.name} ended with {ending(code)}; it is restarted in {child.pause:g} s")
+
+    def _end(self) -> None:
+        living = [
+            child.process for child in self.children if isinstance(child.process, BaseProcess)
+        ]
+        for process in living:
+            process.terminate()
+        deadline = monotonic() + STOP_TIMEOUT_SECONDS
+        for process in living:
+            process.join(max(0.0, deadline - monotonic()))
+            if process.exitcode is None:
+                self.write(
+                    f"{process.name} did not finish within {STOP_TIMEOUT_SECONDS:g} s: killed"
+                )
+                process.kill()
+                process.join()
 
 
 def forked_process(name: str, do: Callable[[], object]) -> BaseProcess:
@@ -56,82 +192,20 @@ def forked_process(name: str, do: Callable[[], object]) -> BaseProcess:
 
 
 def _begin(parent: int, name: str, do: Callable[[], object]) -> None:
-    # Reset the handlers first: those of the parent would stop the parent's loop, not this one.
+    # Reset the signal handlers first: the parent's handlers would not stop this process.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     die_with_parent(parent)
     os.setsid()
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode())
+    prctl(_PR_SET_NAME, name.encode())
     do()
 
 
-@dataclass(slots=True)
-class Child:
-    """One daemon's process, created by `make`, and the time to restart it if it died."""
-
-    name: str
-    make: Callable[[], BaseProcess]
-    process: BaseProcess | None = None
-    started_at: float = 0.0
-    pause: float = FIRST_PAUSE
-    start_at: float = 0.0
-
-    def start(self) -> None:
-        self.process = self.make()
-        self.process.start()
-        self.started_at = monotonic()
-
-
-@dataclass(slots=True)
-class ProcessGroup:
-    """All children, in the order in which they are started and stopped."""
-
-    children: list[Child]
-    write: Callable[[str], None]
-
-    def run(self, stop: StopSign) -> None:
-        """Keep every child running until `stop` is set, then end them."""
-        try:
-            while not stop.is_set():
-                for child in self.children:
-                    self._check(child)
-                stop.wait(LOOK_EVERY)
-        finally:
-            self._end()
-
-    def _check(self, child: Child) -> None:
-        now = monotonic()
-        if child.process is None:
-            if now >= child.start_at:
-                child.start()
-            return
-        code = child.process.exitcode
-        if code is None:
-            return
-        is_steady = now - child.started_at >= STEADY_AFTER
-        child.pause = FIRST_PAUSE if is_steady else child.pause
-        self.write(f"{child.name} ended with {_status(code)}; it is restarted in {child.pause:g} s")
-        child.process = None
-        child.start_at = now + child.pause
-        child.pause = min(2 * child.pause, MAX_PAUSE)
-
-    def _end(self) -> None:
-        living = [child.process for child in self.children if child.process is not None]
-        for process in living:
-            process.terminate()
-        deadline = monotonic() + STOP_TIMEOUT_SECONDS
-        for process in living:
-            process.join(max(0.0, deadline - monotonic()))
-            if process.exitcode is None:
-                self.write(
-                    f"{process.name} did not finish within {STOP_TIMEOUT_SECONDS:g} s: killed"
-                )
-                process.kill()
-                process.join()
-
-
-def _status(code: int) -> str:
-    if code >= 0:
-        return f"exit status {code}"
-    return signal.Signals(-code).name
+def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 0.05) -> bool:
+    """Wait at most `within` seconds for a condition; returns whether it is true."""
+    give_up_at = monotonic() + within
+    while not is_so():
+        if monotonic() > give_up_at:
+            return False
+        sleep(look_again)
+    return True

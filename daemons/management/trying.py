@@ -14,16 +14,16 @@ from typing import Any
 from django.conf import settings
 
 from daemons.science import worker
-from daemons.science.asking import ask
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
-from daemons.science.validators import UnknownValidator, allowed
+from daemons.science.validators import allowed
+from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.models import App, Workunit
 from scheduler.results.rules import quorum
 
 
 class UsageError(ValueError):
-    """Arguments that cannot be used. Hint: the message names what is valid."""
+    """The arguments are not valid. Hint: the message states what is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Outcome:
     traceback: str = ""
 
 
-def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
-    """Group files into results: each folder, or each `outputs` files; raises `UsageError`."""
+def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
+    """Group files into results, one per folder or per `outputs` files; raises `UsageError`."""
     for path in files:
         if not path.exists():
             raise UsageError(
@@ -72,18 +72,14 @@ def results_of(files: Sequence[Path], *, outputs: int) -> dict[str, list[Path]]:
         )
     else:
         results = {
-            _name(files[start : start + outputs]): list(files[start : start + outputs])
+            " ".join(map(str, files[start : start + outputs])): files[start : start + outputs]
             for start in range(0, len(files), outputs)
         }
     if len(results) < 2 or len({len(paths) for paths in results.values()}) > 1:  # noqa: PLR2004 - a pair
         counts = ", ".join(f"{name}: {len(paths)}" for name, paths in results.items())
         hint = "name at least two different results with the same number of outputs."
-        raise UsageError(f"These cannot be compared ({counts}). Hint: {hint}")
+        raise UsageError(f"The results cannot be compared ({counts}). Hint: {hint}")
     return results
-
-
-def _name(paths: Sequence[Path]) -> str:
-    return " ".join(map(str, paths))
 
 
 def listed_outputs(app: App, count: int) -> tuple[str, list[dict[str, Any]]]:
@@ -108,11 +104,11 @@ def parse_options(text: str) -> dict[str, Any]:
 
 
 def run(trial: Trial) -> Outcome:
-    """Compare in the worker, with the time limit; raises `UsageError` for an unusable validator."""
+    """Run the validator in a worker; raises `UsageError` if the validator cannot be used."""
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         raise UsageError(str(error)) from error
     question = Question(
         validator=target,
@@ -129,7 +125,10 @@ def run(trial: Trial) -> Outcome:
     began = monotonic()
     answer, failure, traceback = Answer(), "", ""
     try:
-        answer = ask(question, plugin, trial.time_limit, reads=_folders(trial))
+        # A confined worker can read only these folders.
+        folders = {str(path.resolve().parent) for paths in trial.results.values() for path in paths}
+        reads = tuple(sorted(folders))
+        answer = worker.compare(question, plugin, trial.time_limit, reads=reads)
     except TransientScienceError as error:
         failure = f"transient, try again later: {error}"
     except worker.ScienceFailed as error:
@@ -139,13 +138,6 @@ def run(trial: Trial) -> Outcome:
         raise UsageError(answer.unusable)
     verdicts, canonical = ({}, None) if failure else _verdicts(trial, names, answer)
     return Outcome(tuple(names.values()), answer, canonical, verdicts, seconds, failure, traceback)
-
-
-def _folders(trial: Trial) -> tuple[str, ...]:
-    """Return the folders of the files, so that a confined worker can read them."""
-    return tuple(
-        sorted({str(path.resolve().parent) for paths in trial.results.values() for path in paths})
-    )
 
 
 def _reported_output(

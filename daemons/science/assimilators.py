@@ -1,8 +1,8 @@
-"""Finds assimilators by the names that apps give, and checks their options.
+"""Finds assimilators by name and checks their options.
 
 ``copy_files``, ``dataset`` and ``webhook`` are built in.  Every other name must be in the
-allow-list (`settings.PLUGINS`): its target is a program, a Python function, or a table of our
-database.
+allow-list (`settings.PLUGINS`): its target is a program, a Python function, or a table of the
+server's database.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from daemons.science import (
     run_script,
     table,
     webhook,
+    worker,
 )
-from daemons.science.interfaces import Assimilation, BadOptions, Output
+from daemons.science.interfaces import Assimilation, Output
 from scheduler import storage
-from scheduler.apps.rules.plugins import ASSIMILATOR, BadPluginOptions
+from scheduler.apps.rules.plugins import ASSIMILATOR
 from scheduler.lifecycle import ErrorMask
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Assimilator
     from scheduler.apps.rules.plugins import Plugin
-
-
-class UnknownAssimilator(LookupError):
-    """An app names an assimilator that does not exist. Hint: the message names what was tried."""
 
 
 def _copy_files(options: object, _time_limit: timedelta) -> Assimilator:
@@ -50,22 +47,16 @@ KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "dataset": dataset.make,
     "webhook": webhook.make,
 }
-#: The built-in ones, and the forms of targets in the allow-list.
-CHOICES = (*KINDS, "table", "script:PROGRAM", "python:package.module.function")
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
-    """Return the assimilator of an app; raises `UnknownAssimilator` and `BadOptions`.
+    """Return the assimilator of an app; raises `UnknownPlugin` and `BadOptions`.
 
     Imports no science code.
     """
-    plugin = None
-    if name not in KINDS:
-        plugin = settings.PLUGINS.find(ASSIMILATOR, name)
-        if plugin is None:
-            raise UnknownAssimilator(settings.PLUGINS.unknown(ASSIMILATOR, name))
-    folder = f"{settings.VAR_DIR}/science"
-    return _find(name, plugin, json.dumps(options, sort_keys=True), folder, time_limit)
+    plugin = None if name in KINDS else settings.PLUGINS.get(ASSIMILATOR, name)
+    options_json = json.dumps(options, sort_keys=True)
+    return _find(name, plugin, options_json, worker.science_folder(), time_limit)
 
 
 @lru_cache(maxsize=1000)
@@ -74,16 +65,12 @@ def _find(
 ) -> Assimilator:
     if plugin is None:
         return KINDS[name](json.loads(options), time_limit)
-    try:
-        merged = plugin.options(json.loads(options))
-    except BadPluginOptions as error:
-        raise BadOptions(str(error)) from error
+    merged = plugin.options(json.loads(options))
     if plugin.runner == "table":
         return table.make(merged)
     if plugin.runner == "script":
         return run_script.make(plugin, merged, folder, time_limit)
-    target = ":".join(plugin.path.rsplit(".", 1))
-    return callables.Callable(target, merged, plugin, folder, time_limit)
+    return callables.Callable(merged, plugin, time_limit)
 
 
 def assimilation_of(row: dict[str, Any]) -> Assimilation:

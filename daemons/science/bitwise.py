@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Options, ReportedOutput
 
-#: The SHA-256 of each output that is compared, by position; None for an optional one left out.
+#: The SHA-256 of each compared output, by position; None for a missing optional output.
 Evidence = tuple[str | None, ...]
 
 

@@ -1,8 +1,8 @@
 """Assimilates by calling a Python function of the allow-list.
 
-It is called in a worker process, because it may hang, crash or be hostile.  The daemon writes the
-files that it returns for ``var/results``.  A function that is `transactional` in the allow-list is
-called by the daemon itself, inside the transaction that settles the workunit.
+The function is called in a worker process, because it may hang, crash or be hostile.  The daemon
+writes the files that the function returns to ``var/results``.  A function that is `transactional`
+in the allow-list is called by the daemon itself, in the transaction that settles the workunit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import base64
 import binascii
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,12 +35,10 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Callable:
-    """A function as an assimilator; `target` is its ``package.module:function``."""
+    """A function as an assimilator."""
 
-    target: str
     options: Mapping[str, Any]
     plugin: Plugin
-    folder: str
     time_limit: timedelta
 
     @property
@@ -49,21 +47,20 @@ class Callable:
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
-        """Call it in this process and transaction if it is transactional, else in a worker."""
+        """Call the function, in this process and transaction if transactional, else in a worker."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         with_options = replace(assimilation, options=self.options)
         if self.transactional:
-            answer = _called(resolve(self.target, self.folder), with_options)
+            function = resolve(self.plugin.function, worker.science_folder())
+            answer = _called(function, with_options)
         else:
-            answer = worker.call(
+            answer = worker.call_plugin(
+                self.plugin,
                 "daemons.science.callables:run",
-                self.target,
-                self.folder,
                 message(with_options),
                 time_limit=self.time_limit,
                 read=read_answer,
-                profile=worker.profile_of(self.plugin),
                 max_answer=_MAX_ANSWER,
             )
         return answer if isinstance(answer, Defer) else _filed(assimilation.app, answer)
@@ -77,12 +74,10 @@ def _filed(app: str, files: Files) -> list[Path]:
 
 
 def message(assimilation: Assimilation) -> dict[str, Any]:
-    plain = {field.name: getattr(assimilation, field.name) for field in fields(assimilation)}
-    outputs = [
-        [output.position, output.open_name, output.upload_name, str(output.path)]
-        for output in assimilation.outputs
-    ]
-    return {**plain, "options": dict(assimilation.options), "outputs": outputs}
+    message = asdict(assimilation)
+    for output in message["outputs"]:
+        output["path"] = str(output["path"])
+    return message
 
 
 def read_answer(value: object) -> Files | Defer:
@@ -116,8 +111,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
         )
         raise PermissionError(msg)
     outputs = tuple(
-        Output(position, open_name, upload_name, Path(path))
-        for position, open_name, upload_name, path in message["outputs"]
+        Output(**{**output, "path": Path(output["path"])}) for output in message["outputs"]
     )
     errors = tuple(message["errors"])
     answer = _called(function, Assimilation(**{**message, "outputs": outputs, "errors": errors}))
@@ -129,7 +123,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
 def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - any callable
     """Call the function; return its files by name.
 
-    If it returned paths of files that it wrote itself, these are synced to the disk.
+    If it returned paths of files that it wrote itself, these files are synced to disk.
     """
     try:
         answer = function(assimilation)

@@ -18,10 +18,10 @@ def checked(
     *,
     required: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the options that are set, each as its reader in `readers` returns it.
+    """Return the options that are set, each parsed by its reader in `readers`.
 
-    Raises `BadOptions` for an unknown option (with the closest name), for a missing one of
-    `required`, and for one whose reader raises ValueError.
+    Raises `BadOptions` for an unknown option (with the closest name), for a missing option of
+    `required`, and for an option whose reader raises ValueError.
     """
     if not isinstance(options, dict):
         msg = f'The options of {kind} are not a JSON object. Hint: write {{"name": value}} or {{}}.'

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput, TransientScienceError
 from daemons.science.messages import BadMessage, a_list, a_text, an_object, one_of
-from daemons.science.validators import UnknownValidator, find
+from daemons.science.validators import find
+from scheduler.apps.rules.plugins import UnknownPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,8 +28,7 @@ class Question:
 
     `validator` is built in, or a target of the allow-list.  If `canonical` is set, the other
     results are compared with that one only.  Fewer than `at_least` readable results are not
-    compared.
-    `folder` contains programs and modules of the project's own science.
+    compared.  `folder` contains the project's own programs and modules of science.
     """
 
     validator: str
@@ -39,27 +39,18 @@ class Question:
     at_least: int = 1
 
     def message(self) -> dict[str, Any]:
-        """Return the question as JSON for the worker; JSON has no keys that are numbers."""
-        return {
-            "validator": self.validator,
-            "options": dict(self.options),
-            "folder": self.folder,
-            "results": [
-                [result_id, [asdict(output) for output in outputs]]
-                for result_id, outputs in self.results.items()
-            ],
-            "canonical": self.canonical,
-            "at_least": self.at_least,
-        }
+        """Return the question as JSON; `results` is a list, because JSON has no integer keys."""
+        message = asdict(self)
+        return {**message, "results": list(message["results"].items())}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The answer of the validator.
 
-    `bad` maps result ids to the reason why their outputs cannot be read.  `agreeing` has the pairs
-    of results that agree, the lower id first.  `suspicious` results must not be accepted unless
-    another agrees.  `unusable` is the reason if the validator cannot be used for any workunit.
+    `bad` maps result ids to the reason why their outputs cannot be read.  `agreeing` contains the
+    pairs of results that agree, the lower id first.  `suspicious` results must not be accepted
+    unless another result agrees.  `unusable` is the reason if the validator cannot be used at all.
     """
 
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -76,7 +67,7 @@ class Answer:
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
     """Run `compare` on a question in JSON and return the answer as JSON; runs in the worker."""
     results = {
-        result_id: [ReportedOutput(**its) for its in outputs]
+        result_id: [ReportedOutput(**output) for output in outputs]
         for result_id, outputs in question["results"]
     }
     answer = compare(Question(**{**question, "results": results}))
@@ -92,7 +83,7 @@ def compare_message(question: dict[str, Any]) -> dict[str, Any]:
 def read_answer(question: Question, value: object) -> Answer:
     """Read the worker's answer to a question; raises `BadMessage`.
 
-    It may contain only results of the question, and each pair at most once.
+    The answer may contain only results of the question, and each pair at most once.
     """
     names = ("bad", "agreeing", "outliers", "suspicious", "unusable")
     answer = an_object(value, "The answer", names)
@@ -140,10 +131,10 @@ class CanonicalUnreadable(Exception):
 
 
 def compare(question: Question) -> Answer:
-    """Prepare each result, compare each pair, and call `tidy` in any case."""
+    """Prepare each result and compare each pair; call `tidy` for all evidence, even on errors."""
     try:
         validator = find(question.validator, question.options, folder=question.folder)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         return Answer(unusable=str(error))
     evidence: dict[int, Any] = {}
     bad: dict[int, str] = {}

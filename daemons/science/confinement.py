@@ -2,11 +2,11 @@
 
 A worker runs in one of four forms.  Each is tested by running a worker in it, once per process:
 
-bubblewrap  private namespaces: it sees the system's programs, its inputs and a private /tmp,
-            no other process, and no network
+bubblewrap  private namespaces: the worker sees the system's programs, its inputs and a private
+            /tmp, but no other process and no network
 landlock    the kernel refuses all other files, other processes and sockets
-service     another user's process, reached by a Unix socket (`daemons.science.service`), which
-            confines its workers by one of the other forms
+service     a process of another user, reached by a Unix socket (`daemons.science.service`),
+            starts workers and confines them by one of the other forms
 none        limits of memory, time, files and processes only
 
 In each form the environment is scrubbed and inputs are read-only.  A daemon that runs as root
@@ -16,6 +16,7 @@ needed files.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -28,26 +29,25 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from daemons.science.messages import LENGTH, BadMessage, status_of, unpacked
-from daemons.science.worker_main import TRACES_SIZE, Config
+from daemons.science.messages import LENGTH, BadMessage, receive, status_of, unpacked
+from daemons.science.worker_main import DEFAULT_LIMITS, TRACES_SIZE, Config, Limits
 
-BUBBLEWRAP, LANDLOCK, SERVICE, NONE = "bubblewrap", "landlock", "service", "none"
+BUBBLEWRAP, LANDLOCK, NONE = "bubblewrap", "landlock", "none"
 #: Local forms, in the order in which they are tried.
 LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
 #: The user id for science of a daemon that runs as root; Debian assigns it to no user.
 SCIENCE_UID: Final = 65_533
 #: Timeout of the test run of a form; seconds.
 _PROBE_SECONDS: Final = 20.0
-_TMP_BYTES: Final = 512 << 20
 #: The only variables that science code inherits; all others may hold secrets.
 _ENVIRONMENT: Final = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
 )
-#: Paths of the system that programs need.  Of /etc only files without secrets.
+#: System paths that programs need; of /etc, only files without secrets.
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
     *("/etc/alternatives", "/etc/fonts", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf"),
@@ -59,9 +59,9 @@ _NETWORK: Final = ("/etc/hosts", "/etc/resolv.conf", "/run/systemd/resolve", "/e
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 #: The project's own folder.
 BASE: Final = Path(__file__).resolve().parent.parent.parent
-#: Parts of it that are not code: VAR_DIR by default, and deploy/.env.
+#: Parts of the project's folder that are not code: VAR_DIR by default, and deploy/.env.
 _NO_CODE: Final = frozenset({"var", "deploy"})
-#: Since this kernel, processes are counted per user namespace.
+#: The first version of Linux that counts processes per user namespace.
 _COUNTS_PER_NAMESPACE: Final = (5, 14)
 
 
@@ -70,21 +70,11 @@ class CannotConfine(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of one worker; see the settings `SCIENCE_...`."""
-
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The access of one plug-in's worker; each profile has workers of its own.
+    """The access of one plug-in's worker; each profile has separate workers.
 
-    `name` is the plug-in's, or empty for built-in science.  `identities` are the devices and inodes
-    of `reads`.  `hidden` folders are never shown, even where they lie in folders that are.
+    `name` is the plug-in's name, or empty for built-in science.  `identities` are the devices and
+    inodes of `reads`.  `hidden` folders cannot be read, even if they are in a readable folder.
     """
 
     name: str = ""
@@ -93,7 +83,7 @@ class Profile:
     writes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     network: bool = False
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
 
 
 @dataclass(slots=True)
@@ -114,7 +104,7 @@ class Started:
 
 
 def best_form(wanted: str = "auto") -> str:
-    """Return the first local form that works here; `wanted` names one, or is ``auto``."""
+    """Return `wanted`, or if it is ``auto``, the first local form that works on this machine."""
     if wanted != "auto":
         return wanted
     return next(form for form in LOCAL_FORMS if form == NONE or not trouble(form))
@@ -130,7 +120,8 @@ def trouble(form: str) -> str:
 
 def _test_form(form: str) -> str:
     why = "it does not work"
-    for user in _users():
+    # The users that workers can run as, the preferred one first; None is the daemon's user.
+    for user in (None,) if os.geteuid() else (SCIENCE_UID, None):
         try:
             _try(form, user)
         except (CannotConfine, OSError, subprocess.SubprocessError, BadMessage) as error:
@@ -141,14 +132,9 @@ def _test_form(form: str) -> str:
     return why
 
 
-def _users() -> tuple[int | None, ...]:
-    """Return the users that workers can run as, best first; None is the daemon's own."""
-    return (None,) if os.geteuid() else (SCIENCE_UID, None)
-
-
 def _try(form: str, user: int | None) -> None:
-    """Run a worker until it is ready; raises if it does not become ready."""
-    started = _start(form, Profile(), user, stderr=subprocess.DEVNULL)
+    """Run a worker until it is ready; raises an exception if it does not become ready."""
+    started = start(form, Profile(), user, stderr=subprocess.DEVNULL)
     try:
         started.channel.settimeout(_PROBE_SECONDS)
         size = int.from_bytes(_exactly(started.channel, LENGTH, form), "big")
@@ -165,21 +151,14 @@ def _try(form: str, user: int | None) -> None:
 
 
 def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
-    data = b""
-    while len(data) < count:
-        part = channel.recv(count - len(data))
-        if not part:
-            raise CannotConfine(f"{form}: its worker ended at once")
-        data += part
+    data = receive(channel, count)
+    if len(data) < count:
+        raise CannotConfine(f"{form}: its worker ended at once")
     return data
 
 
-def start(form: str, profile: Profile) -> Started:
+def start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     """Start a worker of a local form; raises `CannotConfine`."""
-    return _start(form, profile, user_for(form, profile))
-
-
-def _start(form: str, profile: Profile, user: int | None, stderr: int | None = None) -> Started:
     daemon_end, worker_end = socket.socketpair()
     traces = new_traces()
     folder = "" if form == BUBBLEWRAP else _own_folder(user)
@@ -197,7 +176,7 @@ def _start(form: str, profile: Profile, user: int | None, stderr: int | None = N
 def user_for(form: str, profile: Profile) -> int | None:
     """Return the user that root's worker runs as; None is the daemon's own user.
 
-    A worker that writes root's folders, or reads inputs that are closed to others, stays root.
+    A worker stays root if it writes to folders, or if other users cannot read its inputs.
     """
     trouble(form)
     user = _user_of.get(form)
@@ -207,9 +186,9 @@ def user_for(form: str, profile: Profile) -> int | None:
 
 
 def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
-    """Return the group that root's worker runs as: the one with the user's number, or the daemon's.
+    """Return the group id of root's worker: the number of its user, or the daemon's group.
 
-    It is the daemon's if other users cannot read all inputs: FILE_UMASK lets the group read.
+    The daemon's group is used if other users cannot read all inputs: FILE_UMASK lets it read them.
     """
     if user is None or _can_read_all(form, profile, in_group=False):
         return user
@@ -219,7 +198,7 @@ def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
 def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
     """Return whether a user other than root, in the daemon's group or not, can read all inputs.
 
-    That includes entering the folders above them; bubblewrap binds inputs as root instead.
+    The parent folders must also be open to search, except in bubblewrap, where root binds inputs.
     """
     for path in map(Path, profile.reads):
         above = () if form == BUBBLEWRAP else path.parents
@@ -231,7 +210,7 @@ def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
 
 
 def _grants(path: Path, rights: int, *, in_group: bool) -> bool:
-    """Return whether a path's mode grants rights of others; folders must also be open to search."""
+    """Return whether a path's mode grants `rights`, and for a folder also the right to search."""
     try:
         status = path.stat()
     except OSError:
@@ -260,13 +239,11 @@ def spawn(
     stderr: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the process that serves a channel; `folder` is for its temporary files."""
+    processes = profile.limits.processes + _processes_before(form, user)
     config = Config(
         form=form,
         network=profile.network,
-        memory_mb=profile.limits.memory_mb,
-        file_mb=profile.limits.file_mb,
-        processes=profile.limits.processes + _processes_before(form, user),
-        cpu_seconds=profile.limits.cpu_seconds,
+        limits=replace(profile.limits, processes=processes),
         user=user,
         group=_group_for(form, user, profile),
     )
@@ -274,12 +251,13 @@ def spawn(
         config = replace(
             config,
             reads=(*_shown(profile), *_DEVICES),
-            lists=tuple(_code_folders()),
+            # Folders whose entries Python lists to find modules; not all of them are readable.
+            lists=tuple(path for path in _module_paths() if os.path.isdir(path)),
             writes=(folder, "/dev/null", *profile.writes),
         )
     tmp = folder or "/tmp"  # noqa: S108 - a private one
     command = [sys.executable, "-m", "daemons.science.worker_main", str(channel), str(traces)]
-    command.append(config.to_json())
+    command.append(json.dumps(asdict(config)))
     if form == BUBBLEWRAP:
         command = [*_bubblewrap(profile, user), *command]
     return subprocess.Popen(  # noqa: S603 - a fixed command
@@ -296,7 +274,7 @@ def spawn(
 
 
 def environment(tmp: str) -> dict[str, str]:
-    """Return the environment of science code: harmless inherited variables and its own."""
+    """Return the environment of science code: its own variables and inherited harmless ones."""
     inherited = {name: text for name, text in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
     return {
         "PATH": os.defpath,
@@ -309,7 +287,7 @@ def environment(tmp: str) -> dict[str, str]:
 
 
 def new_traces() -> int:
-    """Return a file of fixed size, in which a worker writes the place of a crash."""
+    """Return the descriptor of a file of fixed size, to which a worker writes its tracebacks."""
     if not hasattr(os, "memfd_create"):
         with tempfile.TemporaryFile() as file:
             file.truncate(TRACES_SIZE)
@@ -331,7 +309,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
         raise FileNotFoundError("bwrap is not installed; Debian's package is bubblewrap")
     words = [program, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     words += ["--die-with-parent", "--cap-drop", "ALL"]
-    # A worker of root changes its own user, so it gets no user namespace of its own.
+    # A worker that root starts changes its user itself, so it gets no new user namespace.
     words += (
         ["--unshare-user"]
         if user is None
@@ -339,11 +317,11 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
     )
     words += [] if profile.network else ["--unshare-net"]
     words += ["--proc", "/proc", "--dev", "/dev"]
-    # Private, and writable for the user that root switches to.
+    # A private /tmp, writable for the user that root switches to.
     words += ["--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     shown = [*_shown(profile), *profile.writes]
     for folder in _above(shown):
-        # bwrap creates it with mode 0700, and the user that root switches to could not enter.
+        # By default bwrap uses mode 0700, and the user that root switches to could not enter.
         words += ["--perms", "0755", "--dir", folder]
     for path in shown:
         words += _shown_in_place(path, "--bind-try" if path in profile.writes else "--ro-bind-try")
@@ -351,7 +329,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
 
 
 def _above(paths: Iterable[str]) -> list[str]:
-    """Return the parent folders of these paths that are in none of them, the highest first."""
+    """Return the parents of these paths, except folders inside the paths, the highest first."""
     paths = tuple(paths)
     above = {str(folder) for path in paths for folder in Path(path).parents}
     return sorted(
@@ -415,11 +393,6 @@ def _module_paths() -> list[str]:
     return list(dict.fromkeys((str(BASE), *paths)))
 
 
-def _code_folders() -> list[str]:
-    """Return folders whose entries Python lists to find modules; not all of them are readable."""
-    return [path for path in _module_paths() if os.path.isdir(path)]
-
-
 def _code(base: Path) -> Iterator[str]:
     """Yield the parts of the project's folder that are code and not hidden."""
     for entry in sorted(os.listdir(base)):
@@ -428,7 +401,10 @@ def _code(base: Path) -> Iterator[str]:
 
 
 def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Yield a path, or its entries except the hidden ones."""
+    """Yield the paths that cover `path` except the hidden folders.
+
+    Yields `path` itself if it contains none of them, else the result for each of its entries.
+    """
     real = os.path.realpath(path)
     if any(_is_in(real, folder) for folder in hidden):
         return

@@ -1,4 +1,4 @@
-"""Assimilates by filing canonical outputs in ``var/results/<app>/<workunit>/``."""
+"""Assimilates by copying canonical outputs to ``var/results/<app>/<workunit>/``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def assimilate(assimilation: Assimilation) -> list[Path]:
-    """Copy each output to its open name; of a failed workunit leave ``FAILED.json``, saying why."""
+    """Copy each output to its open name; for a failed workunit write ``FAILED.json``."""
     folder = assimilation.workunit_name
     if assimilation.failed:
         reason = {

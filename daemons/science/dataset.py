@@ -1,14 +1,14 @@
 """Assimilates by adding records to a dataset of JSON lines or CSV, exactly once.
 
-Theory of operation.  A dataset is the folder ``var/results/<app>/<name>/`` of part files, each for
-a fixed range of workunit ids (``part_size`` of them), so that a workunit's records have one place.
-Every line begins with the workunit's key.  Adding is replacing: under the part's lock, lines with
-the same key are removed, the new ones are added, and the new part is renamed over the old one.  An
+Theory of operation.  A dataset is the folder ``var/results/<app>/<name>/`` of part files.  Each
+part has a fixed range of ``part_size`` workunit ids, so that all records of a workunit are in one
+part.  Every line begins with the workunit's key.  To add records, the assimilator locks the part,
+removes lines with the same key, adds the new lines, and renames the new part over the old one.  An
 assimilator that repeats a workunit, after a crash between writing and settling or because its lease
-expired, replaces the lines by the same ones.  There is nothing to recover: a part is complete at
-every moment, and concurrent assimilators wait for its lock.
+expired, replaces the lines by equal lines.  A part is complete at every moment, so no recovery is
+needed.  Concurrent assimilators wait for the lock.
 
-A batch's records are collected and written together: one new file per part, not per workunit.
+The records of a batch are collected, so that each part is written once per batch.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """An app's dataset; `columns` are those of a CSV, without the server's own."""
+    """An app's dataset; `columns` are the columns of a CSV file without the server's own."""
 
     name: str = "dataset"
     format: str = "jsonl"
@@ -90,7 +90,7 @@ class Dataset:
         return _csv([row.get(column, "") for column in (KEY, WORKUNIT, *self.columns)])
 
     def _mark(self, key: str) -> bytes:
-        """Return the bytes with which every line of this workunit begins, and no other line."""
+        """Return the bytes with which every line of this workunit begins, but no other line."""
         if self.format == "jsonl":
             return b"{%s: %s, " % (
                 json.dumps(KEY).encode(),
@@ -115,7 +115,7 @@ class Dataset:
                 f"{list(self.columns)}. Hint: the first line names them, in the same order."
             )
         for row in rows:
-            # DictReader puts surplus fields under the key None, and None for missing ones.
+            # DictReader stores surplus fields under the key None, and missing fields as None.
             if None in row or None in row.values():
                 raise BadRecords(
                     f"A line of output {path.name} does not have one field per column."

@@ -1,4 +1,4 @@
-"""The shape of an app's own generator of work, and how the worker runs one."""
+"""The interface of an app's own work generator, and its call in the worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from daemons.science.interfaces import BadOptions, Defer
 from daemons.science.messages import BadMessage, a_list, an_object, optional
 from daemons.science.moments import moment_message, read_moment
 from daemons.science.worker_main import resolve
-from scheduler.apps.rules.plugins import GENERATOR, BadPluginOptions
+from scheduler.apps.rules.plugins import GENERATOR
 
 if TYPE_CHECKING:
     from scheduler.apps.rules.plugins import Plugin, Plugins
@@ -27,10 +27,6 @@ MAX_ANSWER: Final = 16 << 20
 COPY: Final = "copy"
 
 
-class UnknownGenerator(LookupError):
-    """An app names a generator that is not in the allow-list. Hint: the message lists the names."""
-
-
 class BadGenerator(ValueError):
     """A generator broke its contract. Hint: the message has the reason."""
 
@@ -39,7 +35,7 @@ class BadGenerator(ValueError):
 class GeneratedWork:
     """The output of a generator: workunits, its new state, and when to run it again.
 
-    Workunits of science code are `from_outside`: they may not name paths of the server's disk.
+    Workunits of science code are `from_outside`: they may not contain paths of the server's disk.
     """
 
     workunits: tuple[Any, ...]
@@ -49,7 +45,7 @@ class GeneratedWork:
 
 
 class Generator(Protocol):
-    """Generates workunits, without end or until there are no more."""
+    """Generates a finite or endless sequence of workunits."""
 
     def __call__(
         self, count: int, options: Mapping[str, Any], state: dict[str, Any], /
@@ -57,32 +53,28 @@ class Generator(Protocol):
         """Describe the next `count` workunits.
 
         `state` is the state after the last call, empty at first.  Change it in place, before
-        yielding the workunit that it counts: it is saved together with the workunits or not at all.
-        A call that yields no workunit ends the generator; raise `Defer` to be called again later.
+        yielding the workunit that causes the change: it is saved in the same transaction as the
+        workunits.  A call that yields no workunit ends the generator; raise `Defer` to be called
+        again later.
         """
 
 
 def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None, dict[str, Any]]:
     """Return the plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
 
-    Raises `UnknownGenerator` and `BadOptions`.
+    Raises `UnknownPlugin` and `BadOptions`.
     """
     kind, _, rest = name.partition(":")
     if kind == COPY and rest:
         if not isinstance(options, dict):
             raise BadOptions('The options are not a JSON object. Hint: write {} or {"most": 100}.')
         return None, options
-    plugin = plugins.find(GENERATOR, name)
-    if plugin is None:
-        raise UnknownGenerator(plugins.unknown(GENERATOR, name))
-    try:
-        return plugin, plugin.options(options)
-    except BadPluginOptions as error:
-        raise BadOptions(str(error)) from error
+    plugin = plugins.get(GENERATOR, name)
+    return plugin, plugin.options(options)
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownGenerator` or `BadOptions`.  Does not run science code."""
+    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)

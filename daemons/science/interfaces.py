@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from scheduler.apps.rules.plugins import BadOptions as BadOptions  # noqa: PLC0414 - for plug-ins
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
@@ -40,21 +42,17 @@ class BadOutput(Exception):
     """
 
 
-class BadOptions(ValueError):
-    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
-
-
 #: The position of a program's standard error, for validators that read it.
 STDERR = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedOutput:
-    """One output of a result: as the workunit lists it, and what arrived.
+    """One output of a result: its entry in the workunit's list, and the uploaded file.
 
-    `sha256` is None if it did not arrive.  `path` is readable while `prepare` and `agree` run; it
-    is empty for validators that compare digests.  An output marked ``no_validate`` must arrive, but
-    its content is not compared.  Standard error (`STDERR`) is not a file but has a `text`.
+    `sha256` is None if the output was not uploaded.  `path` is readable while `prepare` and `agree`
+    run; it is empty for validators that compare digests.  An output marked ``no_validate`` must be
+    uploaded, but its content is not compared.  Standard error (`STDERR`) has a `text` and no file.
     """
 
     position: int
@@ -67,7 +65,7 @@ class ReportedOutput:
 
     @property
     def is_missed(self) -> bool:
-        """Return whether a required output did not arrive."""
+        """Return whether a required output was not uploaded."""
         return self.sha256 is None and not self.optional
 
 
@@ -77,8 +75,8 @@ Options = Mapping[str, Any]
 class Validator(Protocol[E]):
     """Decides whether two results of a workunit agree.
 
-    A validator may have four more functions.  ``tidy(evidence)`` releases what `prepare` made, and
-    is called in any case.  ``check_options(options)`` raises `BadOptions`.
+    A validator may have four more functions.  ``tidy(evidence)`` releases the resources of
+    `prepare`; it is called even after an error.  ``check_options(options)`` raises `BadOptions`.
     ``runtime_outlier(evidence) -> bool`` excludes the run time of a valid result from averages.
     ``suspicious(evidence) -> bool`` requires that another result agrees with this one.
     """
@@ -108,9 +106,9 @@ class Output:
 class Assimilation:
     """A finished workunit as it is passed to the assimilator.
 
-    It is passed at least once; `key` (``<project>/<workunit id>``) never changes, so that a repeat
-    can be recognized.  A failed workunit has `errors`, in words, and neither canonical result nor
-    outputs.  `options` are the app's `assimilator_options`.
+    Each workunit is passed at least once.  Its `key` (``<project>/<workunit id>``) never changes,
+    so that an assimilator can recognize a repeated call.  A failed workunit has `errors` (names of
+    errors), no canonical result and no outputs.  `options` are the app's `assimilator_options`.
     """
 
     key: str
@@ -134,7 +132,7 @@ class Assimilation:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The lines that one workunit adds to a part of a dataset; see `daemons.science.dataset`.
+    """The lines that one workunit adds to a part of a dataset (`daemons.science.dataset`).
 
     `lines` are complete lines with line ends.  Each begins with `mark`, which identifies the
     workunit's lines.  `header` is the part's first line, or empty.
@@ -154,15 +152,15 @@ if TYPE_CHECKING:
 
 
 class Assimilator(Protocol):
-    """Processes a finished workunit as the scientist wants.
+    """Processes finished workunits.
 
-    Returns the files it wrote, to be synced before the workunit counts as assimilated, or None.
-    A plug-in's function may also return a dict of names and contents, which the daemon writes to
-    ``var/results/<app>/``.  Raises or returns `Defer` to be called again later, and raises
-    `TransientScienceError` for a transient failure; any other exception is a failure.  If the
-    attribute `transactional` is True (for a plug-in: that key in the allow-list), it is called
-    inside the transaction that settles the workunit, so that its writes to the server's database
-    happen exactly once.
+    Returns the files that it wrote, to be synced before the workunit counts as assimilated, or
+    None.  A plug-in's function may also return a dict of names and contents, which the daemon
+    writes to ``var/results/<app>/``.  Raises or returns `Defer` to be called again later, and
+    raises `TransientScienceError` for a transient failure; any other exception is a failure.  If
+    the attribute `transactional` is True (for a plug-in: that key in the allow-list), the
+    assimilator is called inside the transaction that settles the workunit, so that its writes to
+    the server's database happen exactly once.
     """
 
     def __call__(self, assimilation: Assimilation, /) -> Iterable[Written] | Defer | None:

@@ -1,8 +1,8 @@
 """Confines the calling process irrevocably by Landlock and a system call filter.
 
-Landlock limits which files can be opened, and hides all other processes.  It does not cover
-sockets before its latest versions, so a seccomp filter refuses them: otherwise PostgreSQL's
-socket could be reached by the daemon's own user.  Source: the kernel's
+Landlock limits which files can be opened, and hides all other processes.  Only its latest versions
+cover sockets, so a seccomp filter refuses them: otherwise science code could connect to
+PostgreSQL's socket as the daemon's user.  Source: the kernel's
 Documentation/userspace-api/landlock.rst and seccomp_filter.rst.
 """
 
@@ -57,7 +57,7 @@ def confine(
 ) -> None:
     """Restrict this process and its children to these paths, without sockets unless `network`.
 
-    Of `lists` only the names of entries can be read.  Paths that do not exist are skipped.
+    Folders in `lists` can only be listed.  Paths that do not exist are skipped.
     Raises `Unavailable`.
     """
     abi = version()
@@ -104,11 +104,11 @@ def _syscall(number: int, *args: object) -> int:
 
 
 def _refuse_sockets(*, network: bool) -> None:
-    """Refuse socket(), of Unix sockets at least, and io_uring, which could bypass the filter."""
+    """Refuse Unix sockets (without `network` all sockets), and io_uring, which bypasses filters."""
     architecture, socket_call, io_uring = _MACHINES[platform.machine()]
     refused = _ERRNO | errno.EACCES
-    # Each: opcode, jump if true, jump if false, value.  Offsets: 0 the call's number, 4 the
-    # architecture, 16 the first argument's low word (both machines are little-endian).
+    # Each instruction: opcode, jump if true, jump if false, value.  Offsets: 0 the call's number, 4
+    # the architecture, 16 the first argument's low word (both machines are little-endian).
     load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
     program = [
         (load, 0, 0, 4),

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import json
 import math
+import socket
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
 LENGTH: Final = 8
-#: Valid answers are not nested deeper; PostgreSQL and `json` accept more.
+_MAX_PART: Final = 1 << 20
+#: The maximum depth of nesting; PostgreSQL and `json` accept more.
 MAX_DEPTH: Final = 50
 #: The maximum lengths of a failure's sentence and traceback; characters.
 MAX_SENTENCE, MAX_TRACEBACK = 2000, 20_000
@@ -43,8 +45,16 @@ def packed(message: object) -> bytes:
     return len(data).to_bytes(LENGTH, "big") + data
 
 
+def receive(channel: socket.socket, count: int) -> bytes:
+    """Return the next `count` bytes of a channel; fewer if it ends."""
+    data = bytearray()
+    while len(data) < count and (part := channel.recv(min(count - len(data), _MAX_PART))):
+        data += part
+    return bytes(data)
+
+
 def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Read JSON: no NaN, no infinities, no NUL, no lone surrogates, not nested too deep."""
+    """Read JSON; raises `BadMessage` for NaN, infinities, NUL, lone surrogates and deep nesting."""
     try:
         message = json.loads(data.decode("utf-8"), parse_constant=_refused, parse_float=_finite)
     except RecursionError:
@@ -147,12 +157,6 @@ def one_of(value: object, what: str, allowed: Collection[int]) -> int:
     if type(value) is not int or value not in allowed:
         raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value
-
-
-def nothing(value: object) -> None:
-    """Accept null only; raises `BadMessage`."""
-    if value is not None:
-        raise BadMessage(f"It is not null: {value!r:.100}")
 
 
 def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:

@@ -1,8 +1,8 @@
 """The validator `numeric`: compares the numbers in text, CSV and JSON.
 
 Each output becomes a *shape* (its words, keys, and numbers of lines, rows and cells) and a list of
-numbers.  Shapes must be equal.  Two numbers agree when they differ by no more than the larger of
-`absolute` and `relative` times the larger of the two.
+numbers.  Shapes must be equal.  Two numbers agree if their difference is at most `absolute`, or at
+most `relative` times the larger absolute value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SPELLED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far apart two numbers may be; with `nan_is_nan`, NaN agrees with NaN."""
+    """The maximum difference of two numbers; with `nan_is_nan`, NaN agrees with NaN."""
 
     absolute: float
     relative: float
@@ -62,14 +62,14 @@ class Rules:
     """The parsed options; patterns are in the order in which they are tried."""
 
     tolerance: Tolerance
-    format: str
-    delimiter: str
-    header: bool
     columns: dict[str, Tolerance]
     keys: dict[str, Tolerance]
-    ignore_columns: tuple[str, ...]
-    ignore_keys: tuple[str, ...]
-    ignore_lines: tuple[re.Pattern[str], ...]
+    format: str = "auto"
+    delimiter: str = ","
+    header: bool = True
+    ignore_columns: tuple[str, ...] = ()
+    ignore_keys: tuple[str, ...] = ()
+    ignore_lines: tuple[re.Pattern[str], ...] = ()
 
     def keeps(self, line: str) -> bool:
         """Return whether a line is compared."""
@@ -91,12 +91,12 @@ class Evidence:
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions`."""
+    """Raise `BadOptions` if an option is not valid."""
     _rules(options)
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
-    """Read a result's outputs; raises `BadOutput` for one that is not of its format."""
+    """Read a result's outputs; raises `BadOutput` for an output that does not have its format."""
     if any(output.is_missed for output in outputs):
         return None
     rules, evidence = _rules(options), Evidence()
@@ -125,21 +125,13 @@ def agree(first: Evidence, second: Evidence) -> bool:
 def _rules(options: Options) -> Rules:
     settings = checked("numeric", options, _OPTIONS)
     tolerance = Tolerance(
-        settings.get("absolute", 0.0),
-        settings.get("relative", RELATIVE),
-        nan_is_nan=settings.get("nan", "equal") == "equal",
+        settings.pop("absolute", 0.0),
+        settings.pop("relative", RELATIVE),
+        nan_is_nan=settings.pop("nan", "equal") == "equal",
     )
-    return Rules(
-        tolerance=tolerance,
-        format=settings.get("format", "auto"),
-        delimiter=settings.get("delimiter", ","),
-        header=settings.get("header", True),
-        columns=_tolerances(settings.get("columns", {}), "column", tolerance),
-        keys=_tolerances(settings.get("keys", {}), "key", tolerance),
-        ignore_columns=settings.get("ignore_columns", ()),
-        ignore_keys=settings.get("ignore_keys", ()),
-        ignore_lines=settings.get("ignore_lines", ()),
-    )
+    columns = _tolerances(settings.pop("columns", {}), "column", tolerance)
+    keys = _tolerances(settings.pop("keys", {}), "key", tolerance)
+    return Rules(tolerance, columns, keys, **settings)
 
 
 def _tolerances(values: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:
@@ -189,7 +181,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _format(output: ReportedOutput, rules: Rules) -> str:
-    """Return the format of one output: as the options set it, or by the suffix of its open name."""
+    """Return the format of one output: from the options, or by the suffix of its open name."""
     if rules.format != "auto":
         return rules.format
     ending = output.open_name.rpartition(".")[2].lower()
@@ -244,7 +236,7 @@ def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
 
 
 def _names_of(names: Sequence[str], place: int) -> Iterator[str]:
-    """Yield the names of a column: the one in its header, and its number from 1."""
+    """Yield the names of a column: its header, if there is one, and its number from 1."""
     if place < len(names):
         yield names[place]
     yield str(place + 1)

@@ -14,7 +14,7 @@ class BadRecords(ValueError):
 
 
 def chosen(assimilation: Assimilation, open_name: str | None) -> Output:
-    """Return the output with an open name, or the first; raises `BadRecords` if it is missing."""
+    """Return the output with this open name (None: the first); raises `BadRecords` if missing."""
     for output in assimilation.outputs:
         if open_name in (None, output.open_name):
             return output

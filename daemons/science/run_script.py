@@ -1,9 +1,9 @@
 """Assimilates by running a program of the allow-list: ``script:PROGRAM``.
 
-The command is ``PROGRAM KEY WORKUNIT FILE...``, with the same and more in its environment
-(``MANYHANDS_...``).  Exit status 0: assimilated.  3: try again later; if the last line of its
-standard output is ``defer SECONDS``, not before that.  Any other status is a failure; its standard
-error is kept.
+The command is ``PROGRAM KEY WORKUNIT FILE...``.  Environment variables (``MANYHANDS_...``) contain
+these values and more.  Exit status 0 means that the workunit is assimilated.  Exit status 3
+requests a retry, which is at least SECONDS later if the last line of standard output is
+``defer SECONDS``.  Any other status is a failure; the program's standard error is kept.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from daemons.science import checking
 from daemons.science.interfaces import Defer, TransientScienceError
+from daemons.science.kernel import ending
 from daemons.science.messages import optional
 from daemons.science.moments import defer_message, read_defer
+from daemons.science.script import ScriptFailed, end_of, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 TRY_AGAIN = 3
 _MAX_EXCERPT = 8000
 _KNOWN = {"arguments": checking.texts, "environment": checking.texts_by_name}
-
-
-class ScriptFailed(Exception):
-    """The program failed; the message has the end of its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class RunScript:
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> Defer | None:
-        """Run it in the worker, which kills it with all its children after the time limit."""
+        """Run the program in a worker, which is killed with all its children at the time limit."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         paths = [str(output.path) for output in assimilation.outputs]
@@ -66,7 +62,7 @@ class RunScript:
 
 
 def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) -> RunScript:
-    """Return the assimilator of a program, in `folder` unless it is a path; raises `BadOptions`."""
+    """Return the assimilator of a program; a relative path is in `folder`; raises `BadOptions`."""
     read = checking.checked("script", options, _KNOWN)
     program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
     arguments, environment = read.get("arguments", ()), read.get("environment", {})
@@ -99,33 +95,12 @@ def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
     Raises `ScriptFailed`, and `TransientScienceError` if it requests a retry.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        try:
-            # In the worker's process group, so that it is killed with the worker.
-            status = subprocess.run(  # noqa: S603 - the program that the operator chose
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                env={**os.environ, **variables},
-                check=False,
-            ).returncode
-        except BlockingIOError as error:
-            raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
-        except OSError as error:
-            hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
-            raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
+        status = start(command, output, errors, env={**os.environ, **variables}).wait()
         if status == 0:
             return None
-        excerpt = _end_of(errors)
+        excerpt = end_of(errors, _MAX_EXCERPT)
         if status == TRY_AGAIN:
-            if match := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", _end_of(output)):
+            if match := re.search(r"(?:^|\n)defer (\d{1,9})\s*$", end_of(output, _MAX_EXCERPT)):
                 return defer_message(Defer(timedelta(seconds=int(match[1])), excerpt))
             raise TransientScienceError(f"{command[0]} requested a later retry.\n{excerpt}")
-        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-        raise ScriptFailed(f"{command[0]} ended with {how}.\n{excerpt}".rstrip())
-
-
-def _end_of(file: IO[bytes]) -> str:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _MAX_EXCERPT))
-    return file.read().decode(errors="replace")
+        raise ScriptFailed(f"{command[0]} ended with {ending(status)}.\n{excerpt}".rstrip())

@@ -1,4 +1,4 @@
-"""Validates results by a program of the scientist, by its exit status.
+"""Validates results by the exit status of a program.
 
 ``PROGRAM init FILE...`` is called for each result to check that its outputs can be read, and
 ``PROGRAM compare FILE... OTHER_FILE...`` for each pair to check whether they agree: 0 yes, 1 no, 3
@@ -8,18 +8,18 @@ script validator, whose two scripts can be named by options.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from daemons.science.checking import checked, number, text, texts
 from daemons.science.interfaces import BadOptions, BadOutput, TransientScienceError
+from daemons.science.kernel import die_with_parent, ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,20 +29,19 @@ if TYPE_CHECKING:
 FILES, OTHER_FILES = "{files}", "{other_files}"
 _INIT, _COMPARE = ("init", FILES), ("compare", FILES, OTHER_FILES)
 _MAX_EXCERPT = 4000
-_PR_SET_PDEATHSIG = 1
 
 
 class ScriptFailed(Exception):
-    """The program failed: neither yes nor no; the message has the end of its output."""
+    """The program failed without a verdict; the message contains the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The parsed options of the script validator.
 
-    `init` (None: no call) and `compare` are the arguments of the two calls, `compare_program` is
-    the program of the second (empty: the same one).  `invalid` and `transient` are the exit
-    statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
+    `init` (None: no call) and `compare` are the arguments of the two calls.  `compare_program` is
+    the program of the second call (empty: the same program).  `invalid` and `transient` are the
+    exit statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
     """
 
     init: tuple[str, ...] | None = _INIT
@@ -55,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The paths of a result's compared outputs (None: an optional one left out), and the rules."""
+    """The paths of a result's compared outputs (None: missing and optional), and the rules."""
 
     paths: tuple[str | None, ...]
     rules: Rules
@@ -68,7 +67,7 @@ class Script:
     program: str
 
     def check_options(self, options: Options) -> None:
-        """Raise `BadOptions`."""
+        """Raise `BadOptions` if an option is not valid."""
         _rules(options)
 
     def prepare(self, outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
@@ -89,7 +88,7 @@ class Script:
         return evidence
 
     def agree(self, first: Evidence, second: Evidence) -> bool:
-        """Run the program to compare; results with different missing outputs do not agree."""
+        """Run the program to compare two results; they must have the same optional outputs."""
         if [path is None for path in first.paths] != [path is None for path in second.paths]:
             return False
         program = Path(self.program).parent / (first.rules.compare_program or self.program)
@@ -100,7 +99,7 @@ def _accepts(command: list[str], rules: Rules) -> bool:
     status, excerpt = _run(command, rules.time_limit)
     if status in (0, rules.invalid):
         return status == 0
-    sentence = f"{' '.join(command[:2])} ended with {_ending(status)}"
+    sentence = f"{' '.join(command[:2])} ended with {ending(status)}"
     if status == rules.transient:
         raise TransientScienceError(f"{sentence}: try again later. {excerpt}".rstrip())
     raise ScriptFailed(f"{sentence}.\n{excerpt}".rstrip())
@@ -109,32 +108,45 @@ def _accepts(command: list[str], rules: Rules) -> bool:
 def _run(command: list[str], seconds: float | None) -> tuple[int, str]:
     """Run a program; return its exit status and the end of its output on both channels."""
     with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the program that the operator chose
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=_end_with_worker,  # noqa: PLW1509 - the worker has no other threads
-            )
-        except BlockingIOError as error:
-            raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
-        except OSError as error:
-            hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
-            raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
+        process = start(command, output, output)
         try:
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            words = f"{' '.join(command[:2])} was killed after {seconds:g} s.\n{_end_of(output)}"
+            excerpt = end_of(output, _MAX_EXCERPT)
+            words = f"{' '.join(command[:2])} was killed after {seconds:g} s.\n{excerpt}"
             raise ScriptFailed(words.rstrip()) from None
-        return status, _end_of(output)
+        return status, end_of(output, _MAX_EXCERPT)
 
 
-def _end_of(file: IO[bytes]) -> str:
+def start(
+    command: list[str], stdout: IO[bytes], stderr: IO[bytes], **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start a program that ends with this worker; it is in the worker's process group.
+
+    Raises `ScriptFailed`, or `TransientScienceError` for a lack of processes or memory.
+    """
+    try:
+        return subprocess.Popen(  # noqa: S603 - the program that the operator chose
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGKILL),  # noqa: PLW1509 - the worker has no other threads
+            **options,
+        )
+    except BlockingIOError as error:
+        raise TransientScienceError(f"{command[0]} cannot be started now: {error}") from error
+    except OSError as error:
+        hint = "Hint: does it exist, is it executable, and is its interpreter installed?"
+        raise ScriptFailed(f"{command[0]} cannot be started: {error}. {hint}") from error
+
+
+def end_of(file: IO[bytes], nbytes: int) -> str:
+    """Return the last `nbytes` of a file as text."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _MAX_EXCERPT))
+    file.seek(max(0, size - nbytes))
     return file.read().decode(errors="replace")
 
 
@@ -160,7 +172,7 @@ def _rules(options: Options) -> Rules:
 
 
 def _words(*needed: str) -> Callable[[Any], tuple[str, ...]]:
-    """Return a reader of the words of a command line, which must contain the `needed` ones."""
+    """Return a reader of the words of a command line, which must include `needed`."""
 
     def read(value: object) -> tuple[str, ...]:
         words: tuple[str, ...] = texts(value)
@@ -190,12 +202,3 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "transient": _exit_status,
     "time_limit": number(0.1, 86_400),
 }
-
-
-def _ending(status: int) -> str:
-    return f"exit status {status}" if status >= 0 else signal.Signals(-status).name
-
-
-def _end_with_worker() -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,12 +1,12 @@
 """The science service: starts workers for daemons, under a separate user id.
 
-``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on the one that systemd
-passes.  For each connection it starts a worker, whose channel the connection is, and confines
-it by bubblewrap or Landlock where these work.  It has no settings, no database and no keys: its
-unit or container decides which files it can reach.
+``python -m daemons.science.service SOCKET`` listens on a Unix socket, or on a socket that systemd
+passes.  For each connection it starts a worker, which uses the connection as its channel, and
+confines it by bubblewrap or Landlock if one of them works.  The service has no settings, no
+database and no keys.  Its systemd unit or container limits the files that it can open.
 
-A daemon sends eight bytes of length together with a file descriptor for traces, and that many bytes
-of JSON: a `Profile`.  After that the connection carries messages of the worker (`messages`).
+A daemon sends eight bytes of length together with a file descriptor for traces, then a `Profile` as
+JSON of this length.  After that the connection carries messages of the worker (`messages`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from daemons.science import confinement
-from daemons.science.confinement import Limits, Profile
-from daemons.science.messages import LENGTH, packed
+from daemons.science.confinement import Profile
+from daemons.science.messages import LENGTH, packed, receive
+from daemons.science.worker_main import Limits
 
 log = logging.getLogger("science_service")
 
@@ -102,7 +103,7 @@ def _serve(connection: socket.socket, form: str, slots: threading.BoundedSemapho
             connection.settimeout(None)
             folder = "" if form == confinement.BUBBLEWRAP else tempfile.mkdtemp(prefix="science-")
             process = _start(connection, form, profile, traces, folder)
-        # The worker has the connection now; its keeper ends when the daemon closes it.
+        # The worker has the connection now; it ends when the daemon closes the connection.
         if process is not None:
             process.wait()
     except (OSError, ValueError, TypeError, LookupError) as error:
@@ -146,12 +147,9 @@ def _hello(connection: socket.socket) -> tuple[Profile, int]:
 def _profile(connection: socket.socket, size: int) -> Profile:
     if size > _MAX_HELLO:
         raise ValueError(f"a profile of {size} bytes")
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ValueError("the profile is cut short")
-        data += part
+    data = receive(connection, size)
+    if len(data) < size:
+        raise ValueError("the profile is cut short")
     message: dict[str, Any] = json.loads(data)
     limits = Limits(**message.pop("limits"))
     message.pop("identities", None)

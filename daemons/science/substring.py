@@ -27,7 +27,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {"text": text, "reject": flag, "outp
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions`."""
+    """Raise `BadOptions` if an option is not valid or missing."""
     checked("substring", options, _OPTIONS, required=("text",))
 
 

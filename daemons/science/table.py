@@ -1,8 +1,8 @@
 """Assimilates by inserting records into a database table, exactly once.
 
-The rows are inserted in the transaction that settles the workunit: either both happen or neither.
-The table is created by a Django model or by SQL of the project; the server's own tables are
-refused.  Names are quoted, values are parameters.
+The rows are inserted in the transaction that settles the workunit.  The table is created by a
+Django model or by SQL of the project; the server's own tables are refused.  Names are quoted, and
+values are passed as parameters.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _SERVER_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
 class Table:
     """A table and the columns to fill.
 
-    Each field of a record goes into the column of its name.  If `columns` is set, only these are
-    inserted, and a field that a record lacks is NULL.  A failed workunit inserts a row if there is
-    an `error_column`, else nothing.
+    Each field of a record is inserted into the column with its name.  If `columns` is set, only
+    these columns are filled, and a missing field is NULL.  A failed workunit inserts a row only if
+    there is an `error_column`.
     """
 
     table: tuple[str, ...]
@@ -75,10 +75,7 @@ class Table:
         self._insert([own | row for row in rows])
 
     def _own(self, assimilation: Assimilation) -> dict[str, Any]:
-        own = {
-            self.key_column: assimilation.key,
-            self.workunit_column: assimilation.workunit_name,
-        }
+        own = {self.key_column: assimilation.key, self.workunit_column: assimilation.workunit_name}
         return {name: value for name, value in own.items() if name}
 
     @staticmethod

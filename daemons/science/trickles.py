@@ -1,17 +1,14 @@
-"""The interface of an app's own trickle handlers, and how their answers are read."""
+"""The interface of an app's own trickle handlers, and the reader of their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from daemons.science.worker_main import resolve
 from scheduler.apps.rules.plugins import TRICKLE_HANDLER
-
-if TYPE_CHECKING:
-    from scheduler.apps.rules.plugins import Plugin, Plugins
 
 _KNOWN = ("extend_deadline", "fraction_done", "reply")
 
@@ -20,16 +17,12 @@ class BadAnswer(ValueError):
     """A handler returned an invalid answer. Hint: the message names what is valid."""
 
 
-class UnknownHandler(LookupError):
-    """An app names a handler that is not in the allow-list. Hint: the message lists the names."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trickle:
-    """One message of a running result, as its handler gets it.
+    """One message of a running result, as it is passed to a handler.
 
-    `text` is the raw text of the program; `said_at` is by the host's clock.  `id` never changes:
-    a handler that was killed after its work is called again with the same.
+    `text` is the unchanged text that the program sent; `said_at` is the host's time.  `id` never
+    changes: a handler that was killed before it answered is called again with the same `id`.
     """
 
     id: int
@@ -46,7 +39,7 @@ class Trickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The effects of a trickle, which apply while its result is in progress."""
+    """The requested effects of a trickle; they apply only while its result is in progress."""
 
     extend_deadline: timedelta = timedelta(0)
     fraction_done: float | None = None
@@ -54,22 +47,14 @@ class Answer:
 
 
 class TrickleHandler(Protocol):
-    """Processes a trickle as the scientist wants."""
+    """Processes trickles of one variety."""
 
     def __call__(self, trickle: Trickle, /) -> Mapping[str, Any] | None:
-        """Process it; return None, or a dict of `extend_deadline`, `fraction_done`, `reply`."""
-
-
-def allowed(name: str, plugins: Plugins) -> Plugin:
-    """Return the plug-in of a handler's name; raises `UnknownHandler`."""
-    plugin = plugins.find(TRICKLE_HANDLER, name)
-    if plugin is None:
-        raise UnknownHandler(plugins.unknown(TRICKLE_HANDLER, name))
-    return plugin
+        """Process one trickle; return None, or a dict of fields of `Answer`."""
 
 
 def check(handlers: object) -> None:
-    """Raise `UnknownHandler` for an unknown handler, `BadAnswer` for other errors."""
+    """Raise `UnknownPlugin` for an unknown handler, `BadAnswer` for other errors."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     if not isinstance(handlers, Mapping) or not all(
@@ -77,14 +62,13 @@ def check(handlers: object) -> None:
     ):
         raise BadAnswer('Handlers are not a JSON object. Hint: write {"variety": "name"} or {}.')
     for name in handlers.values():
-        allowed(name, settings.PLUGINS)
+        settings.PLUGINS.get(TRICKLE_HANDLER, name)
 
 
 def message(trickle: Trickle) -> dict[str, Any]:
-    plain = {field.name: getattr(trickle, field.name) for field in fields(trickle)}
     return {
         name: value.isoformat() if isinstance(value, datetime) else value
-        for name, value in plain.items()
+        for name, value in asdict(trickle).items()
     }
 
 

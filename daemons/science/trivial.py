@@ -1,7 +1,7 @@
 """The validator `trivial`: every result with its required outputs is valid.
 
-For work whose outputs cannot be compared, such as random searches whose answers are checked
-elsewhere, and for broadcast work, where each host has its own answer.
+It is used for work whose outputs cannot be compared, such as random searches whose answers are
+checked elsewhere, and for broadcast work, in which each host has a different answer.
 """
 
 from __future__ import annotations

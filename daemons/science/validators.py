@@ -1,9 +1,9 @@
-"""Finds validators, and checks their options.
+"""Finds validators by name and checks their options.
 
-``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name that an app
-stores must be in the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs
-a program (a path, or a name in the project's science folder), ``python:package.module.Class`` makes
-an object of a class.
+``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name must be in
+the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs a program (a path, or
+a name in the project's science folder), ``python:package.module.Class`` creates an object of a
+class.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from daemons.science import bitwise, numeric, substring, trivial
 from daemons.science.interfaces import BadOptions
-from daemons.science.python import load
 from daemons.science.script import Script
-from scheduler.apps.rules.plugins import VALIDATOR, BadPluginOptions
+from daemons.science.worker_main import resolve
+from scheduler.apps.rules.plugins import VALIDATOR, UnknownPlugin
 
 if TYPE_CHECKING:
     from daemons.science.interfaces import Options, Validator
     from scheduler.apps.rules.plugins import Plugin, Plugins
 
-#: Validators that use facts in the database only; they run within a transaction.
+#: Validators that read no files, only columns of the database; they run within a transaction.
 FAST_VALIDATORS: dict[str, Validator[Any]] = {"bitwise": bitwise, "trivial": trivial}
 _BUILT_IN: dict[str, Validator[Any]] = {
     **FAST_VALIDATORS,
@@ -30,16 +30,12 @@ _BUILT_IN: dict[str, Validator[Any]] = {
 }
 #: Validators that also read the program's standard error.
 READS_STDERR = frozenset({"substring"})
-#: The built-in ones, and the forms of targets in the allow-list.
+#: The built-in validators, and the forms of targets in the allow-list.
 CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 
-class UnknownValidator(LookupError):
-    """There is no such validator. Hint: the message names what was tried."""
-
-
 def check(name: str, options: Options) -> None:
-    """Raise `UnknownValidator` or `BadOptions`, as far as can be checked without science code."""
+    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     plugins: Plugins = settings.PLUGINS
@@ -49,37 +45,35 @@ def check(name: str, options: Options) -> None:
 def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options, Plugin | None]:
     """Return the target of an app's validator, all its options, and its plug-in (None: built in).
 
-    Raises `UnknownValidator` and `BadOptions`.  Imports no science code.
+    Raises `UnknownPlugin` and `BadOptions`.  Imports no science code.
     """
     if name in _BUILT_IN:
         _check_options(_BUILT_IN[name], options)
         return name, options, None
-    plugin = plugins.find(VALIDATOR, name)
-    if plugin is None:
-        raise UnknownValidator(plugins.unknown(VALIDATOR, name))
-    try:
-        merged = plugin.options(options)
-    except BadPluginOptions as error:
-        raise BadOptions(str(error)) from error
+    plugin = plugins.get(VALIDATOR, name)
+    merged = plugin.options(options)
     if plugin.runner == "script":
         _check_options(Script(plugin.path), merged)
     return plugin.target, merged, plugin
 
 
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
-    """Return the validator of a target; programs without a path lie in `folder`.
+    """Return the validator of a target; a program with a relative path is in `folder`.
 
-    Raises `UnknownValidator` and `BadOptions`.  Imports science code: for the worker only.
+    Raises `UnknownPlugin` and `BadOptions`.  Imports science code: for the worker only.
     """
     kind, _, rest = target.partition(":")
     validator: Validator[Any]
     if kind == "python":
         try:
-            validator = load(rest, folder=folder)
+            validator = resolve(":".join(rest.rsplit(".", 1)), folder)()
+            for function in ("prepare", "agree"):
+                if not callable(getattr(validator, function, None)):
+                    raise TypeError(f"{rest} has no function {function!r}")  # noqa: TRY301 - as if not loaded
         except (ImportError, AttributeError, TypeError) as error:
             hint = f"is it on PYTHONPATH, or in {folder}?"
             msg = f"Validator {target!r} cannot be loaded: {error}. Hint: {hint}"
-            raise UnknownValidator(msg) from error
+            raise UnknownPlugin(msg) from error
         _check_options(validator, options)
         return validator
     if kind == "script" and rest:
@@ -87,7 +81,7 @@ def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
     elif target in _BUILT_IN:
         validator = _BUILT_IN[target]
     else:
-        raise UnknownValidator(f"There is no validator {target!r}. Hint: see {', '.join(CHOICES)}.")
+        raise UnknownPlugin(f"There is no validator {target!r}. Hint: see {', '.join(CHOICES)}.")
     _check_options(validator, options)
     return validator
 

@@ -1,12 +1,13 @@
-"""Assimilates by sending the answer to a web address as signed JSON.
+"""Assimilates by posting the finished workunit to a URL as signed JSON.
 
-The body is the same in every attempt; the ``Idempotency-Key`` is the workunit's key, by which the
-receiver recognizes a repeat; ``X-Manyhands-Signature`` is ``sha256=`` and the HMAC-SHA256 of the
-body with the app's secret.  2xx: assimilated.  408, 425, 429, 5xx and network errors are retried
-later.  Everything else, redirections included, is a failure.
+The body is the same in every attempt.  The ``Idempotency-Key`` is the workunit's key, by which the
+receiver recognizes a repeated request.  ``X-Manyhands-Signature`` is ``sha256=`` and the
+HMAC-SHA256 of the body with the app's secret.  Status 2xx means that the workunit is assimilated.
+Status 408, 425, 429, 5xx and network errors are retried later.  Every other status, including
+redirects, is a failure.
 
-The daemon itself sends it, to public addresses only: hosts of the server's own networks must be
-listed in the setting `WEBHOOK_HOSTS` (`scheduler.files.fetching.post`).
+The daemon itself sends the request, and only to public addresses: hosts of the server's own
+networks must be listed in the setting `WEBHOOK_HOSTS` (`scheduler.files.fetching.post`).
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ _KNOWN = {
 
 
 class WebhookRefused(Exception):
-    """The receiver refused permanently; the message has the status and the start of its answer."""
+    """The receiver refused permanently; the message contains the status and start of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address and its options; outputs longer than `max_bytes` are sent without content."""
+    """A URL and its options; outputs longer than `max_bytes` are sent without content."""
 
     url: str
     secret: str
@@ -61,7 +62,7 @@ class Webhook:
     transactional: ClassVar[bool] = False
 
     def __call__(self, assimilation: Assimilation) -> None:
-        """Send it; raises `WebhookRefused` and `TransientScienceError`."""
+        """Send the request; raises `WebhookRefused` and `TransientScienceError`."""
         if assimilation.failed and self.failed == "skip":
             return
         body = json.dumps(self._message(assimilation), sort_keys=True).encode()

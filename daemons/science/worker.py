@@ -1,9 +1,9 @@
-"""Runs science code in a process of its own: it may hang, crash or be hostile.
+"""Runs science code in worker processes: it may hang, crash or be hostile.
 
 Each daemon process has at most `MAX_WORKERS` workers: one per plug-in, and one for built-in
-science.  A worker starts with the first call, serves many, and is replaced after a hang, a crash,
-an invalid answer, or `MAX_CALLS` calls, so that leaked memory is freed.  `confinement` starts and
-confines it; it ends with its daemon.
+science.  A worker starts with the first call and serves many calls.  It is replaced after a hang, a
+crash or an invalid answer, and after `MAX_CALLS` calls, to free leaked memory.  `confinement`
+starts and confines workers; a worker ends with its daemon.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any, Final, TypeVar
 
 from django.conf import settings
 
 from daemons.science import confinement
+from daemons.science.comparison import TARGET, Answer, Question, read_answer
 from daemons.science.confinement import Profile, Started
 from daemons.science.interfaces import TransientScienceError
 from daemons.science.messages import (
@@ -37,17 +39,19 @@ from daemons.science.messages import (
     status_of,
     unpacked,
 )
-from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE
+from daemons.science.worker_main import ENDING_SIZE, TRACES_SIZE, Limits
 from scheduler.apps.rules.plugins import Plugin
 
 T = TypeVar("T")
 
 #: A worker is replaced after this number of calls, or this many seconds of calls.
 MAX_CALLS, MAX_SECONDS = 500, 3600.0
-#: Each worker costs memory; above this number the least recently used one ends.
+#: Each worker needs memory, so above this number the least recently used one is ended.
 MAX_WORKERS: Final = 4
 #: The longest answer, unless the call allows more; bytes.
 MAX_ANSWER: Final = 1 << 20
+#: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
+_MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
 #: The interval at which a silent worker is checked, and the time that a dying one has to write its
@@ -56,7 +60,7 @@ _POLL_SECONDS, _TRACEBACK_SECONDS = 0.05, 1.0
 
 
 class ScienceFailed(Exception):
-    """Science code failed; `traceback` has the place, as far as it is known."""
+    """Science code failed; `traceback` shows the line, if it is known."""
 
     def __init__(self, sentence: str, traceback: str = "") -> None:
         super().__init__(sentence)
@@ -75,6 +79,21 @@ class ScienceRaised(ScienceFailed):
     """Science code raised (the sentence is the exception's last line) or answered invalidly."""
 
 
+@dataclass(slots=True)
+class Failures:
+    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
+
+    errors: dict[int, str] = field(default_factory=dict)
+    transient: set[int] = field(default_factory=set)
+
+    def add(self, subject_id: int, error: Exception) -> None:
+        """Add the failure of a subject, with the traceback in the worker if the error has one."""
+        text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        self.errors[subject_id] = getattr(error, "traceback", text)
+        if isinstance(error, TransientScienceError):
+            self.transient.add(subject_id)
+
+
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
     """Accept any JSON, for calls whose answer is not used."""
     return value
@@ -88,12 +107,12 @@ def call(
     profile: Profile | None = None,
     max_answer: int = MAX_ANSWER,
 ) -> T:
-    """Run ``package.module:function`` with these arguments in a worker; return what it returns.
+    """Run ``package.module:function`` with these arguments in a worker; return its answer.
 
     Arguments and answer are JSON; `read` checks the answer's shape, and raises `BadMessage`.
     Raises `ScienceTimedOut`, `ScienceCrashed`, `ScienceRaised` (all `ScienceFailed`), or
-    `TransientScienceError` if science code raised that, or no worker can be started with the needed
-    confinement.  The time to start a worker does not count.
+    `TransientScienceError` if science code raised it or no worker can be started with the needed
+    confinement.  The time limit does not include the start of a worker.
     """
     data = json.dumps({"target": target, "arguments": args}, ensure_ascii=False)
     request = data.encode("utf-8", "replace")
@@ -119,12 +138,48 @@ def call(
     raise ScienceRaised(sentence, trace)
 
 
+def call_plugin(
+    plugin: Plugin, run: str, *args: Any, read: Callable[[object], T] = anything, **options: Any
+) -> T:
+    """Call `run` as `call` does, in a worker of the plug-in.
+
+    Its first arguments are the plug-in's ``package.module:function`` and the science folder.
+    """
+    profile = profile_of(plugin)
+    return call(
+        run, plugin.function, science_folder(), *args, read=read, profile=profile, **options
+    )
+
+
+def compare(
+    question: Question, plugin: Plugin | None, time_limit: timedelta, *, reads: tuple[str, ...] = ()
+) -> Answer:
+    """Compare results in a worker; `reads` are folders in addition to those of every worker.
+
+    Raises the exceptions of `call`.
+    """
+    count: Final = len(question.results)
+    return call(
+        TARGET,
+        question.message(),
+        time_limit=time_limit,
+        read=partial(read_answer, question),
+        profile=profile_of(plugin, *reads),
+        max_answer=MAX_ANSWER + count * (_MAX_REASON_BYTES + count * _MAX_PAIR_BYTES),
+    )
+
+
+def science_folder() -> str:
+    """Return the folder of the project's own science programs and modules."""
+    return f"{settings.VAR_DIR}/science"
+
+
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
     """Return the access of a plug-in's worker; None is built-in science.
 
     `reads` are further folders.  All workers can read outputs and the project's science folder.
     """
-    inputs = (f"{settings.VAR_DIR}/upload", f"{settings.VAR_DIR}/science")
+    inputs = (f"{settings.VAR_DIR}/upload", science_folder())
     own: tuple[str, ...] = ()
     if plugin is not None:
         own = plugin.reads
@@ -144,7 +199,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
         writes=() if plugin is None else plugin.writes,
         hidden=(str(settings.VAR_DIR), str(settings.KEYS_DIR)),
         network=plugin is not None and plugin.network,
-        limits=confinement.Limits(
+        limits=Limits(
             memory_mb=settings.SCIENCE_MEMORY_MB,
             file_mb=settings.SCIENCE_FILE_MB,
             processes=settings.SCIENCE_PROCESSES,
@@ -166,7 +221,7 @@ def warning() -> str:
         "Science code runs with the rights of the daemons: it can be confined neither by "
         f"bubblewrap ({confinement.trouble('bubblewrap')}) nor by Landlock "
         f"({confinement.trouble('landlock')}). "
-        "Hint: apt install bubblewrap, or run the science service (docs/operating.md)."
+        "Hint: apt install bubblewrap, or run the science service (docs/plug-ins.md)."
     )
 
 
@@ -212,12 +267,12 @@ class _Worker:
             msg = (
                 f"The {self.profile.name} does not run: the project is public, and science code is "
                 "not confined. Hint: apt install bubblewrap, or run the science service "
-                "(docs/operating.md, Plug-ins and confinement)."
+                "(docs/plug-ins.md)."
             )
             raise TransientScienceError(msg)
 
     def ask(self, target: str, request: bytes, seconds: float, most: int) -> dict[str, Any]:
-        """Send a request and return the answer; the worker is gone if this raises."""
+        """Send a request and return the answer; ends the worker if it raises an exception."""
         self.calls += 1
         began = monotonic()
         deadline = began + seconds
@@ -262,7 +317,7 @@ class _Worker:
         self._started.tidy()
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
-        # The keeper kills all processes that the science started; it needs a moment for that.
+        # The keeper needs time to kill all processes that the science code started.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_TRACEBACK_SECONDS)
         with suppress(ProcessLookupError, PermissionError):
@@ -270,7 +325,7 @@ class _Worker:
         process.wait()
 
     def is_usable(self) -> bool:
-        """Return whether this process started it, it is alive, and it sent nothing unexpected."""
+        """Return whether this process started the worker, and it is alive and its channel empty."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]
@@ -301,7 +356,7 @@ class _Worker:
         return bytes(data)
 
     def _wait_for_bytes(self, target: str, deadline: float) -> None:
-        # A child that the science forked may keep the channel open: watch the worker, too.
+        # A child that the science code forked may keep the channel open: watch the worker, too.
         while True:
             left = deadline - monotonic()
             if left <= 0:
@@ -323,7 +378,7 @@ class _Worker:
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _hang_traceback(self) -> str:
-        """Return the Python traceback of a hanging worker; its keeper makes it write one."""
+        """Return the Python traceback of a hanging worker, which its keeper requests."""
         deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
@@ -349,11 +404,10 @@ class _Worker:
 def _local(profile: Profile) -> Started:
     form = confinement.best_form(settings.SCIENCE_CONFINEMENT)
     try:
-        return confinement.start(form, profile)
+        return confinement.start(form, profile, confinement.user_for(form, profile))
     except (confinement.CannotConfine, OSError) as error:
         msg = (
-            f"No worker can be started: {error}. "
-            "Hint: see SCIENCE_CONFINEMENT in docs/operating.md."
+            f"No worker can be started: {error}. Hint: see SCIENCE_CONFINEMENT in docs/plug-ins.md."
         )
         raise TransientScienceError(msg) from error
 

@@ -3,12 +3,14 @@
 Started as ``python -m daemons.science.worker_main SOCKET TRACES CONFIG``: two file descriptors and
 JSON (see `Config`).  It consists of two processes:
 
-- the *keeper* runs no science.  It waits until the worker ends or the daemon closes its end of the
-  channel, kills the processes that the science started, records how the worker ended, and exits.
-- the *worker* confines itself by the configuration, and serves calls.  It imports the
-  modules of the calls, but not Django: science code gets no settings, secrets or database.
+- The *keeper* runs no science code.  It waits until the worker ends or the daemon closes its end of
+  the channel, kills the processes that the science code started, records the worker's exit status,
+  and exits.
+- The *worker* confines itself by the configuration, and serves calls.  It imports the modules of
+  the calls, but not Django: science code gets no settings, secrets or database.
 
-The output of science code goes to the daemon's standard error.  `messages` defines the format.
+The output of science code goes to the daemon's standard error.  `messages` defines the format of
+calls and answers.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import struct
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
@@ -33,27 +35,41 @@ from typing import Any, Final
 
 from daemons.science import landlock
 from daemons.science.interfaces import TransientScienceError
-from daemons.science.messages import LENGTH, packed
+from daemons.science.kernel import die_with_parent, ending, prctl
+from daemons.science.messages import LENGTH, packed, receive
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 #: linux/capability.h: three sets of 64 bits follow.
 _CAPABILITY_VERSION_3: Final = 0x20080522
 #: The file of traces has this size; its last bytes record how the worker ended.
 TRACES_SIZE, ENDING_SIZE = 65_536, 128
-#: The time that a hanging worker has to write its traceback, and the time that the keeper spends
-#: killing processes of the science; seconds.
+#: The time in which a hanging worker must write its traceback, and the time in which the keeper
+#: kills the processes that the science code started; seconds.
 _TRACEBACK_SECONDS, _KILLING_SECONDS = 0.25, 10.0
 _POLL_MILLISECONDS: Final = 500
 _MEGABYTE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
-    """How a worker is confined.
+class Limits:
+    """The limits of one worker; see the settings `SCIENCE_...`."""
 
-    `form` is ``bubblewrap`` (done already), ``landlock`` or ``none``.  Paths are absolute; of
-    `lists` only names can be read.  `processes` counts all of the user's in this user namespace.
-    `user` and `group` are the ids that root switches to.
+    memory_mb: int = 4096
+    file_mb: int = 1024
+    processes: int = 64
+    cpu_seconds: int = 86_400
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The confinement of a worker.
+
+    `form` is ``bubblewrap`` (active already), ``landlock`` or ``none``.  Paths are absolute.
+    Folders in `lists` can only be listed.  The limit of processes counts all processes of the user
+    in this user namespace.  `user` and `group` are the ids that root switches to.
     """
 
     form: str
@@ -61,16 +77,9 @@ class Config:
     lists: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     network: bool = False
-    memory_mb: int = 4096
-    file_mb: int = 1024
-    processes: int = 64
-    cpu_seconds: int = 86_400
+    limits: Limits = DEFAULT_LIMITS
     user: int | None = None
     group: int | None = None
-
-    def to_json(self) -> str:
-        """Return the configuration as a command line argument."""
-        return json.dumps(asdict(self))
 
 
 def main(channel_number: int, traces: int, config: Config) -> None:
@@ -80,17 +89,17 @@ def main(channel_number: int, traces: int, config: Config) -> None:
         group = config.user if config.group is None else config.group
         os.setresgid(group, group, group)
         os.setresuid(config.user, config.user, config.user)
-    _end_with_parent()
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    die_with_parent(by=signal.SIGKILL)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
     channel = socket.socket(fileno=channel_number)
-    # No program that the science starts may hold the channel open.
+    # Programs that the science code starts must not hold the channel open.
     os.set_inheritable(channel_number, False)
     os.set_inheritable(traces, False)
     sys.stdout.flush()
     worker = os.fork()
     if not worker:
         os.setsid()
-        _end_with_parent()
+        die_with_parent(by=signal.SIGKILL)
         _work(channel, traces, config)
         os._exit(0)
     _keep(worker, channel, traces)
@@ -106,9 +115,9 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
             os.kill(worker, signal.SIGUSR1)
         status = _status_within(worker, _TRACEBACK_SECONDS)
     _kill_descendants()
-    ending = "was killed" if status is None else _ending(status)
+    words = "was killed" if status is None else ending(os.waitstatus_to_exitcode(status))
     with suppress(OSError):
-        os.pwrite(traces, ending.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
+        os.pwrite(traces, words.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
         # A process that outlives this one may have a copy of the channel: shut it down for all.
         channel.shutdown(socket.SHUT_RDWR)
@@ -140,7 +149,7 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill until no process is left: a process that loses its parent becomes our child."""
+    """Kill all descendants; a process that loses its parent becomes a child of this process."""
     give_up_at = monotonic() + _KILLING_SECONDS
     while monotonic() < give_up_at:
         for child in _children():
@@ -173,15 +182,6 @@ def _parents() -> dict[int, int]:
     return parents
 
 
-def _ending(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return f"exit status {code}"
-    with suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"signal {-code}"
-
-
 # The worker
 
 
@@ -200,14 +200,14 @@ def _work(channel: socket.socket, traces: int, config: Config) -> None:
 def confine(config: Config) -> None:
     """Give up all access that the configuration does not grant; this cannot be undone."""
     os.umask(0o027)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _drop_capabilities()
     limits = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: config.cpu_seconds,
-        resource.RLIMIT_AS: config.memory_mb * _MEGABYTE,
-        resource.RLIMIT_FSIZE: config.file_mb * _MEGABYTE,
-        resource.RLIMIT_NPROC: config.processes,
+        resource.RLIMIT_CPU: config.limits.cpu_seconds,
+        resource.RLIMIT_AS: config.limits.memory_mb * _MEGABYTE,
+        resource.RLIMIT_FSIZE: config.limits.file_mb * _MEGABYTE,
+        resource.RLIMIT_NPROC: config.limits.processes,
     }
     for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
@@ -216,10 +216,7 @@ def confine(config: Config) -> None:
         resource.setrlimit(limit, (value, value))
     if config.form == "landlock":
         landlock.confine(
-            reads=config.reads,
-            lists=config.lists,
-            writes=config.writes,
-            network=config.network,
+            reads=config.reads, lists=config.lists, writes=config.writes, network=config.network
         )
 
 
@@ -266,35 +263,17 @@ def _failure(status: str, sentence: str, trace: str) -> bytes:
 
 def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
     """Return the next request, or None at the end."""
-    head = _read(channel, LENGTH)
-    return json.loads(_read(channel, int.from_bytes(head, "big"))) if head else None
-
-
-def _read(channel: socket.socket, count: int) -> bytes:
-    parts: list[bytes] = []
-    while count:
-        part = channel.recv(min(count, _MEGABYTE))
-        if not part:
-            return b""
-        parts.append(part)
-        count -= len(part)
-    return b"".join(parts)
-
-
-def _end_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends, even if it hangs (Linux only)."""
-    parent = os.getppid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before this call.
-    if os.getppid() != parent:
-        os._exit(1)
+    head = receive(channel, LENGTH)
+    if len(head) < LENGTH:
+        return None
+    return json.loads(receive(channel, int.from_bytes(head, "big")))
 
 
 def _drop_capabilities() -> None:
-    """Drop root's capabilities in a worker that stays root; it keeps the rights of a files' owner.
+    """Drop root's capabilities in a worker that stays root; it keeps root's rights as file owner.
 
-    Landlock does not limit capabilities: code could be loaded into the kernel.  Programs that
-    the science starts do not gain them again, because of no_new_privs.
+    Landlock does not limit capabilities, with which science code could load kernel modules.
+    Programs that the science code starts do not regain them, because of no_new_privs.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -305,10 +284,7 @@ def _drop_capabilities() -> None:
         raise OSError(code, f"The worker cannot give up root's privileges: {os.strerror(code)}")
 
 
-def _prctl(option: int, value: int) -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), Config(**json.loads(sys.argv[3])))
+    config = json.loads(sys.argv[3])
+    limits = Limits(**config.pop("limits"))
+    main(int(sys.argv[1]), int(sys.argv[2]), Config(**config, limits=limits))

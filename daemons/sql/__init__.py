@@ -1,1 +1,1 @@
-"""Statements used by daemons only, one per file."""
+"""SQL statements that only the daemons use, one per file."""

@@ -8,4 +8,4 @@ SELECT
     %(now)s::timestamptz
 FROM unnest(%(ids)s::bigint[], %(texts)s::text[]) AS u (id, text)
 INNER JOIN result AS r ON u.id = r.id
-WHERE r.server_state = 4 AND r.host_id IS NOT NULL
+WHERE r.server_state = {{ServerState.IN_PROGRESS}} AND r.host_id IS NOT NULL

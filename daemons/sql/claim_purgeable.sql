@@ -3,9 +3,9 @@ WITH due AS (
     SELECT w.id
     FROM workunit AS w
     WHERE
-        w.file_delete_state = 2
+        w.file_delete_state = {{FileDeleteState.DONE}}
         AND NOT w.outputs_kept
-        AND w.assimilate_state = 2
+        AND w.assimilate_state = {{AssimilateState.DONE}}
         AND w.transition_at IS NULL
         AND NOT w.need_validate
         AND w.finished_at <= %(finished_before)s::timestamptz
@@ -14,7 +14,12 @@ WITH due AS (
         AND w.id %% %(shard_count)s::bigint = %(shard_index)s::bigint
         AND NOT EXISTS (
             SELECT FROM result AS r
-            WHERE r.workunit_id = w.id AND (r.server_state <> 5 OR r.file_delete_state <> 2)
+            WHERE
+                r.workunit_id = w.id
+                AND (
+                    r.server_state <> {{ServerState.OVER}}
+                    OR r.file_delete_state <> {{FileDeleteState.DONE}}
+                )
         )
     ORDER BY w.id
     LIMIT %(limit)s::bigint

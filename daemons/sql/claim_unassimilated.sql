@@ -4,7 +4,7 @@ WITH due AS (
     FROM workunit
     WHERE
         -- A literal, not a parameter, so that a generic plan can use the partial index.
-        assimilate_state = 1
+        assimilate_state = {{AssimilateState.READY}}
         AND assimilate_state = any(%(sources)s::smallint[])
         AND (assimilate_after IS NULL OR assimilate_after <= %(now)s::timestamptz)
         AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)
@@ -22,7 +22,7 @@ WITH due AS (
 claimed AS (
     UPDATE workunit AS w
     SET
-        -- The lease outlives the batch: its last workunit may take its app's whole time limit.
+        -- The last workunit of the batch may take the whole time limit of its app.
         lease_until = %(now)s::timestamptz + %(lease)s::interval
             + (SELECT max(science_time_limit) FROM app),
         lease_token = w.lease_token + 1

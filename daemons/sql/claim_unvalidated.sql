@@ -1,5 +1,5 @@
--- Claim workunits of an app for its validator: new ones first, then those that failed before and
--- are due again.  Parked workunits, and those with a lease, are skipped.
+-- Claim workunits of an app for its validator: new workunits first, then failed workunits that are
+-- due again.  Parked workunits and leased workunits are skipped.
 WITH due AS (
     SELECT w.id
     FROM workunit AS w

@@ -1,5 +1,5 @@
--- Count the active hosts that were refused an unsent result, and those for which the refusal is
--- confirmed, for each workunit that was refused to a host recently.
+-- Count the active hosts to which a workunit with unsent results was refused, and the hosts with a
+-- confirmed refusal.  Only workunits that were refused since `asked_since` are counted.
 WITH asked AS (
     SELECT DISTINCT workunit_id
     FROM refusal
@@ -24,10 +24,13 @@ waiting AS (
         AND w.cancel_requested_at IS NULL
         AND w.error_mask = 0
         AND w.canonical_result_id IS NULL
-        AND EXISTS (SELECT FROM result AS r WHERE r.workunit_id = w.id AND r.server_state = 2)
+        AND EXISTS (
+            SELECT FROM result AS r
+            WHERE r.workunit_id = w.id AND r.server_state = {{ServerState.UNSENT}}
+        )
 ),
 
--- Refusals before the newest app version was published do not count: they say nothing about it.
+-- Refusals before the newest app version was published do not count: it may run on these hosts.
 newest AS (
     SELECT v.app_id, max(v.created_at) AS created_at
     FROM app_version AS v

@@ -1,7 +1,7 @@
 -- Reset the trust of locked hosts that did not reply, and reduce their daily quotas.
-UPDATE host_app_version AS known
+UPDATE host_app_version AS record
 SET
     consecutive_valid = 0,
     max_results_per_day = u.max_results_per_day
 FROM unnest(%(ids)s::bigint[], %(quotas)s::integer[]) AS u (id, max_results_per_day)
-WHERE known.id = u.id
+WHERE record.id = u.id

@@ -1,4 +1,4 @@
--- Drop doomed files that were deleted from disk, and delay those that could not be deleted.
+-- Drop the rows of files that were deleted from disk, and delay files that could not be deleted.
 WITH dropped AS (
     DELETE FROM file
     WHERE id = any(%(gone_ids)s::bigint[]) AND doomed_at IS NOT NULL
@@ -11,14 +11,14 @@ put_off AS (
     WHERE id = any(%(kept_ids)s::bigint[]) AND doomed_at IS NOT NULL
 ),
 
--- These holds have expired: a file with a current hold is not doomed.
+-- These holds have expired: a file with a current hold is not marked for deletion.
 unheld AS (
     DELETE FROM file_hold AS hold
     USING dropped
     WHERE hold.file_id = dropped.id
 ),
 
--- A name alone does not keep a file.
+-- A name in `job_file` does not keep a file.
 unnamed AS (
     DELETE FROM job_file
     USING dropped

@@ -1,7 +1,7 @@
--- Drop locked, archived workunits with all their rows; credit stays.
--- Their batches, which are locked before them, keep counts of how they ended and what they cost.
--- Totals of apps are locked last, and in order: only purgers write them.
-WITH theirs AS MATERIALIZED (
+-- Drop locked, archived workunits with all their rows except credit entries.
+-- Their batches are locked before them, and keep counts of their outcomes and costs.
+-- Totals of apps are locked last, in ascending order of their keys; only purgers write them.
+WITH all_results AS MATERIALIZED (
     SELECT r.id
     FROM result AS r
     WHERE r.workunit_id = any(%(ids)s::bigint[])
@@ -9,23 +9,23 @@ WITH theirs AS MATERIALIZED (
 
 dropped_outputs AS (
     DELETE FROM result_file
-    WHERE result_id = any(ARRAY(SELECT id FROM theirs))
+    WHERE result_id = any(ARRAY(SELECT id FROM all_results))
 ),
 
 dropped_samples AS (
     DELETE FROM usage_sample
-    WHERE result_id = any(ARRAY(SELECT id FROM theirs))
+    WHERE result_id = any(ARRAY(SELECT id FROM all_results))
 ),
 
 dropped_trickles AS (
     DELETE FROM trickle_up
-    WHERE result_id = any(ARRAY(SELECT id FROM theirs))
+    WHERE result_id = any(ARRAY(SELECT id FROM all_results))
     RETURNING id
 ),
 
 dropped_answers AS (
     DELETE FROM trickle_down
-    WHERE result_id = any(ARRAY(SELECT id FROM theirs))
+    WHERE result_id = any(ARRAY(SELECT id FROM all_results))
 ),
 
 dropped_trickle_failures AS (
@@ -129,7 +129,7 @@ spent AS (
 ),
 
 used AS (
-    INSERT INTO batch_usage AS known (
+    INSERT INTO batch_usage AS total (
         batch_id, day, workunits, results, cpu_seconds, elapsed_seconds, credit
     )
     SELECT
@@ -144,15 +144,15 @@ used AS (
     GROUP BY batch_id, day
     ON CONFLICT (batch_id, day) DO UPDATE
         SET
-            workunits = known.workunits + excluded.workunits,
-            results = known.results + excluded.results,
-            cpu_seconds = known.cpu_seconds + excluded.cpu_seconds,
-            elapsed_seconds = known.elapsed_seconds + excluded.elapsed_seconds,
-            credit = known.credit + excluded.credit
+            workunits = total.workunits + excluded.workunits,
+            results = total.results + excluded.results,
+            cpu_seconds = total.cpu_seconds + excluded.cpu_seconds,
+            elapsed_seconds = total.elapsed_seconds + excluded.elapsed_seconds,
+            credit = total.credit + excluded.credit
 ),
 
 totals_of_results AS (
-    INSERT INTO purged_results AS known (app_id, outcome, results)
+    INSERT INTO purged_results AS total (app_id, outcome, results)
     SELECT
         app_id,
         outcome,
@@ -161,11 +161,11 @@ totals_of_results AS (
     GROUP BY app_id, outcome
     ORDER BY app_id, outcome
     ON CONFLICT (app_id, outcome) DO UPDATE
-        SET results = known.results + excluded.results
+        SET results = total.results + excluded.results
 ),
 
 totals_of_workunits AS (
-    INSERT INTO purged_workunits AS known (app_id, done, failed)
+    INSERT INTO purged_workunits AS total (app_id, done, failed)
     SELECT
         app_id,
         count(canonical_result_id),
@@ -175,8 +175,8 @@ totals_of_workunits AS (
     ORDER BY app_id
     ON CONFLICT (app_id) DO UPDATE
         SET
-            done = known.done + excluded.done,
-            failed = known.failed + excluded.failed
+            done = total.done + excluded.done,
+            failed = total.failed + excluded.failed
 )
 
 SELECT count(*) FROM dropped

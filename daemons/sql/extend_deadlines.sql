@@ -1,4 +1,4 @@
--- Extend deadlines of results in progress whose workunits are locked; late results stay late.
+-- Extend deadlines of results in progress whose workunits are locked, unless the deadline is past.
 UPDATE result AS r
 SET
     report_deadline = r.report_deadline + make_interval(secs => u.seconds),
@@ -6,5 +6,5 @@ SET
 FROM unnest(%(ids)s::bigint[], %(seconds)s::double precision[]) AS u (id, seconds)
 WHERE
     r.id = u.id
-    AND r.server_state = 4
+    AND r.server_state = {{ServerState.IN_PROGRESS}}
     AND r.report_deadline > %(now)s::timestamptz

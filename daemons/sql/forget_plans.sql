@@ -1,3 +1,3 @@
--- Discard this session's cached plans, those of foreign key checks included: a plan made while the
--- tables were small reads whole tables for each dropped row.
+-- Discard this session's cached plans, including the plans of foreign key checks: a plan made while
+-- the tables were small reads whole tables for each dropped row.
 DISCARD PLANS

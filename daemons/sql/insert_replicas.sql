@@ -1,5 +1,5 @@
 -- Insert new unsent results of locked workunits, with their targets and the priority of retries.
-WITH born AS (
+WITH inserted AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, target_kind, target_id, reliable_until,
         server_state, outcome, client_state, validate_state, file_delete_state, flops_estimate,
@@ -14,10 +14,10 @@ WITH born AS (
         replica.attempt,
         w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
         CASE
-            WHEN w.target_host_id IS NOT NULL THEN 1
-            WHEN w.target_account_id IS NOT NULL THEN 2
-            WHEN w.target_team_id IS NOT NULL THEN 3
-            ELSE 0
+            WHEN w.target_host_id IS NOT NULL THEN {{Target.HOST}}
+            WHEN w.target_account_id IS NOT NULL THEN {{Target.ACCOUNT}}
+            WHEN w.target_team_id IS NOT NULL THEN {{Target.TEAM}}
+            ELSE {{Target.EVERYBODY}}
         END,
         coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0),
         CASE
@@ -26,9 +26,9 @@ WITH born AS (
         END,
         %(unsent)s::smallint / 10,
         %(unsent)s::smallint %% 10,
-        0,
-        0,
-        0,
+        {{ClientState.NEW}},
+        {{ValidateState.INIT}},
+        {{FileDeleteState.INIT}},
         0,
         %(now)s::timestamptz,
         0,
@@ -59,15 +59,15 @@ written AS (
     INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
     SELECT
         %(now)s::timestamptz,
-        born.workunit_id,
-        born.id,
+        inserted.workunit_id,
+        inserted.id,
         %(axis)s::smallint,
         %(nothing)s::smallint,
         %(unsent)s::smallint,
         %(because)s::smallint,
         %(by)s::smallint
-    FROM born
+    FROM inserted
     WHERE %(ledger)s::boolean
 )
 
-SELECT count(*) FROM born
+SELECT count(*) FROM inserted

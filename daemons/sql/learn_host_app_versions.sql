@@ -1,5 +1,5 @@
 -- Store statistics of app versions on locked hosts, in ascending order of the pairs.
-INSERT INTO host_app_version AS known (
+INSERT INTO host_app_version AS record (
     host_id, app_version_id, consecutive_valid, n_valid, max_results_per_day, results_today,
     et_n, et_avg, pfc_n, pfc_avg, turnaround_n, turnaround_avg
 )

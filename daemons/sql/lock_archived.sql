@@ -4,11 +4,16 @@ FROM workunit AS w
 INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON w.id = u.id
 WHERE
     w.lease_token = u.token
-    AND w.file_delete_state = 2
+    AND w.file_delete_state = {{FileDeleteState.DONE}}
     AND w.transition_at IS NULL
     AND NOT EXISTS (
         SELECT FROM result AS r
-        WHERE r.workunit_id = w.id AND (r.server_state <> 5 OR r.file_delete_state <> 2)
+        WHERE
+            r.workunit_id = w.id
+            AND (
+                r.server_state <> {{ServerState.OVER}}
+                OR r.file_delete_state <> {{FileDeleteState.DONE}}
+            )
     )
 ORDER BY w.id
 FOR UPDATE OF w SKIP LOCKED

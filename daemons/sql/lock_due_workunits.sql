@@ -1,6 +1,6 @@
--- Lock the workunits that are due, longest due first; those that another pass holds are skipped.
--- Identifying columns come first, then the facts that many have in common: see the transitioner.
--- The due time is not read: decoding a time takes longer than judging.
+-- Lock due workunits, the longest due first; skip workunits locked by another pass.
+-- Identifying columns come first, then the columns that the transitioner's rules use.
+-- The due time is not read, because decoding a time takes longer than judging.
 SELECT
     id,
     name,
@@ -30,7 +30,7 @@ SELECT
     broadcast,
     dependency_failed_at,
     outputs_kept,
-    -- Only for apps that end a workunit for which no other account (or host) is active.
+    -- Computed only for apps that end a workunit if no other account (or host) can try it.
     CASE
         WHEN canonical_result_id IS NULL AND error_mask = 0
             THEN (
@@ -60,7 +60,7 @@ SELECT
                                         ELSE r.account_id = a.id
                                     END
                             )
-                            -- A host with a confirmed refusal cannot compute it, so it need not have tried.
+                            -- A host with a confirmed refusal cannot compute the workunit.
                             AND NOT EXISTS (
                                 SELECT
                                 FROM refusal AS f
@@ -89,7 +89,7 @@ SELECT
     END AS all_tried,
     CASE WHEN canonical_result_id IS NULL AND error_mask = 0 THEN delay_bound END AS delay_bound,
     CASE
-        WHEN assimilate_state = 2
+        WHEN assimilate_state = {{AssimilateState.DONE}}
             THEN (
                 SELECT app.delete_delay
                 FROM app

@@ -1,4 +1,4 @@
--- Lock the statistics of app versions on hosts that did not reply, in ascending pairs.
+-- Lock the statistics of app versions on hosts that did not reply, in ascending order of the pairs.
 WITH late AS (
     SELECT
         host_id,
@@ -9,13 +9,13 @@ WITH late AS (
 )
 
 SELECT
-    known.id,
-    known.max_results_per_day,
+    record.id,
+    record.max_results_per_day,
     late.results,
     coalesce(app.daily_quota, %(daily_quota)s::integer) AS daily_quota
-FROM host_app_version AS known
-INNER JOIN late ON known.host_id = late.host_id AND known.app_version_id = late.app_version_id
-INNER JOIN app_version AS v ON known.app_version_id = v.id
+FROM host_app_version AS record
+INNER JOIN late ON record.host_id = late.host_id AND record.app_version_id = late.app_version_id
+INNER JOIN app_version AS v ON record.app_version_id = v.id
 INNER JOIN app ON v.app_id = app.id
-ORDER BY known.host_id, known.app_version_id
-FOR NO KEY UPDATE OF known
+ORDER BY record.host_id, record.app_version_id
+FOR NO KEY UPDATE OF record

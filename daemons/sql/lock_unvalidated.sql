@@ -1,4 +1,4 @@
--- Lock workunits with validators on the fast path, with apps' rules; locked ones are skipped.
+-- Lock workunits with validators on the fast path, with apps' rules; skip locked workunits.
 SELECT
     w.id,
     w.name,

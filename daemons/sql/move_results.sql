@@ -1,6 +1,6 @@
--- Move results of locked workunits, each from the state that was judged, on up to three axes, and
--- write their pay.  Steps (the changes of a result) and moves (its entries in the ledger) are few
--- and numbered, because most results of a pass change in the same way.
+-- Move results of locked workunits on up to three axes, if they are still in the judged states, and
+-- write their pay.  Steps (the changes of a result) and moves (its entries in the ledger) are
+-- numbered, because most results of a pass change in the same way.
 WITH moved AS (
     UPDATE result AS r
     SET
@@ -30,7 +30,7 @@ WITH moved AS (
     RETURNING r.id
 ),
 
--- All or nothing: the caller rolls back if a result was no longer in the state that was judged.
+-- The caller rolls back if any result was not moved, because all moves are written here.
 written AS (
     INSERT INTO ledger_entry (at, workunit_id, result_id, axis, source, target, because, by)
     SELECT

@@ -1,4 +1,4 @@
--- Release leases whose token is unchanged: failed workunits wait, the others are due at once.
+-- Release leases whose token is unchanged; each workunit is due at `again_at`, or at once if NULL.
 UPDATE workunit AS w
 SET
     assimilate_after = u.again_at,

@@ -1,4 +1,4 @@
--- Delay or release at once the trickles whose lease is unchanged.
+-- Release unchanged leases of trickles; each trickle is due at `again_at`, or at once if NULL.
 UPDATE trickle_up AS t
 SET handle_after = u.again_at
 FROM unnest(%(ids)s::bigint[], %(again_ats)s::timestamptz[]) AS u (id, again_at)

@@ -1,6 +1,6 @@
 -- Read rarely present rows of claimed workunits and their results: refusals, failures, usage,
 -- messages.  Each table is read by one array, without a join, so that a plan made while the tables
--- were small stays good when they have grown.
+-- were small stays efficient when they have grown.
 SELECT
     'refusals' AS kind,
     f.workunit_id AS id,

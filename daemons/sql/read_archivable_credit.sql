@@ -1,4 +1,4 @@
--- Read the credit that was granted for results and taken back.
+-- Read the credit entries of results: credit that was granted or taken back.
 SELECT c.* -- noqa: AM04
 FROM credit_entry AS c
 WHERE c.result_id = any(%(result_ids)s::bigint[])

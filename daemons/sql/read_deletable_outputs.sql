@@ -1,4 +1,4 @@
--- Read results whose outputs are no longer needed; those never tried before come first.
+-- Read results whose outputs are no longer needed and are due for deletion, in ascending id.
 SELECT
     r.id,
     r.workunit_id,
@@ -10,7 +10,7 @@ SELECT
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE
-    r.file_delete_state IN (1, 3)
+    r.file_delete_state IN ({{FileDeleteState.READY}}, {{FileDeleteState.ERROR}})
     AND r.file_delete_state = any(%(sources)s::smallint[])
     AND (r.file_delete_after IS NULL OR r.file_delete_after <= %(now)s::timestamptz)
     AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint

@@ -1,5 +1,5 @@
--- Read the doomed files among the past inputs of workunits, to delete them from disk.
--- Each is looked up by itself: a join would read all files.
+-- Read the past inputs of workunits that are marked for deletion, to delete them from disk.
+-- Each file is looked up separately, because a join would read all files.
 SELECT
     w.id AS workunit_id,
     doomed.id,

@@ -1,5 +1,5 @@
 -- Read apps with a generator and fewer unsent results than their cushion, and count the workunits
--- of the last round that have no results yet.
+-- of the generator's last call that have no results yet.
 SELECT
     a.id,
     a.name,
@@ -20,7 +20,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT r.id
         FROM result AS r
-        WHERE r.app_id = a.id AND r.server_state = 2
+        WHERE r.app_id = a.id AND r.server_state = {{ServerState.UNSENT}}
         LIMIT a.cushion
     ) AS waiting
 ) AS unsent

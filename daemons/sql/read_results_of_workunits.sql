@@ -1,6 +1,6 @@
--- Read all results of locked workunits; a separate statement sees reports made before the lock.
--- Identifying columns come first, then the facts that many have in common: see the transitioner.
--- Times that no rule needs are not read: decoding a time takes longer than judging.
+-- Read all results of locked workunits; run after the lock, so that it sees all earlier reports.
+-- Identifying columns come first, then the columns that the transitioner's rules use.
+-- Times that no rule needs are not read, because decoding a time takes longer than judging.
 SELECT
     id,
     workunit_id,

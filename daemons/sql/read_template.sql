@@ -1,4 +1,4 @@
--- Read the template of a generator's copies, with its input files, as a description.
+-- Read the workunit that a generator copies, with its input files, as a description.
 SELECT
     w.app_id,
     w.file_delete_state,

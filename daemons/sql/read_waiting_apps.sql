@@ -1,4 +1,4 @@
--- Read apps with workunits that wait for a validator that is not on the fast path.
+-- Read apps with pending workunits whose validator is not on the fast path.
 SELECT
     app.id,
     app.name,

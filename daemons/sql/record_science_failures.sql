@@ -1,4 +1,4 @@
--- Count failures of science code, and park the subjects that failed too often.
+-- Count failures of science code, and park subjects that failed too often.
 WITH counted AS (
     SELECT
         u.subject_id,

@@ -1,5 +1,5 @@
 -- Settle assimilated workunits whose lease token is unchanged, and wake the transitioner.
-WITH held AS (
+WITH leased AS (
     SELECT w.id
     FROM workunit AS w
     INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON w.id = u.id
@@ -15,11 +15,11 @@ settled AS (
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
         transition_at = %(now)s::timestamptz
-    -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
+    -- The ids are an array: row estimates of arrays are too low, so a join would be a nested loop.
     FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token)
     WHERE
         w.id = u.id
-        AND w.id = any(array(SELECT id FROM held))
+        AND w.id = any(array(SELECT id FROM leased))
         AND w.lease_token = u.token
         AND w.assimilate_state = any(%(sources)s::smallint[])
     RETURNING w.id

@@ -1,4 +1,4 @@
--- Settle workunits whose input files were deleted, or could not be.
+-- Settle workunits whose input files were deleted or could not be deleted.
 WITH tried AS (
     SELECT *
     FROM unnest(
@@ -9,7 +9,8 @@ WITH tried AS (
     ) AS t (id, source, target, again_at)
 ),
 
--- Locked workunits are settled in the next pass; that their files are missing then is no error.
+-- Workunits locked by another transaction are settled in the next pass, in which the missing files
+-- are not an error.
 locked AS (
     SELECT id
     FROM workunit
@@ -26,7 +27,7 @@ settled AS (
     FROM tried
     WHERE
         w.id = tried.id
-        -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
+        -- The ids are an array: row estimates of arrays are too low for a join (a nested loop).
         AND w.id = any(array(SELECT id FROM locked))
         AND w.file_delete_state = tried.source
         AND w.file_delete_state = any(%(sources)s::smallint[])

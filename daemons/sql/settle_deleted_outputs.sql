@@ -1,4 +1,5 @@
--- Settle results whose outputs were deleted or could not be, unless they were reported since.
+-- Settle results whose outputs were deleted or could not be deleted, unless they were reported
+-- since.
 WITH tried AS (
     SELECT *
     FROM unnest(
@@ -10,7 +11,8 @@ WITH tried AS (
     ) AS t (id, received_at, source, target, again_at)
 ),
 
--- Workunits are locked before results, as everywhere; locked ones are retried in the next pass.
+-- Workunits are always locked before results; workunits locked by another transaction are retried
+-- in the next pass.
 locked AS (
     SELECT id
     FROM workunit
@@ -27,7 +29,7 @@ settled AS (
     FROM tried
     WHERE
         r.id = tried.id
-        -- An array, not a join: estimates of arrays are too low, a join would be a nested loop.
+        -- The ids are an array: row estimates of arrays are too low for a join (a nested loop).
         AND r.workunit_id = any(array(SELECT id FROM locked))
         AND r.file_delete_state = tried.source
         AND r.file_delete_state = any(%(sources)s::smallint[])

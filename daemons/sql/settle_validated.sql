@@ -1,4 +1,5 @@
--- Settle validated workunits: set the canonical result and its credit, if any; wake all.
+-- Settle validated workunits: set the canonical result and its credit, if it was chosen, and wake
+-- the transitioner.
 WITH verdict AS (
     SELECT *
     FROM unnest(
@@ -19,7 +20,7 @@ settled AS (
         END,
         need_validate = verdict.unfinished,
         validate_after = NULL,
-        -- A lease of the validator ends here; one of the assimilator stays.
+        -- The validator's lease is released; a lease of the assimilator is kept.
         lease_until = CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END,
         transition_at = %(now)s::timestamptz
     FROM verdict

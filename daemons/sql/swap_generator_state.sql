@@ -1,4 +1,4 @@
--- Store a generator's new state if the stored one is still that with which the call began.
+-- Store a generator's new state if the stored state is unchanged since the call began.
 UPDATE app
 SET generator_state = %(state)s::jsonb
 WHERE

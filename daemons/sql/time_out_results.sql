@@ -1,12 +1,12 @@
--- Time out results whose deadline, including grace, has passed, and those that their host has not
--- acknowledged within the app's `ack_timeout`, if it has one; wake their workunits.
+-- Time out results whose deadline, including grace, has passed, and results that their host has not
+-- acknowledged within the app's `ack_timeout`, if the app has one; wake their workunits.
 WITH passed AS (
     SELECT r.id, r.workunit_id, %(deadline_passed)s::smallint AS because
     FROM result AS r
     INNER JOIN app ON r.app_id = app.id
     WHERE
         r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
-        AND r.server_state = 4
+        AND r.server_state = {{ServerState.IN_PROGRESS}}
         AND r.report_deadline <= %(now)s::timestamptz
         AND r.report_deadline + app.grace <= %(now)s::timestamptz
         AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
@@ -22,7 +22,7 @@ never_acknowledged AS (
     WHERE
         app.ack_timeout IS NOT NULL
         AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
-        AND r.server_state = 4
+        AND r.server_state = {{ServerState.IN_PROGRESS}}
         AND r.acknowledged_at IS NULL
         AND greatest(r.sent_at, %(last_outage_ended_at)s::timestamptz) + app.ack_timeout
         <= %(now)s::timestamptz
@@ -37,7 +37,8 @@ overdue AS (
     SELECT id, workunit_id, because FROM never_acknowledged
 ),
 
--- Workunits are locked before results, as everywhere; locked ones are handled in a later pass.
+-- Workunits are always locked before results; results of workunits locked by another transaction
+-- time out in a later pass.
 locked AS (
     SELECT id
     FROM workunit

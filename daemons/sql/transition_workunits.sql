@@ -1,5 +1,5 @@
--- Write the verdicts on locked workunits, with the time when each is due next, and their moves.
--- Verdicts and moves are few and numbered, because most workunits of a pass are judged alike.
+-- Write the verdicts on locked workunits, with the time at which each is due next, and their moves.
+-- Verdicts and moves are numbered, because most workunits of a pass get the same verdict.
 WITH moved AS (
     UPDATE workunit AS w
     SET
@@ -11,12 +11,12 @@ WITH moved AS (
         release_state = verdict.release_state,
         assimilate_state = verdict.assimilate_state,
         file_delete_state = verdict.file_delete_state,
-        -- The request was met, or a host got the result after all.
+        -- The mark is kept only if the workunit failed because it could not be sent.
         unsendable_at = CASE
             WHEN verdict.error_mask & %(couldnt_send)s::integer <> 0 THEN w.unsendable_at
         END,
-        -- The request was met, or is too late.  The new token fences off an assimilator that
-        -- still has the revoked answer.
+        -- The request was carried out, or is too late.  If the workunit is reopened, the new lease
+        -- token rejects an assimilator that still has the revoked canonical result.
         revalidate_requested_at = NULL,
         canonical_result_id = CASE WHEN NOT verdict.reopened THEN w.canonical_result_id END,
         canonical_credit = CASE WHEN verdict.reopened THEN 0 ELSE w.canonical_credit END,

@@ -1,4 +1,4 @@
--- Make workunits due now that were due by a clock that was set back since.
+-- Make workunits due now that became due before the clock was set back.
 WITH due AS (
     SELECT id
     FROM workunit

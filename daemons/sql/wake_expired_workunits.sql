@@ -1,11 +1,11 @@
--- Wake unfinished workunits whose `end_before` has passed, unless they are due anyway.
+-- Wake unfinished workunits whose `end_before` has passed, unless they are already due.
 WITH expired AS (
     SELECT id
     FROM workunit
     WHERE
         end_before <= %(now)s::timestamptz
         AND assimilate_state = %(unfinished)s::smallint
-        AND assimilate_state = 0
+        AND assimilate_state = {{AssimilateState.INIT}}
         AND (transition_at IS NULL OR transition_at > %(now)s::timestamptz)
         AND id %% %(shard_count)s::bigint = %(shard_index)s::bigint
     ORDER BY end_before

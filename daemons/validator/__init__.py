@@ -1,4 +1,4 @@
-"""Compares results, chooses the canonical one, marks the others, grants credit.
+"""Compares results, chooses the canonical one, grants credit.
 
 A pass has two parts.  First, one transaction judges the workunits whose validators need only facts
 in the database, such as digests.  Then each app with any other validator gets a turn: see `turns`.
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from daemons.low_water import LowWaterMark
+from daemons import low_water
 from daemons.science.interfaces import BadOptions
-from daemons.science.validators import FAST_VALIDATORS, UnknownValidator, check
+from daemons.science.validators import FAST_VALIDATORS, check
 from daemons.tally import WHOLE, Shard, Tally
 from daemons.validator.comparing import PendingWorkunit, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
 from daemons.validator.turns import PendingApp, take_turns
 from scheduler import sql
+from scheduler.apps.rules.plugins import UnknownPlugin
+from scheduler.sql.low_water import LowWaterMark
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -68,19 +70,16 @@ def _judge_fast(*, now: datetime, limit: int, shard: Shard) -> Tally:
 
 def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
     queue = _queues.setdefault(shard, LowWaterMark(0))
-    share = {"limit": limit, "shard_count": shard.count, "shard_index": shard.index}
-    rows = queue.read(
-        lambda after: sql.fetch_rows(
-            "lock_unvalidated",
-            {"after_id": after, "validators": list(FAST_VALIDATORS), **share},
-            PACKAGE,
-        )
+    params = {"validators": list(FAST_VALIDATORS), "limit": limit, **shard.params}
+    rows = low_water.read(
+        queue,
+        lambda after: sql.fetch_rows("lock_unvalidated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         # Rows come in ascending ids; workunits that became pending below the mark are found when
         # the queue is read from its head.
         queue.mark = rows[-1][0]
-    # Many rows have the same JSON texts: each text is decoded once.
+    # Many rows have the same JSON texts, so each text is decoded once.
     decoded = {text: loads(text) for text in {row[index] for row in rows for index in _JSON}}
     return [PendingWorkunit(*_with(decoded, row)) for row in rows]
 
@@ -88,17 +87,11 @@ def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
 def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
     first, second = _JSON
     between = row[first + 1 : second]
-    return (
-        *row[:first],
-        decoded[row[first]],
-        *between,
-        decoded[row[second]],
-        *row[second + 1 :],
-    )
+    return (*row[:first], decoded[row[first]], *between, decoded[row[second]], *row[second + 1 :])
 
 
 def _waiting_apps() -> list[PendingApp]:
-    """Return apps with pending workunits for the worker; unusable validators are logged once."""
+    """Return apps whose pending workunits need a worker; log each unusable validator once."""
     rows = sql.fetch("read_waiting_apps", {"at_once": list(FAST_VALIDATORS)}, PACKAGE)
     apps = [
         PendingApp(**row, reason=_reason(row["validator"], row["validator_options"]))
@@ -124,6 +117,6 @@ def _reason(validator: str, options: dict[str, object]) -> str | None:
     """Return why a validator cannot be used; None if it can."""
     try:
         check(validator, options)
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         return str(error)
     return None

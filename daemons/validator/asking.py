@@ -1,4 +1,4 @@
-"""Lets the worker process compare a workunit's results."""
+"""Compares a workunit's results in a worker process."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from daemons.science.asking import ask
+from daemons.science import worker
 from daemons.science.comparison import Answer, Question
 from daemons.science.interfaces import STDERR, BadOptions, ReportedOutput
-from daemons.science.validators import READS_STDERR, UnknownValidator, allowed
-from daemons.validator.comparing import reported_outputs
+from daemons.science.validators import READS_STDERR, allowed
+from daemons.validator.comparing import Comparison, reported_outputs
 from daemons.validator.settling import PACKAGE
 from scheduler import sql, storage
+from scheduler.apps.rules.plugins import UnknownPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,18 +30,18 @@ def answer_of(
 ) -> Answer:
     """Compare these successes with each other, or with the canonical result if there is one.
 
-    Raises what `worker.call` raises.
+    Raises the exceptions of `worker.call`.
     """
     try:
         target, options, plugin = allowed(
             workunit.validator, workunit.validator_options, settings.PLUGINS
         )
-    except (UnknownValidator, BadOptions) as error:
+    except (UnknownPlugin, BadOptions) as error:
         return Answer(unusable=str(error))
     question = Question(
         validator=target,
         options=options,
-        folder=str(settings.VAR_DIR / "science"),
+        folder=worker.science_folder(),
         results={
             success.id: reported_outputs(workunit, success, _path)
             + _stderr(stderrs.get(success.id))
@@ -49,7 +50,16 @@ def answer_of(
         canonical=workunit.canonical_result_id,
         at_least=workunit.min_quorum,
     )
-    return ask(question, plugin, time_limit)
+    return worker.compare(question, plugin, time_limit)
+
+
+def comparison_of(answer: Answer) -> Comparison[int]:
+    """Return a comparison that uses a validator's answer; unreadable results have no evidence."""
+    return Comparison(
+        lambda success: None if success.id in answer.bad else success.id,
+        answer.agree,
+        answer.suspicious,
+    )
 
 
 def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Judges a workunit's successes: which agree, which is canonical, their pay."""
+"""Judges a workunit's successes: agreement, canonical result and pay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from daemons.science.interfaces import ReportedOutput
 from scheduler.credit.rules import credit
-from scheduler.lifecycle import (
-    Actor,
-    Axis,
-    Because,
-    Move,
-    ResultState,
-    ValidateState,
-)
+from scheduler.lifecycle import Actor, Axis, Because, Move, ResultState, ValidateState
 from scheduler.results.rules import quorum
 
 if TYPE_CHECKING:
@@ -26,7 +19,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 
-#: The states of a success that waits to be judged.
+#: The validation states of a success that is not judged yet.
 UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
 
 
@@ -59,9 +52,9 @@ class PendingWorkunit:
 class Success:
     """A success that may be compared; times in seconds.
 
-    `turnaround` is the time from sending to reporting, `age` that from sending to now.  The times
-    of a `runtime_outlier` are not used for averages.  `names`, `positions` and `digests` are those
-    of its uploaded files, in the same order.
+    `turnaround` is the time from sending to reporting, `age` the time from sending to now.  The
+    times of a `runtime_outlier` are not used for averages.  `positions`, `names` and `digests`
+    describe its uploaded files, in the same order.
     """
 
     id: int
@@ -84,10 +77,10 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The outcome for a workunit: the moves of its results and the pay of the valid ones.
+    """The outcome for a workunit: the moves of its results, and the pay per valid result.
 
-    `canonical` is set only if it was chosen now.  If `unfinished`, some successes were not judged:
-    they were reported while the validator was running.
+    `canonical` is set only if it was chosen now.  `unfinished` is True if some successes were not
+    judged, because they were reported or changed while the validator was running.
     """
 
     workunit: PendingWorkunit
@@ -101,10 +94,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[E]):
-    """How results are compared: a function for the evidence of each, and one that compares two.
+    """The functions that compare results.
 
-    Evidence is None if a required output is missing.  A `suspicious` result cannot become
-    canonical unless another result agrees.
+    `evidence` returns the evidence of a result, or None if a required output is missing.  `agree`
+    compares the evidence of two results.  A result in `suspicious` (ids) cannot become canonical
+    unless another result agrees.
     """
 
     evidence: Callable[[Success], E | None]
@@ -152,7 +146,7 @@ def fact_comparison(workunit: PendingWorkunit, science: Validator[Any]) -> Compa
     prepared: dict[tuple[object, ...], Any] = {}
 
     def evidence(success: Success) -> Any:  # noqa: ANN401  the validator's own
-        # Most results of a workunit have the same digests: their evidence is prepared once.
+        # Most results of a workunit have equal digests, for which evidence is prepared only once.
         files = (*success.positions, *success.digests)
         if files not in prepared:
             prepared[files] = science.prepare(reported_outputs(workunit, success), options)
@@ -164,7 +158,7 @@ def fact_comparison(workunit: PendingWorkunit, science: Validator[Any]) -> Compa
 def reported_outputs(
     workunit: PendingWorkunit, success: Success, path: Callable[[str], str] | None = None
 ) -> list[ReportedOutput]:
-    """Return the listed outputs of a success, with digests of those that arrived.
+    """Return the outputs of a success; an output that was not uploaded has no digest.
 
     `path` maps a file name to its path; without it, paths are empty.
     """
@@ -217,7 +211,7 @@ def _moves(
 
 @cache
 def _step(source: int, target: ValidateState, because: Because) -> tuple[Move, ...]:
-    """Return the moves of a success to a verdict; a verdict that it already has is no move."""
+    """Return the moves of a success from the validation state `source` to a verdict."""
     unreadable = (_UNREADABLE,) if because is Because.OUTPUT_MISSING else ()
     if source == target:
         return unreadable

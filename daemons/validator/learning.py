@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -79,7 +79,7 @@ class Record:
         self.turnaround_avg, self.turnaround_n = running_average(
             self.turnaround_avg, self.turnaround_n, max(0.0, success.turnaround)
         )
-        # A run too short for the client's clock would make the host look infinitely fast.
+        # An elapsed time of 0, as of a very short run, would mean infinite speed.
         if success.elapsed_time > 0 and not success.runtime_outlier:
             self.et_avg, self.et_n = running_average(
                 self.et_avg, self.et_n, success.elapsed_time / result.workunit.rsc_fpops_est
@@ -89,12 +89,16 @@ class Record:
 
 
 def earns_trust(workunit: PendingWorkunit) -> bool:
-    """Return whether valid results prove anything: not those of single replicas (PROTOCOL 9.4)."""
+    """Return whether valid results of this workunit increase trust (PROTOCOL 9.4).
+
+    The result of a single replica, of an app that normally has several, was not compared with
+    another result and does not increase trust.
+    """
     return not (workunit.target_nresults == 1 and workunit.app_target_nresults > 1)
 
 
 def judged_results(judged: Sequence[Judged]) -> list[JudgedResult]:
-    """Return the judged results in ascending ids, without those whose host is unknown."""
+    """Return the judged results of known hosts, in ascending ids."""
     results = [
         JudgedResult(success, entry.workunit, is_valid, _cost(success, entry.workunit))
         for entry in judged
@@ -128,22 +132,14 @@ def update_records(results: Iterable[JudgedResult]) -> None:
     for result in on_versions:
         records[result.pair].update(result)
     kept = [records[pair] for pair in pairs]
-    sql.execute(
-        "learn_host_app_versions",
-        {
-            **params,
-            "consecutive_valids": sql.array(record.consecutive_valid for record in kept),
-            "n_valids": sql.array(record.n_valid for record in kept),
-            "max_results_per_days": sql.array(record.max_results_per_day for record in kept),
-            "et_ns": sql.array(record.et_n for record in kept),
-            "et_avgs": sql.array(record.et_avg for record in kept),
-            "pfc_ns": sql.array(record.pfc_n for record in kept),
-            "pfc_avgs": sql.array(record.pfc_avg for record in kept),
-            "turnaround_ns": sql.array(record.turnaround_n for record in kept),
-            "turnaround_avgs": sql.array(record.turnaround_avg for record in kept),
+    params = {
+        **params,
+        **{
+            f"{column}s": sql.array(getattr(record, column) for record in kept)
+            for column in (field.name for field in fields(Record))
         },
-        PACKAGE,
-    )
+    }
+    sql.execute("learn_host_app_versions", params, PACKAGE)
 
 
 def version_averages(results: Iterable[JudgedResult]) -> dict[int, tuple[float, float]]:

@@ -1,9 +1,9 @@
 """Grants credit for judged results: double entry, once per result, exact sums.
 
-An entry debits the app and credits the host, the account and the account's team of that moment.
-Their totals are sums of ``credit_entry``: each entry and what it adds are written in the same
-transaction, and an entry that exists already adds nothing.  Locks are taken in one order, each
-table in ascending ids: hosts, their records, accounts, teams, app versions, apps.
+An entry debits the app and credits the host, the account and the team to which the account belongs
+at that time.  Totals are sums of ``credit_entry``: an entry and the changes of the totals are
+written in the same transaction, and an entry that already exists changes no total.  Locks are taken
+in one order, each table in ascending ids: hosts, host records, accounts, teams, app versions, apps.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from scheduler.credit.rules.credit import recent_average
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from daemons.validator.comparing import Judged, Success
+    from daemons.validator.comparing import Judged
 
 PACKAGE = "daemons.sql"
 #: The name of the rule under which each valid result is paid once.
 RULE = "validated"
-#: How much one new turnaround moves a host's average (PROTOCOL 9.4).
+#: The weight of a new turnaround in a host's average (PROTOCOL 9.4).
 TURNAROUND_WEIGHT = 0.3
 _NEVER: Mapping[str, Any] = {"expavg_credit": 0.0, "expavg_at": None}
 
@@ -49,7 +49,7 @@ class _Gain:
         self.age = max(self.age, age)
 
     def average(self, row: Mapping[str, Any], now: datetime) -> float:
-        """Return the owner's recent average after this gain."""
+        """Return the recent average after this gain; `row` has the average before it."""
         return recent_average(
             row["expavg_credit"],
             row["expavg_at"],
@@ -99,35 +99,26 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     if not due:
         return gains, 0
     rows = [due[result_id] for result_id in sorted(due)]
-    granted = sql.fetch(
-        "insert_credit",
-        {
-            "now": now,
-            "rule": RULE,
-            "result_ids": sql.array(success.id for success, _, _ in rows),
-            "account_ids": sql.array(success.account_id for success, _, _ in rows),
-            "host_ids": sql.array(success.host_id for success, _, _ in rows),
-            "app_ids": sql.array(app_id for _, app_id, _ in rows),
-            "amounts": sql.array(amount for _, _, amount in rows),
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "rule": RULE,
+        "result_ids": sql.array(success.id for success, _, _ in rows),
+        "account_ids": sql.array(success.account_id for success, _, _ in rows),
+        "host_ids": sql.array(success.host_id for success, _, _ in rows),
+        "app_ids": sql.array(app_id for _, app_id, _ in rows),
+        "amounts": sql.array(amount for _, _, amount in rows),
+    }
+    granted = sql.fetch("insert_credit", params, PACKAGE)
     for row in granted:
         success, app_id, amount = due[row["result_id"]]
-        _add_gains(gains, success, app_id, row["team_id"], amount)
+        host_id, account_id = success.host_id or 0, success.account_id or 0
+        gains.hosts[host_id].add(amount, success.age)
+        gains.accounts[account_id].add(amount, success.age)
+        gains.account_apps[account_id, app_id].add(amount, success.age)
+        gains.apps[app_id].add(amount, success.age)
+        if row["team_id"] is not None:
+            gains.teams[row["team_id"]].add(amount, success.age)
     return gains, len(granted)
-
-
-def _add_gains(
-    gains: _Gains, success: Success, app_id: int, team_id: int | None, amount: Decimal
-) -> None:
-    host_id, account_id = success.host_id or 0, success.account_id or 0
-    gains.hosts[host_id].add(amount, success.age)
-    gains.accounts[account_id].add(amount, success.age)
-    gains.account_apps[account_id, app_id].add(amount, success.age)
-    gains.apps[app_id].add(amount, success.age)
-    if team_id is not None:
-        gains.teams[team_id].add(amount, success.age)
 
 
 def _update_hosts(results: Sequence[JudgedResult], gains: _Gains, *, now: datetime) -> None:
@@ -142,27 +133,19 @@ def _update_hosts(results: Sequence[JudgedResult], gains: _Gains, *, now: dateti
             weight = TURNAROUND_WEIGHT if before else 1.0
             turnarounds[host_id] = (1 - weight) * before + weight * new
     is_paid = {row["id"]: row["id"] in gains.hosts for row in hosts}
-    sql.execute(
-        "pay_hosts",
-        {
-            "ids": sql.array(row["id"] for row in hosts),
-            "granted": sql.array(
-                gains.hosts[row["id"]].granted if is_paid[row["id"]] else Decimal(0)
-                for row in hosts
-            ),
-            "expavg_credits": sql.array(
-                gains.hosts[row["id"]].average(row, now)
-                if is_paid[row["id"]]
-                else row["expavg_credit"]
-                for row in hosts
-            ),
-            "expavg_ats": sql.array(
-                now if is_paid[row["id"]] else row["expavg_at"] for row in hosts
-            ),
-            "turnarounds": sql.array(turnarounds[row["id"]] for row in hosts),
-        },
-        PACKAGE,
-    )
+    params = {
+        "ids": sql.array(row["id"] for row in hosts),
+        "granted": sql.array(
+            gains.hosts[row["id"]].granted if is_paid[row["id"]] else Decimal(0) for row in hosts
+        ),
+        "expavg_credits": sql.array(
+            gains.hosts[row["id"]].average(row, now) if is_paid[row["id"]] else row["expavg_credit"]
+            for row in hosts
+        ),
+        "expavg_ats": sql.array(now if is_paid[row["id"]] else row["expavg_at"] for row in hosts),
+        "turnarounds": sql.array(turnarounds[row["id"]] for row in hosts),
+    }
+    sql.execute("pay_hosts", params, PACKAGE)
 
 
 def _update_accounts(gains: _Gains, *, now: datetime) -> None:
@@ -174,61 +157,51 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
         "account_ids": sql.array(account for account, _ in pairs),
         "app_ids": sql.array(app for _, app in pairs),
     }
-    # Read after the locks: payments to the same account wait for its lock, so all are visible here.
+    # Read after locking: payments to an account wait for its lock, so earlier ones are visible.
     app_credits = {
         (row["account_id"], row["app_id"]): row
         for row in sql.fetch("read_app_credits", pair_params, PACKAGE)
     }
-    sql.execute(
-        "pay_accounts",
-        {
-            **pair_params,
-            "now": now,
-            "ids": sql.array(row["id"] for row in accounts),
-            "granted": sql.array(gains.accounts[row["id"]].granted for row in accounts),
-            "expavg_credits": sql.array(
-                gains.accounts[row["id"]].average(row, now) for row in accounts
-            ),
-            "app_granted": sql.array(gains.account_apps[pair].granted for pair in pairs),
-            "app_expavg_credits": sql.array(
-                gains.account_apps[pair].average(app_credits.get(pair, _NEVER), now)
-                for pair in pairs
-            ),
-        },
-        PACKAGE,
-    )
+    params = {
+        **pair_params,
+        "now": now,
+        "ids": sql.array(row["id"] for row in accounts),
+        "granted": sql.array(gains.accounts[row["id"]].granted for row in accounts),
+        "expavg_credits": sql.array(
+            gains.accounts[row["id"]].average(row, now) for row in accounts
+        ),
+        "app_granted": sql.array(gains.account_apps[pair].granted for pair in pairs),
+        "app_expavg_credits": sql.array(
+            gains.account_apps[pair].average(app_credits.get(pair, _NEVER), now) for pair in pairs
+        ),
+    }
+    sql.execute("pay_accounts", params, PACKAGE)
 
 
 def _update_teams(gains: _Gains, *, now: datetime) -> None:
     if not gains.teams:
         return
     teams = sql.fetch("lock_paid_teams", {"ids": sorted(gains.teams)}, PACKAGE)
-    sql.execute(
-        "pay_teams",
-        {
-            "now": now,
-            "ids": [row["id"] for row in teams],
-            "granted": [gains.teams[row["id"]].granted for row in teams],
-            "expavg_credits": [gains.teams[row["id"]].average(row, now) for row in teams],
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": [row["id"] for row in teams],
+        "granted": [gains.teams[row["id"]].granted for row in teams],
+        "expavg_credits": [gains.teams[row["id"]].average(row, now) for row in teams],
+    }
+    sql.execute("pay_teams", params, PACKAGE)
 
 
 def _update_apps(results: Sequence[JudgedResult], gains: _Gains) -> None:
-    """Debit the apps; last, because all passes compete for these few rows."""
+    """Debit the apps and update app versions; called last, because all passes lock these rows."""
     versions = version_averages(results)
     if not gains.apps and not versions:
         return
     apps = sorted(gains.apps)
-    sql.execute(
-        "pay_apps",
-        {
-            "version_ids": list(versions),
-            "pfc_ns": [samples for samples, _ in versions.values()],
-            "pfc_avgs": [average for _, average in versions.values()],
-            "app_ids": apps,
-            "granted": [gains.apps[app].granted for app in apps],
-        },
-        PACKAGE,
-    )
+    params = {
+        "version_ids": list(versions),
+        "pfc_ns": [samples for samples, _ in versions.values()],
+        "pfc_avgs": [average for _, average in versions.values()],
+        "app_ids": apps,
+        "granted": [gains.apps[app].granted for app in apps],
+    }
+    sql.execute("pay_apps", params, PACKAGE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from daemons.science import worker
 from daemons.science.interfaces import BadOptions, TransientScienceError
 from daemons.science.validators import FAST_VALIDATORS
-from daemons.validator.asking import answer_of, stderrs_of
+from daemons.validator.asking import answer_of, comparison_of, stderrs_of
 from daemons.validator.comparing import Comparison, PendingWorkunit, Success, fact_comparison, judge
 from daemons.validator.settling import PACKAGE, successes_of
 from scheduler import sql
@@ -106,8 +106,4 @@ def _comparison(
     answer = answer_of(workunit, successes, stderrs, limit)
     if answer.unusable:
         raise BadOptions(answer.unusable)
-    return Comparison(
-        lambda success: None if success.id in answer.bad else success.id,
-        answer.agree,
-        answer.suspicious,
-    )
+    return comparison_of(answer)

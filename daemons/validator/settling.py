@@ -64,9 +64,9 @@ def successes_of(
 
 
 def settle(judged: Sequence[Judged], *, now: datetime, is_leased: bool = False) -> dict[str, int]:
-    """Write the verdicts; return the counts of what was done, in words.
+    """Write the verdicts; return the numbers of changed workunits and results by kind of change.
 
-    With `is_leased`, the workunits' leases end.  Raises `StaleValidation`.
+    With `is_leased`, release the workunits' leases.  Raises `StaleValidation`.
     """
     judged = appraise(judged)
     _move_results(judged, now=now)
@@ -90,7 +90,7 @@ def _moving(
 ) -> Iterator[tuple[int, int, int, Decimal | None]]:
     for success, step in entry.moves:
         number = numbers.get(step) or numbers.setdefault(step, moves.step(step))
-        # Granted credit stays, whatever the later verdicts on the result.
+        # Credit that was granted before is kept: later verdicts do not change it.
         agrees = any(move.because is Because.AGREES for move in step)
         yield (
             entry.workunit.id,
@@ -107,23 +107,20 @@ def _mark_outliers(judged: Sequence[Judged]) -> None:
 
 
 def _settle_workunits(judged: Sequence[Judged], *, now: datetime, is_leased: bool) -> None:
-    settled = sql.fetch(
-        "settle_validated",
-        {
-            "now": now,
-            "ids": sql.array(entry.workunit.id for entry in judged),
-            "canonical_ids": sql.array(entry.canonical for entry in judged),
-            "credits": sql.array(entry.pay for entry in judged),
-            "unfinished": sql.array(entry.unfinished for entry in judged),
-            "is_leased": is_leased,
-            "axis": Axis.WORKUNIT.value,
-            "source": int(WorkunitState.OPEN),
-            "target": int(WorkunitState.CANONICAL),
-            "because": Because.AGREES.value,
-            "by": Actor.VALIDATOR.value,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "ids": sql.array(entry.workunit.id for entry in judged),
+        "canonical_ids": sql.array(entry.canonical for entry in judged),
+        "credits": sql.array(entry.pay for entry in judged),
+        "unfinished": sql.array(entry.unfinished for entry in judged),
+        "is_leased": is_leased,
+        "axis": Axis.WORKUNIT.value,
+        "source": int(WorkunitState.OPEN),
+        "target": int(WorkunitState.CANONICAL),
+        "because": Because.AGREES.value,
+        "by": Actor.VALIDATOR.value,
+    }
+    settled = sql.fetch("settle_validated", params, PACKAGE)
     if missed := {entry.workunit.id for entry in judged} - {row["id"] for row in settled}:
         msg = f"Workunits {sorted(missed)[:10]} are no longer in the state that was judged."
         raise StaleValidation(msg)

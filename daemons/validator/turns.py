@@ -1,4 +1,4 @@
-"""Gives each app's own validator its turn: claim, compare, settle.
+"""Runs each app's own validator in turn: claim, compare, settle.
 
 While a validator runs, no transaction is open and rows are held only by a lease with a token.  A
 turn is short, and a failure in it delays the other apps by no more than one time limit:
@@ -25,15 +25,8 @@ from daemons.science import worker
 from daemons.science.comparison import Answer
 from daemons.science.interfaces import TransientScienceError
 from daemons.tally import Shard, Tally
-from daemons.validator.asking import answer_of, stderrs_of
-from daemons.validator.comparing import (
-    UNJUDGED,
-    Comparison,
-    Judged,
-    PendingWorkunit,
-    Success,
-    judge,
-)
+from daemons.validator.asking import answer_of, comparison_of, stderrs_of
+from daemons.validator.comparing import UNJUDGED, Judged, PendingWorkunit, Success, judge
 from daemons.validator.settling import PACKAGE, settle, successes_of
 from scheduler import sql
 
@@ -45,9 +38,10 @@ log = logging.getLogger(__name__)
 #: The maximum number of workunits claimed for a turn, and the time after which no further one is
 #: compared; seconds.
 TURN_ROWS, TURN_SECONDS = 100, 2.0
-#: How long a lease lasts beyond the turn and one time limit.
+#: The duration of a lease, in addition to the turn and one time limit.
 LEASE_MARGIN = timedelta(minutes=1)
-FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=6)
+#: The longest back-off after failures of a validator.
+MAX_WAIT = timedelta(hours=6)
 #: The delay before workunits are retried whose validator cannot be loaded or refuses its options.
 UNUSABLE_WAIT = timedelta(minutes=1)
 #: An app that hung twice in a row is suspended for twice the time of the last hang, then for four
@@ -89,19 +83,18 @@ class _Turn:
     successes: Mapping[int, Sequence[Success]] = field(default_factory=dict)
     stderrs: Mapping[int, str] = field(default_factory=dict)
     answers: dict[int, Answer] = field(default_factory=dict)
-    errors: dict[int, str] = field(default_factory=dict)
-    transient: set[int] = field(default_factory=set)
+    failures: worker.Failures = field(default_factory=worker.Failures)
     unusable: str = ""
     hung_for: float = 0.0
 
     @property
     def untouched(self) -> list[int]:
         """Return the ids of claimed workunits that were not compared."""
-        return sorted(self.tokens.keys() - self.answers.keys() - self.errors.keys())
+        return sorted(self.tokens.keys() - self.answers.keys() - self.failures.errors.keys())
 
 
 def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
-    """Give each app that is not suspended its turn."""
+    """Run one turn for each app that is not suspended."""
     began = monotonic()
     total = Tally()
     is_more = False
@@ -126,19 +119,15 @@ def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: 
 
 
 def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard: Shard) -> _Turn:
-    rows = sql.fetch(
-        "claim_unvalidated",
-        {
-            "now": now,
-            "app_id": app.id,
-            "lease_until": until + LEASE_MARGIN,
-            "limit": limit,
-            "stage": int(poison.Stage.VALIDATE),
-            "shard_count": shard.count,
-            "shard_index": shard.index,
-        },
-        PACKAGE,
-    )
+    params = {
+        "now": now,
+        "app_id": app.id,
+        "lease_until": until + LEASE_MARGIN,
+        "limit": limit,
+        "stage": int(poison.Stage.VALIDATE),
+        **shard.params,
+    }
+    rows = sql.fetch("claim_unvalidated", params, PACKAGE)
     turn = _Turn(app, {row["id"]: row["lease_token"] for row in rows})
     if rows:
         turn.workunits = _lock_leased(turn, sorted(turn.tokens))
@@ -149,13 +138,13 @@ def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard
 
 
 def _lock_leased(turn: _Turn, ids: Sequence[int]) -> list[PendingWorkunit]:
-    """Lock and return those of these workunits that still have the turn's lease tokens."""
+    """Lock and return the workunits of `ids` that still have the turn's lease tokens."""
     params = {"ids": ids, "tokens": [turn.tokens[workunit_id] for workunit_id in ids]}
     return sql.fetch_into(PendingWorkunit, "lock_claimed", params, PACKAGE)
 
 
 def _compare_all(turn: _Turn) -> None:
-    """Compare the results of one workunit after the other, until the turn is over."""
+    """Compare the results of each workunit in order, until the turn is over."""
     began = monotonic()
     for workunit in turn.workunits:
         if turn.hung_for or turn.unusable or monotonic() - began > TURN_SECONDS:
@@ -167,12 +156,8 @@ def _compare_one(turn: _Turn, workunit: PendingWorkunit) -> None:
     began = monotonic()
     try:
         answer = _ask(turn, workunit)
-    except TransientScienceError as error:
-        turn.errors[workunit.id] = f"{error}\n" + "\n".join(getattr(error, "__notes__", ()))
-        turn.transient.add(workunit.id)
-        _log_failure(turn.app, workunit, error)
-    except worker.ScienceFailed as error:
-        turn.errors[workunit.id] = error.traceback
+    except (TransientScienceError, worker.ScienceFailed) as error:
+        turn.failures.add(workunit.id, error)
         if isinstance(error, worker.ScienceTimedOut):
             turn.hung_for = monotonic() - began
         _log_failure(turn.app, workunit, error)
@@ -223,14 +208,14 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
                 counts = settle(judged, now=now, is_leased=True)
                 poison.succeeded(poison.Stage.VALIDATE, [entry.workunit.id for entry in judged])
     parked = _put_off(turn, turn.answers.keys() - {entry.workunit.id for entry in judged}, now=now)
-    counts["put off"] = len(turn.errors) - parked
+    counts["put off"] = len(turn.failures.errors) - parked
     counts["parked"] = parked
     counts["settled by another"] = len(turn.answers) - len(judged)
-    return Tally(seen=len(turn.answers) + len(turn.errors), counts=counts)
+    return Tally(seen=len(turn.answers) + len(turn.failures.errors), counts=counts)
 
 
 def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Success]) -> Judged:
-    """Judge the results that were compared and are unchanged; unfinished if there are others."""
+    """Judge the compared results that are unchanged; set `unfinished` if there are others."""
     before = next(claimed for claimed in turn.workunits if claimed.id == workunit.id)
     compared = {_content(success) for success in turn.successes.get(workunit.id, ())}
     same = [success for success in current if _content(success) in compared]
@@ -240,12 +225,8 @@ def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Succe
     ):
         return Judged(workunit, unfinished=not workunit.error_mask)
     answer = turn.answers[workunit.id]
-    comparison = Comparison(
-        lambda success: None if success.id in answer.bad else success.id,
-        answer.agree,
-        answer.suspicious,
-    )
-    judged = judge(workunit, [_with_outlier(success, answer) for success in same], comparison)
+    successes = [_with_outlier(success, answer) for success in same]
+    judged = judge(workunit, successes, comparison_of(answer))
     is_unfinished = not workunit.error_mask and any(
         success.id in changed and success.validate_state in UNJUDGED for success in current
     )
@@ -263,50 +244,37 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
 
 
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
-    """Count failures; release leases, also those of `lost` ids; return how many were parked."""
+    """Record failures; release leases, also of the ids in `lost`; return how many were parked."""
     records = poison.record(
         poison.Stage.VALIDATE,
-        turn.errors,
-        dict.fromkeys(turn.errors, turn.app.id),
+        turn.failures.errors,
+        dict.fromkeys(turn.failures.errors, turn.app.id),
         now=now,
-        transient=turn.transient,
+        transient=turn.failures.transient,
     )
     if turn.unusable:
         log.error(
             "validator_unusable",
-            extra={
-                "app": turn.app.name,
-                "validator": turn.app.validator,
-                "reason": turn.unusable,
-            },
+            extra={"app": turn.app.name, "validator": turn.app.validator, "reason": turn.unusable},
         )
     again_at = {
-        workunit_id: now + wait_after(record.failures + record.transients)
+        workunit_id: now + poison.wait_after(record.failures + record.transients, MAX_WAIT)
         for workunit_id, record in records.items()
     }
     untouched_until = now + UNUSABLE_WAIT if turn.unusable else None
-    ids = sorted({*turn.errors, *turn.untouched, *lost})
+    ids = sorted({*turn.failures.errors, *turn.untouched, *lost})
     if ids:
-        sql.execute(
-            "put_off_validation",
-            {
-                "ids": ids,
-                "tokens": [turn.tokens[workunit_id] for workunit_id in ids],
-                "again_ats": [again_at.get(workunit_id, untouched_until) for workunit_id in ids],
-            },
-            PACKAGE,
-        )
+        params = {
+            "ids": ids,
+            "tokens": [turn.tokens[workunit_id] for workunit_id in ids],
+            "again_ats": [again_at.get(workunit_id, untouched_until) for workunit_id in ids],
+        }
+        sql.execute("put_off_validation", params, PACKAGE)
     return sum(record.parked for record in records.values())
 
 
-def wait_after(failures: int) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to 6 hours."""
-    doublings: int = 2 ** min(max(failures - 1, 0), 20)
-    return min(FIRST_WAIT * doublings, MAX_WAIT)
-
-
 def _rest(turn: _Turn, *, now: datetime) -> None:
-    """Suspend an app that hangs repeatedly, so that the others get most of the daemon's time."""
+    """Suspend an app that hangs repeatedly, so that other apps get most of the daemon's time."""
     if not turn.hung_for:
         _hangs.pop(turn.app.id, None)
         return

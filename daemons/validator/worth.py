@@ -1,4 +1,4 @@
-"""Computes the pay of the valid results of workunits that were just decided."""
+"""Computes the pay for valid results of workunits with a new canonical result."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ Pairs = dict[tuple[int, int], adaptive.Averages]
 
 
 def appraise(judged: Sequence[Judged]) -> list[Judged]:
-    """Set the pay of newly decided workunits: the amount paid before (a revalidation), or by rule.
+    """Set the pay of workunits with a new canonical result, by the app's credit rule.
 
-    Only the adaptive rule reads rows, with one statement; the other rules were applied when the
-    results were judged.  Late results keep the pay of the canonical one.
+    A revalidation pays the amount that was paid before.  Only the adaptive rule reads rows, with
+    one statement; the other rules were applied when the results were judged.  Late results get the
+    same pay as the canonical result.
     """
     new = [entry for entry in judged if entry.canonical is not None and entry.valid]
     averages = _read_averages([entry for entry in new if entry.workunit.credit_rule == ADAPTIVE])
@@ -39,7 +40,7 @@ def appraise(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _pay(entry: Judged, averages: Mapping[tuple[int, int], adaptive.Averages]) -> Decimal | None:
-    # Entries are never changed: a revalidation pays all results the amount already paid to some.
+    # Credit entries are never changed, so a revalidation pays the amount that was paid before.
     before = max((success.granted_credit for success in entry.valid), default=Decimal(0))
     if before > 0:
         return before
@@ -61,7 +62,7 @@ def _pay(entry: Judged, averages: Mapping[tuple[int, int], adaptive.Averages]) -
 
 
 def effort_of(success: Success) -> Effort:
-    """Return the effort that a valid result reports."""
+    """Return a result's reported times and speed."""
     return Effort(success.elapsed_time, success.cpu_time, success.flops_estimate)
 
 
@@ -76,14 +77,11 @@ def _read_averages(judged: Sequence[Judged]) -> Pairs:
     )
     if not pairs:
         return {}
-    rows = sql.fetch(
-        "read_scales",
-        {
-            "host_ids": [host for host, _ in pairs],
-            "app_version_ids": [version for _, version in pairs],
-        },
-        PACKAGE,
-    )
+    params = {
+        "host_ids": [host for host, _ in pairs],
+        "app_version_ids": [version for _, version in pairs],
+    }
+    rows = sql.fetch("read_scales", params, PACKAGE)
     return {
         (row.pop("host_id"), row.pop("app_version_id")): adaptive.Averages(**row) for row in rows
     }

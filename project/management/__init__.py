@@ -1,1 +1,1 @@
-"""Where Django looks for the commands of the wiring."""
+"""Management commands of the project package."""

@@ -13,7 +13,7 @@ from psycopg import OperationalError
 
 from project.embedded_postgres import EmbeddedPostgres
 
-#: psycopg's own loader of timestamptz, in C where psycopg has its C parts.
+#: psycopg's own loader of timestamptz; it is written in C if psycopg's C extension is installed.
 _OID = psycopg.adapters.types["timestamptz"].oid
 _TIMESTAMPTZ = psycopg.adapters.get_loader(_OID, psycopg.pq.Format.TEXT)
 
@@ -75,7 +75,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def read_times_quickly(self) -> None:
         """Register psycopg's own loader of times, if the connection's time zone is UTC."""
-        # A connection of the pool may not have it yet.
+        # A connection of the pool may not have this loader yet.
         adapters = self.connection.adapters
         if (
             self.timezone_name == "UTC"

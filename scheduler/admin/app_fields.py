@@ -2,119 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Any
+from scheduler.admin.base import section
 
 _DURATION = "Format: days and hh:mm:ss."
 
-FIELDSETS: Any = (
-    (
+FIELDSETS = (
+    section(
         None,
-        {
-            "fields": (
-                "name",
-                "user_friendly_name",
-                "deprecated",
-                "beta",
-                "weight",
-                "created_at",
-                "total_credit",
-            )
-        },
+        "name",
+        "user_friendly_name",
+        "deprecated",
+        "beta",
+        "weight",
+        "created_at",
+        "total_credit",
     ),
-    (
-        "Programs",
-        {
-            "fields": (
-                "kind",
-                "success_rule",
-                "workunit_defaults",
-                "input_template",
-                "output_template",
-            )
-        },
+    section(
+        "Programs", "kind", "success_rule", "workunit_defaults", "input_template", "output_template"
     ),
-    (
+    section(
         "Science",
-        {
-            "fields": (
-                "validator",
-                "validator_options",
-                "assimilator",
-                "assimilator_options",
-                "science_time_limit",
-                "max_science_failures",
-            )
-        },
+        "validator",
+        "validator_options",
+        "assimilator",
+        "assimilator_options",
+        "science_time_limit",
+        "max_science_failures",
     ),
-    (
+    section(
         "Replication",
-        {
-            "fields": (
-                "one_result_per",
-                "retry_same_account_after",
-                "fail_when_all_tried",
-                "target_nresults",
-                "trusted_after",
-                "hr_type",
-                "homogeneous_app_version",
-                "max_infeasible",
-            )
-        },
+        "one_result_per",
+        "retry_same_account_after",
+        "fail_when_all_tried",
+        "target_nresults",
+        "trusted_after",
+        "hr_type",
+        "homogeneous_app_version",
+        "max_infeasible",
     ),
-    (
+    section(
         "Deadlines and retries",
-        {
-            "fields": (
-                "grace",
-                "ack_timeout",
-                "reliable_max_turnaround",
-                "reliable_wait",
-                "reduced_delay",
-                "retry_priority",
-                "delete_delay",
-            )
-        },
+        "grace",
+        "ack_timeout",
+        "reliable_max_turnaround",
+        "reliable_wait",
+        "reduced_delay",
+        "retry_priority",
+        "delete_delay",
     ),
-    (
+    section(
         "Limits per host",
-        {
-            "fields": (
-                "daily_quota",
-                "max_in_progress_per_cpu",
-                "max_in_progress_per_gpu",
-                "max_in_progress_per_host",
-            )
-        },
+        "daily_quota",
+        "max_in_progress_per_cpu",
+        "max_in_progress_per_gpu",
+        "max_in_progress_per_host",
     ),
-    (
-        "Matching hosts",
-        {"fields": ("locality", "n_size_classes", "size_bounds")},
-    ),
-    (
+    section("Matching hosts", "locality", "n_size_classes", "size_bounds"),
+    section(
         "Credit",
-        {
-            "fields": (
-                "credit_rule",
-                "credit_per_workunit",
-                "credit_window",
-                "min_avg_pfc",
-                "host_scale_check",
-            )
-        },
+        "credit_rule",
+        "credit_per_workunit",
+        "credit_window",
+        "min_avg_pfc",
+        "host_scale_check",
     ),
-    ("On the client", {"fields": ("non_cpu_intensive", "fraction_done_exact")}),
-    (
+    section("On the client", "non_cpu_intensive", "fraction_done_exact"),
+    section(
         "Messages and generated work",
-        {
-            "classes": ("collapse",),
-            "fields": (
-                "trickle_handlers",
-                "generator",
-                "generator_options",
-                "cushion",
-                "generator_state",
-            ),
-        },
+        "trickle_handlers",
+        "generator",
+        "generator_options",
+        "cushion",
+        "generator_state",
+        is_collapsed=True,
     ),
 )
 

@@ -7,11 +7,12 @@ saves only the columns that were changed in it, because daemons change others at
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, Q, QuerySet
@@ -44,8 +45,16 @@ _BIGINT_MAX = 2**63 - 1
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
-    """Return whether the member of staff has a right (`rights.Right`)."""
     return isinstance(request.user, Account) and request.user.has_right(right)
+
+
+def is_superuser(request: HttpRequest) -> bool:
+    return isinstance(request.user, Account) and request.user.is_superuser
+
+
+def section(title: str | None, *fields: str, is_collapsed: bool = False) -> Any:
+    """Return a group of fields of a form, for `fieldsets`."""
+    return title, {"fields": fields, "classes": ("collapse",) if is_collapsed else ()}
 
 
 def _is_id(value: object) -> bool:
@@ -57,6 +66,14 @@ def _is_id(value: object) -> bool:
         and text.isdecimal()
         and len(text) < len(str(_BIGINT_MAX))
         for text in values
+    )
+
+
+def without_fields(fieldsets: Any, names: Collection[str]) -> Any:
+    """Return groups of fields of a form without those of these names."""
+    return tuple(
+        (title, options | {"fields": tuple(f for f in options["fields"] if f not in names)})
+        for title, options in fieldsets
     )
 
 
@@ -86,14 +103,14 @@ class StaffAdmin(Base):
         },
     }
     sortable_by = ()
+    #: Related rows that the list needs besides those that are columns, which are always joined.
+    list_select_related: ClassVar[tuple[str, ...]] = ()
     #: Integer columns that a search for a number checks first.
     search_numbers: tuple[str, ...] = ("id",)
     #: Indexed text columns that a search checks first, for the exact text.
     search_names: tuple[str, ...] = ()
     #: Help texts by field, shown below the field: meaning and unit.
     helps: Mapping[str, str] = {}
-    #: False if no text column has an index: then `search_fields` only enables the search box.
-    searches_texts = True
     #: The right that adding and changing rows needs, in addition to Django's permission.
     change_right: ClassVar[Right | None] = None
     #: The audit event of an addition or change; None where an operation records it.
@@ -106,6 +123,16 @@ class StaffAdmin(Base):
             for name in super().get_list_display(request)
         )
 
+    def get_list_select_related(self, request: HttpRequest) -> tuple[str, ...]:
+        """Join the rows that columns of the list refer to, and `list_select_related`."""
+        related = {field.name for field in self.opts.concrete_fields if field.is_relation}
+        shown = [str(name) for name in self.list_display if name in related]
+        return (*shown, *self.list_select_related)
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        """Return the text columns; without any, the list has a search box for numbers."""
+        return (*self.search_fields,) or self.search_numbers
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Require Django's permission and the right of the page."""
         return super().has_add_permission(request) and self._has_change_right(request)
@@ -113,6 +140,10 @@ class StaffAdmin(Base):
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Require Django's permission and the right of the page."""
         return super().has_change_permission(request, obj) and self._has_change_right(request)
+
+    def has_move_permission(self, request: HttpRequest) -> bool:
+        """Return whether the member of staff may cancel, hold and retry other people's work."""
+        return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
     def _has_change_right(self, request: HttpRequest) -> bool:
         return self.change_right is None or has_right(request, self.change_right)
@@ -133,6 +164,14 @@ class StaffAdmin(Base):
         """Write an entry of the audit log about a row."""
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
+
+    @contextmanager
+    def refusals_shown(self, request: HttpRequest, *refusals: type[Exception]) -> Iterator[None]:
+        """Show these exceptions of an action as messages."""
+        try:
+            yield
+        except refusals as refusal:
+            self.message_user(request, str(refusal), messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Return initial values from the query, without related rows that are not ids."""
@@ -156,7 +195,7 @@ class StaffAdmin(Base):
         for column in self.search_numbers if is_bigint(term) else ():
             is_match |= Q(**{column: int(term)})
         matches = queryset.filter(is_match)
-        if not self.searches_texts or matches.exists():
+        if not self.search_fields or matches.exists():
             return matches, False
         return super().get_search_results(request, queryset, search_term)
 
@@ -168,20 +207,12 @@ class StaffAdmin(Base):
             kwargs["help_text"] = help_text
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
-    def has_delete_permission(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: rows are deprecated, denied or purged, but never deleted by hand."""
         return False
 
     def save_model(
-        self,
-        request: HttpRequest,
-        obj: Any,
-        form: ModelForm[Any],
-        change: bool,
+        self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool
     ) -> None:
         """Save only the changed columns; set `created_at` of a new row."""
         if change:
@@ -200,11 +231,7 @@ class WrittenByPrograms:
         """Refuse: programs add these rows."""
         return False
 
-    def has_change_permission(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: programs change these rows."""
         return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,15 +13,8 @@ from django.utils.safestring import SafeString
 from scheduler.admin.base import RecordAdmin, StaffAdmin
 from scheduler.admin.confirm import confirmation_page, is_confirmed
 from scheduler.admin.site import staff
-from scheduler.admin.workunits import may_move, outcome_sentence
-from scheduler.models import (
-    Batch,
-    BatchUsage,
-    PurgedResults,
-    PurgedWorkunits,
-    Queue,
-    Workunit,
-)
+from scheduler.admin.workunits import outcome_sentence
+from scheduler.models import Batch, BatchUsage, PurgedResults, PurgedWorkunits, Queue, Workunit
 from scheduler.rights import Right
 from scheduler.work import batches as operations
 from scheduler.work.progress import progress_of
@@ -43,15 +36,10 @@ class BatchAdmin(RecordAdmin):
         "expire_at",
     )
     list_filter = ("state", "accelerate", "keep_outputs", "app")
-    list_select_related = ("submitter", "app", "after")
     search_fields = ("name", "submitter__email", "submitter__name")
     actions = ("cancel", "accelerate", "slow_down", "retire")
     readonly_fields = ("progress", "workunits_link")
 
-    def has_move_permission(self, request: HttpRequest) -> bool:
-        return may_move(request)
-
-    @admin.display(description="progress")
     def progress(self, batch: Batch) -> SafeString:
         """Return a bar, and the numbers of workunits by status."""
         figures = progress_of([batch], now=timezone.now())[batch.pk]
@@ -74,16 +62,12 @@ class BatchAdmin(RecordAdmin):
         if not is_confirmed(request):
             workunits = Workunit.objects.filter(batch__in=queryset.values("id"))
             return confirmation_page(self, request, workunits, "cancel")
+        reason = f"cancelled in the administration by {request.user}"
         for batch in queryset:
-            reason = f"cancelled in the administration by {request.user}"
-            try:
+            with self.refusals_shown(request, operations.BatchNotReady):
                 outcome = operations.abort(batch.pk, reason=reason, now=timezone.now())
-            except operations.BatchNotReady as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-                continue
-            self.message_user(
-                request, f"{batch}: {outcome_sentence(outcome, 'asked to be cancelled')}"
-            )
+                sentence = outcome_sentence(outcome, "asked to be cancelled")
+                self.message_user(request, f"{batch}: {sentence}")
         return None
 
     @admin.action(description="Accelerate the selected batches", permissions=["move"])
@@ -93,28 +77,22 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Stop accelerating the selected batches", permissions=["move"])
     def slow_down(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send their results with normal priority."""
+        """Send the results of the selected batches with normal priority."""
         self._accelerate(request, queryset, on=False)
 
     def _accelerate(self, request: HttpRequest, queryset: QuerySet[Batch], *, on: bool) -> None:
         for batch in queryset.order_by("id"):
-            try:
+            with self.refusals_shown(request, operations.BatchNotReady):
                 done = operations.accelerate(batch.pk, on=on, now=timezone.now())
-            except operations.BatchNotReady as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-                continue
-            counts = f"{done.workunits} workunits and {done.results} unsent results"
-            self.message_user(request, f"{batch}: {counts} have a new priority.")
+                counts = f"{done.workunits} workunits and {done.results} unsent results"
+                self.message_user(request, f"{batch}: {counts} have a new priority.")
 
     @admin.action(description="Retire the selected batches", permissions=["move"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
         """Retire the finished batches among them, which deletes their files."""
         for batch in queryset.order_by("id"):
-            try:
+            with self.refusals_shown(request, operations.BatchNotReady):
                 operations.retire(batch.pk, now=timezone.now())
-            except operations.BatchNotReady as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-            else:
                 self.message_user(request, f"{batch} is retired.")
 
 
@@ -132,7 +110,6 @@ class BatchUsageAdmin(RecordAdmin):
         "credit",
     )
     list_filter = ("day",)
-    list_select_related = ("batch",)
     search_fields = ("batch__name",)
 
 
@@ -142,7 +119,6 @@ class PurgedWorkunitsAdmin(RecordAdmin):
 
     list_display = ("app", "done", "failed")
     list_filter = ("app",)
-    list_select_related = ("app",)
     search_fields = ("app__name",)
 
 
@@ -152,7 +128,6 @@ class PurgedResultsAdmin(RecordAdmin):
 
     list_display = ("app", "outcome", "results")
     list_filter = ("app",)
-    list_select_related = ("app",)
     search_fields = ("app__name",)
 
 
@@ -163,6 +138,5 @@ class QueueAdmin(StaffAdmin):
     change_right = Right.ADMINISTER_PROJECT
     list_display = ("name", "app", "order", "max_in_progress", "created_at")
     list_filter = ("order", "app")
-    list_select_related = ("app",)
     search_fields = ("name",)
     readonly_fields = ("created_at",)

@@ -22,10 +22,7 @@ def is_confirmed(request: HttpRequest) -> bool:
 
 
 def confirmation_page(
-    page: admin.ModelAdmin[Any],
-    request: HttpRequest,
-    workunits: QuerySet[Workunit],
-    action: str,
+    page: admin.ModelAdmin[Any], request: HttpRequest, workunits: QuerySet[Workunit], action: str
 ) -> TemplateResponse:
     """Return the page that asks for a confirmation of an action on these workunits."""
     unfinished = workunits.filter(Q(canonical_result__isnull=True), error_mask=0)

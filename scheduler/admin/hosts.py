@@ -7,23 +7,20 @@ from json import dumps
 from typing import Any
 
 from django.contrib import admin
-from django.db import transaction
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin
+from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin, section
 from scheduler.admin.site import staff
+from scheduler.hosts import denials
 from scheduler.hosts.host_lists import decision_label
 from scheduler.models import Host, HostAppVersion
-from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.rights import Right
 
-#: The maximum number of ids in one audit entry, so that it stays readable.
-_HOSTS_PER_ENTRY = 100
 #: Fields that staff sets; other fields come from the client or from daemons.
 DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
 
@@ -64,55 +61,46 @@ class HostAdmin(StaffAdmin):
         "denied",
     )
     list_filter = ("denied",)
-    list_select_related = ("account",)
     inlines = (RecordsOfHost,)
     fieldsets = (
-        (None, {"fields": ("domain_name", "account", "merged_into", "created_at", "rpc_at")}),
-        ("Set by staff", {"fields": DECIDED_BY_STAFF}),
-        ("Last requests for work, newest first", {"fields": ("decisions",)}),
-        ("Credit", {"fields": ("total_credit", "expavg_credit", "expavg_at")}),
-        (
+        section(None, "domain_name", "account", "merged_into", "created_at", "rpc_at"),
+        section("Set by staff", *DECIDED_BY_STAFF),
+        section("Last requests for work, newest first", "decisions"),
+        section("Credit", "total_credit", "expavg_credit", "expavg_at"),
+        section(
             "The computer",
-            {
-                "fields": (
-                    "platform_name",
-                    "client_version",
-                    "os_name",
-                    "os_version",
-                    "p_ncpus",
-                    "p_vendor",
-                    "p_model",
-                    "p_fpops",
-                    "m_nbytes",
-                    "d_free",
-                    "d_total",
-                    "capabilities_text",
-                )
-            },
+            "platform_name",
+            "client_version",
+            "os_name",
+            "os_version",
+            "p_ncpus",
+            "p_vendor",
+            "p_model",
+            "p_fpops",
+            "m_nbytes",
+            "d_free",
+            "d_total",
+            "capabilities_text",
         ),
-        (
+        section(
             "Other fields",
-            {
-                "classes": ("collapse",),
-                "fields": (
-                    "host_cpid",
-                    "last_ip_addr",
-                    "timezone",
-                    "rpc_seqno",
-                    "hr_class",
-                    "p_features",
-                    "p_iops",
-                    "p_membw",
-                    "m_cache",
-                    "m_swap",
-                    "n_bwup",
-                    "n_bwdown",
-                    "on_frac",
-                    "active_frac",
-                    "gpu_active_frac",
-                    "turnaround_seconds",
-                ),
-            },
+            "host_cpid",
+            "last_ip_addr",
+            "timezone",
+            "rpc_seqno",
+            "hr_class",
+            "p_features",
+            "p_iops",
+            "p_membw",
+            "m_cache",
+            "m_swap",
+            "n_bwup",
+            "n_bwdown",
+            "on_frac",
+            "active_frac",
+            "gpu_active_frac",
+            "turnaround_seconds",
+            is_collapsed=True,
         ),
     )
     helps = {
@@ -129,23 +117,17 @@ class HostAdmin(StaffAdmin):
         """Refuse: hosts are added by the scheduler RPC."""
         return False
 
-    def get_readonly_fields(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Return all fields except those that staff sets."""
         names = [field.name for field in Host._meta.concrete_fields]
         others = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
         return (*others, "decisions", "capabilities_text")
 
-    @admin.display(description="processors")
     def processors(self, host: Host) -> str:
         """Return number and model of the CPUs, without stepping and trade marks."""
         model = re.sub(r"\s*\[[^]]*\]|\((?:R|TM|C)\)", "", host.p_model, flags=re.IGNORECASE)
         return f"{host.p_ncpus} × {model}" if model else str(host.p_ncpus)
 
-    @admin.display(description="decisions")
     def decisions(self, host: Host) -> SafeString | str:
         """Return the outcomes of its last requests for work."""
         lines = [(decision_label(decision),) for decision in host.last_decisions]
@@ -160,29 +142,14 @@ class HostAdmin(StaffAdmin):
     def deny(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send no more work to these hosts."""
         reason = f"denied in the administration by {request.user}"
-        changes = {"denied": True, "deny_reason": reason[:200]}
-        count = self._change_all(queryset.filter(denied=False), changes)
+        count = denials.change_all(queryset, denied=True, reason=reason, now=timezone.now())
         self.message_user(request, f"{count} hosts will get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
         """Send work to these hosts again."""
-        changes = {"denied": False, "deny_reason": ""}
-        count = self._change_all(queryset.filter(denied=True), changes)
+        count = denials.change_all(queryset, denied=False, now=timezone.now())
         self.message_user(request, f"{count} hosts will get work again.")
-
-    def _change_all(self, queryset: QuerySet[Host], changes: dict[str, Any]) -> int:
-        with transaction.atomic():
-            hosts = list(queryset.order_by("pk").select_for_update(no_key=True, of=("self",)))
-            ids = [host.pk for host in hosts]
-            for first in range(0, len(ids), _HOSTS_PER_ENTRY):
-                some = ids[first : first + _HOSTS_PER_ENTRY]
-                details = {"denied": changes["denied"], "hosts": some}
-                subject = f"{len(some)} hosts" if len(some) > 1 else f"host {some[0]}"
-                audit.record(
-                    Event.HOST_CHANGED, now=timezone.now(), subject=subject, details=details
-                )
-            return Host.objects.filter(pk__in=ids).update(**changes)
 
 
 @admin.register(HostAppVersion, site=staff)
@@ -198,6 +165,6 @@ class HostAppVersionAdmin(RecordAdmin):
         "results_today",
         "turnaround_avg",
     )
-    list_select_related = ("host", "app_version__app", "app_version__platform")
+    list_select_related = ("app_version__app", "app_version__platform")
     search_fields = ("host__domain_name",)
     search_numbers = ("id", "host_id", "app_version_id")

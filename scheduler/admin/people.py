@@ -10,14 +10,15 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import SetPasswordMixin
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from scheduler.admin.base import RecordAdmin, StaffAdmin
-from scheduler.admin.site import RevokesKeysForm, set_password, staff
+from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
+from scheduler.admin.site import RevokesKeysForm, staff
 from scheduler.models import Account, AccountKey, Team
 from scheduler.people import accounts, audit, roles
+from scheduler.people.account_keys import BadName
 from scheduler.people.audit import Event
 from scheduler.rights import ROLES, Right
 
@@ -50,7 +51,7 @@ class NewAccountForm(Passwords, AccountForm):
         name = str(self.cleaned_data["name"])
         try:
             return accounts.good_name(name) if name else ""
-        except accounts.BadName as refusal:
+        except BadName as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
 
     def clean(self) -> dict[str, Any]:
@@ -103,11 +104,7 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
 
     def save(self) -> Account:
         """Set the password."""
-        return set_password(
-            self.user,
-            self.cleaned_data["password1"],
-            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
-        )
+        return self.set_password(self.user, self.cleaned_data["password1"])
 
     @property
     def changed_data(self) -> list[str]:
@@ -137,7 +134,6 @@ class AccountAdmin(StaffAdmin, UserBase):
         "created_at",
     )
     list_filter = ("is_active", "is_staff", "is_superuser")
-    list_select_related = ("team",)
     search_fields = ("email", "name")
     ordering = ("-id",)
     autocomplete_fields = ("team",)
@@ -153,14 +149,11 @@ class AccountAdmin(StaffAdmin, UserBase):
         "project_prefs",
     )
     fieldsets = (
-        (None, {"fields": ("email", "name", "country", "url", "team", "venue")}),
-        ("Credit", {"fields": ("total_credit", "expavg_credit", "expavg_at")}),
-        (
-            "Rights",
-            {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")},
-        ),
-        ("Preferences", {"classes": ("collapse",), "fields": ("global_prefs", "project_prefs")}),
-        ("Dates and ids", {"fields": ("created_at", "last_login", "cross_project_id")}),
+        section(None, "email", "name", "country", "url", "team", "venue"),
+        section("Credit", "total_credit", "expavg_credit", "expavg_at"),
+        section("Rights", "is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
+        section("Preferences", "global_prefs", "project_prefs", is_collapsed=True),
+        section("Dates and ids", "created_at", "last_login", "cross_project_id"),
     )
     add_fieldsets = (
         (
@@ -187,18 +180,14 @@ class AccountAdmin(StaffAdmin, UserBase):
         """Write Django's history only: the operation has written the audit log."""
         return admin.ModelAdmin.log_addition(self, request, obj, message)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Show the staff flag of a new account to superusers only."""
         fieldsets = super().get_fieldsets(request, obj)
         if obj is not None or request.user.is_superuser:
             return fieldsets
-        [(title, options)] = fieldsets
-        fields = tuple(name for name in options["fields"] if name != "is_staff")
-        return ((title, {**options, "fields": fields}),)
+        return without_fields(fieldsets, ("is_staff",))
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make the e-mail address of an account read-only; only superusers give rights."""
         if obj is None:
             return ()
@@ -208,10 +197,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         return (*self.readonly_fields, *rights)
 
     def add_view(
-        self,
-        request: HttpRequest,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
         """Hash the new account's password before Django's transaction begins."""
         if request.method == "POST" and self.has_add_permission(request):
@@ -227,24 +213,13 @@ class AccountAdmin(StaffAdmin, UserBase):
             form.stored_password = self._stored_passwords.get(request)
         return super().save_form(request, form, change)
 
-    def formfield_for_manytomany(
-        self,
-        db_field: Any,
-        request: HttpRequest,
-        **kwargs: Any,
-    ) -> Any:
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Read the content types of permissions in the same statement."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
-    def save_model(
-        self,
-        request: HttpRequest,
-        obj: Any,
-        form: Any,
-        change: bool,
-    ) -> None:
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save the changed columns; a new account was already saved by its form."""
         if change:
             super().save_model(request, obj, form, change)
@@ -283,7 +258,6 @@ class AccountKeyAdmin(RecordAdmin):
 
     list_display = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
     list_filter = ("kind", "is_current", ("revoked_at", admin.EmptyFieldListFilter))
-    list_select_related = ("account",)
     search_fields = ("account__email", "account__name", "name")
     search_numbers = ("id", "account_id")
     fields = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
@@ -296,7 +270,6 @@ class TeamAdmin(StaffAdmin):
     change_right = Right.MODERATE_PEOPLE
     list_display = ("name", "founder", "country", "joinable", "created_at")
     list_filter = ("joinable",)
-    list_select_related = ("founder",)
     search_fields = ("name",)
     autocomplete_fields = ("founder",)
     readonly_fields = ("created_at",)
@@ -308,15 +281,15 @@ class StaffGroupAdmin(GroupAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Let only superusers create groups: a group can give every right."""
-        return _is_superuser(request)
+        return is_superuser(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Let only superusers change groups; roles of the release cannot be changed."""
-        return _is_superuser(request) and not _is_built_in(obj)
+        return is_superuser(request) and not _is_built_in(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Let only superusers delete groups; roles of the release cannot be deleted."""
-        return _is_superuser(request) and (obj is None or obj.name not in ROLES)
+        return is_superuser(request) and (obj is None or obj.name not in ROLES)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save the permissions; record those that were given and taken."""
@@ -334,10 +307,6 @@ class StaffGroupAdmin(GroupAdmin):
         for group in queryset:
             _record_group(group, {"deleted": True})
         super().delete_queryset(request, queryset)
-
-
-def _is_superuser(request: HttpRequest) -> bool:
-    return isinstance(request.user, Account) and request.user.is_superuser
 
 
 def _is_built_in(group: Group | None) -> bool:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label
+from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label, section
 from scheduler.admin.site import staff
 from scheduler.admin.story import result_possibilities, result_state, result_title, timeline
 from scheduler.lifecycle import Axis, ClientState, state_label
@@ -44,7 +44,6 @@ class ResultAdmin(RecordAdmin):
         "granted_credit",
     )
     list_filter = ("server_state", "outcome", "validate_state", "file_delete_state", "app")
-    list_select_related = ("account", "host")
     search_fields = ("name__startswith",)
     search_names = ("name",)
     search_help_text = "Beginning of a result's name, or number of a result or workunit"
@@ -53,49 +52,37 @@ class ResultAdmin(RecordAdmin):
     change_form_template = "scheduler/admin/result.html"
     readonly_fields = ("state", "validation", "files", "client_state_name", "workunit_link", "log")
     fieldsets = (
-        (None, {"fields": ("name", "workunit_link", "app", "attempt", "priority")}),
-        ("State", {"fields": ("state", "validation", "files", "granted_credit")}),
-        ("Computed by", {"fields": ("account", "host", "app_version")}),
-        ("Targets", {"fields": ("target_kind", "target_id", "reliable_until")}),
-        (
+        section(None, "name", "workunit_link", "app", "attempt", "priority"),
+        section("State", "state", "validation", "files", "granted_credit"),
+        section("Computed by", "account", "host", "app_version"),
+        section("Targets", "target_kind", "target_id", "reliable_until"),
+        section(
             "Times",
-            {
-                "fields": (
-                    "created_at",
-                    "sent_at",
-                    "acknowledged_at",
-                    "report_deadline",
-                    "received_at",
-                    "credit_deadline",
-                    "resent_count",
-                )
-            },
+            "created_at",
+            "sent_at",
+            "acknowledged_at",
+            "report_deadline",
+            "received_at",
+            "credit_deadline",
+            "resent_count",
         ),
-        (
+        section(
             "Reported by the client",
-            {
-                "fields": (
-                    "client_state_name",
-                    "exit_status",
-                    "fraction_done",
-                    "cpu_time",
-                    "elapsed_time",
-                    "runtime_outlier",
-                    "log",
-                )
-            },
+            "client_state_name",
+            "exit_status",
+            "fraction_done",
+            "cpu_time",
+            "elapsed_time",
+            "runtime_outlier",
+            "log",
         ),
-        (
+        section(
             "Sizes",
-            {
-                "classes": ("collapse",),
-                "fields": (
-                    "flops_estimate",
-                    "peak_working_set_bytes",
-                    "peak_swap_bytes",
-                    "peak_disk_bytes",
-                ),
-            },
+            "flops_estimate",
+            "peak_working_set_bytes",
+            "peak_swap_bytes",
+            "peak_disk_bytes",
+            is_collapsed=True,
         ),
     )
 
@@ -109,12 +96,10 @@ class ResultAdmin(RecordAdmin):
             "workunit", "account", "host", "app_version__app", "app_version__platform"
         )
 
-    @admin.display(description="state")
     def state(self, result: Result) -> SafeString:
         """Return server state and outcome, as `lifecycle` names them."""
         return badge(state_label(Axis.RESULT, result_state(result)))
 
-    @admin.display(description="validation")
     def validation(self, result: Result) -> SafeString:
         """Return the state of its validation."""
         return badge(state_label(Axis.VALIDATION, result.validate_state))
@@ -143,11 +128,7 @@ class ResultAdmin(RecordAdmin):
         return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        *args: Any,
-        **kwargs: Any,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Add the timeline, reasons for waiting and possible next moves."""
         result: Result = context["original"]
@@ -165,12 +146,9 @@ class ResultFileAdmin(RecordAdmin):
     """Uploaded output files with their digests."""
 
     list_display = ("name", "position", "size", "md5", "sha256")
-    search_fields = ("result_id",)
     search_help_text = "Number of a result"
     search_numbers = ("result_id",)
-    searches_texts = False
 
-    @admin.display(description="size")
     def size(self, file: ResultFile) -> str:
         """Return the size with a unit."""
         return nbytes_label(file.nbytes)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Model
+from django.db.models import JSONField
 from django.http import HttpRequest
 
 from scheduler.admin.app_fields import FIELDSETS, HELPS
-from scheduler.admin.base import FormBase, RecordAdmin, RecordInline, StaffAdmin, has_right
+from scheduler.admin.base import (
+    FormBase,
+    RecordAdmin,
+    RecordInline,
+    StaffAdmin,
+    has_right,
+    without_fields,
+)
 from scheduler.admin.site import staff
 from scheduler.apps import apps
 from scheduler.dispatch.rules import plan_classes
@@ -38,25 +45,19 @@ RESERVED_FIELDS = (
 )
 
 
-class AppForm(FormBase):
-    """The form of an app; checks that its plug-ins exist before a daemon needs them."""
+class _DefaultsForm(FormBase):
+    """A form whose empty JSON fields get their defaults."""
 
     def clean(self) -> dict[str, Any]:
-        """Replace empty fields by their defaults."""
         cleaned: dict[str, Any] = super().clean() or {}
-        for name in (
-            "validator_options",
-            "assimilator_options",
-            "generator_options",
-            "workunit_defaults",
-        ):
-            if name in cleaned and cleaned[name] is None:
-                cleaned[name] = {}
-        if "trickle_handlers" in cleaned and cleaned["trickle_handlers"] is None:
-            cleaned["trickle_handlers"] = {}
-        if "size_bounds" in cleaned and cleaned["size_bounds"] is None:
-            cleaned["size_bounds"] = []
+        for field in self.instance._meta.concrete_fields:
+            if isinstance(field, JSONField) and cleaned.get(field.name, "") is None:
+                cleaned[field.name] = field.get_default()
         return cleaned
+
+
+class AppForm(_DefaultsForm):
+    """The form of an app; checks that its plug-ins exist before a daemon needs them."""
 
     def _post_clean(self) -> None:
         """Check the app that would be saved, with stored values for fields that are not shown."""
@@ -91,11 +92,7 @@ class AppAdmin(StaffAdmin):
     fieldsets = FIELDSETS
     helps = HELPS
 
-    def get_readonly_fields(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make the name of an app read-only: clients and result folders use it.
 
         Its kind is read-only once the app has versions.
@@ -108,23 +105,12 @@ class AppAdmin(StaffAdmin):
         is_published = AppVersion.objects.filter(app_id=obj.pk).exists()
         return ("name", *(["kind"] if is_published else []), *fixed)
 
-    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Leave out fields that may contain secrets, unless the member of staff may set them."""
         fieldsets = super().get_fieldsets(request, obj)
         if has_right(request, Right.ADMINISTER_PROJECT):
             return fieldsets
-        return tuple(
-            (
-                title,
-                {
-                    **options,
-                    "fields": tuple(
-                        name for name in options["fields"] if name not in SECRET_FIELDS
-                    ),
-                },
-            )
-            for title, options in fieldsets
-        )
+        return without_fields(fieldsets, SECRET_FIELDS)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Refuse filters by fields with secrets: repeated queries could reveal them bit by bit."""
@@ -133,14 +119,12 @@ class AppAdmin(StaffAdmin):
         return super().lookup_allowed(lookup, value, request)
 
 
-class PlanClassForm(FormBase):
+class PlanClassForm(_DefaultsForm):
     """The form of a plan class; checks the spec."""
 
     def clean(self) -> dict[str, Any]:
         """Add an error to `spec` for every fault of the spec."""
-        cleaned: dict[str, Any] = super().clean() or {}
-        if "spec" in cleaned and cleaned["spec"] is None:
-            cleaned["spec"] = {}
+        cleaned = super().clean()
         name = cleaned.get("name") or self.instance.name
         if name and "spec" in cleaned:
             try:
@@ -166,11 +150,7 @@ class PlanClassAdmin(StaffAdmin):
         "`manage.py plan_class try NAME` lists the hosts that can run it.",
     }
 
-    def get_readonly_fields(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make the name read-only, because app versions refer to it."""
         return ("created_at",) if obj is None else ("name", "created_at")
 
@@ -199,17 +179,8 @@ class AppVersionAdmin(StaffAdmin):
 
     change_right = Right.PUBLISH_VERSIONS
     audit_event = Event.VERSION_CHANGED
-    list_display = (
-        "app",
-        "version",
-        "platform",
-        "plan_class",
-        "avg_ncpus",
-        "deprecated",
-        "beta",
-    )
+    list_display = ("app", "version", "platform", "plan_class", "avg_ncpus", "deprecated", "beta")
     list_filter = ("deprecated", "beta", "app", "platform")
-    list_select_related = ("app", "platform")
     search_fields = ("app__name", "platform__name", "plan_class")
     search_numbers = ("id", "version_num")
     inlines = (FilesOfVersion,)
@@ -239,7 +210,6 @@ class AppVersionAdmin(StaffAdmin):
         "beta": "Only for volunteers who want test applications.",
     }
 
-    @admin.display(description="version")
     def version(self, version: AppVersion) -> str:
         """Return the version with two decimals."""
         return f"{version.version_num / 100:.2f}"
@@ -255,6 +225,6 @@ class AppVersionFileAdmin(RecordAdmin):
 
     list_display = ("app_version", "position", "file", "open_name", "main_program", "executable")
     list_filter = ("main_program", "executable", "copy_file")
-    list_select_related = ("app_version__app", "app_version__platform", "file")
+    list_select_related = ("app_version__app", "app_version__platform")
     search_fields = ("file__name", "open_name")
     search_numbers = ("id", "app_version_id")

@@ -62,6 +62,16 @@ class RevokesKeysForm(forms.Form):
         ),
     )
 
+    def set_password(self, account: Account, password: str) -> Account:
+        """Set a new password; stores the hash of the digest that BOINC's clients compute."""
+        accounts.change_password(
+            account=account,
+            passwd_hash=accounts.password_digest(email=account.email, password=password),
+            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+            now=timezone.now(),
+        )
+        return account
+
 
 class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
     """The form to change one's own password; stores the hash of BOINC's digest."""
@@ -84,12 +94,7 @@ class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
         return old
 
     def save(self, commit: bool = True) -> Account:
-        """Change the password by `people.accounts`."""
-        return set_password(
-            self.user,
-            self.cleaned_data["new_password1"],
-            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
-        )
+        return self.set_password(self.user, self.cleaned_data["new_password1"])
 
 
 class OwnPasswordView(PasswordChangeView):
@@ -171,23 +176,6 @@ def _with_status(response: Answer) -> Answer:
     elif isinstance(refusal, HashQueueFull):
         response.status_code, response["Retry-After"] = 503, str(RETRY_AFTER_SECONDS)
     return response
-
-
-def set_password(account: Account, password: str, *, revoke_host_keys: bool = False) -> Account:
-    """Set a new password; stores the hash of the digest that BOINC's clients compute."""
-    digest = accounts.password_digest(email=account.email, password=password)
-    accounts.change_password(
-        account=account,
-        passwd_hash=digest,
-        revoke_host_keys=revoke_host_keys,
-        now=timezone.now(),
-    )
-    return account
-
-
-def refuse(form: forms.BaseForm, refusal: Exception) -> None:
-    """Show an operation's refusal on the form instead of failing."""
-    form.add_error(None, str(refusal))
 
 
 #: The only admin site; ``project/urls.py`` mounts it at ``/admin/``.

@@ -16,21 +16,6 @@ MAX_TIMELINE_MOVES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One line of a timeline."""
-
-    at: datetime
-    since_first: str
-    subject: str
-    axis: str
-    source: str
-    target: str
-    target_tone: str
-    because: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
 class Possibility:
     """One move that the law allows next."""
 
@@ -40,6 +25,15 @@ class Possibility:
     target: str
     because: str
     by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Possibility):
+    """One line of a timeline: a move that was made."""
+
+    at: datetime
+    since_first: str
+    target_tone: str
 
 
 def timeline(
@@ -54,13 +48,13 @@ def timeline(
 
 
 def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Event:
-    axis, source, target, because, by = describe_move(entry)
+    move = describe_move(entry)
     subject = "workunit"
     if entry.result_id is not None:
         subject = names.get(entry.result_id, f"result #{entry.result_id}")
     elapsed: timedelta = entry.at - first_at
     since = "" if elapsed < timedelta(seconds=1) else f"+{duration_label(elapsed)}"
-    return Event(entry.at, since, subject, axis, source, target, tone(target), because, by)
+    return Event(subject, *move, at=entry.at, since_first=since, target_tone=tone(move.target))
 
 
 # Possible next moves

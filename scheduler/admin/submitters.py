@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin, has_right
+from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin, has_right, is_superuser
 from scheduler.admin.site import staff
-from scheduler.models import Account, ApiToken, IdempotencyKey, Submitter, SubmitterApp
+from scheduler.models import ApiToken, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.people import api_tokens, submitters
 from scheduler.people.audit import Event
 from scheduler.rights import Right
-
-if TYPE_CHECKING:
-    from django.db.models import Model
 
 
 def _may_give_apps(request: HttpRequest) -> bool:
     """Return whether the member of staff has the rights that `may_manage` gives for one app."""
     return has_right(request, Right.PUBLISH_VERSIONS) and has_right(request, Right.MANAGE_APPS)
-
-
-def _is_superuser(request: HttpRequest) -> bool:
-    return isinstance(request.user, Account) and request.user.is_superuser
 
 
 class AppsOfSubmitter(InlineBase):
@@ -36,13 +29,11 @@ class AppsOfSubmitter(InlineBase):
     fields = ("app", "may_manage")
     extra = 0
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse staff that may not give `may_manage`: they could move it to another app."""
         return super().has_change_permission(request, obj) and _may_give_apps(request)
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: Model | None = None
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make `may_manage` read-only for staff that may not publish every app."""
         return () if _may_give_apps(request) else ("may_manage",)
 
@@ -61,7 +52,6 @@ class SubmitterAdmin(StaffAdmin):
         "created_at",
     )
     list_filter = ("all_apps",)
-    list_select_related = ("account",)
     ordering = ("-account_id",)
     search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)
@@ -89,7 +79,6 @@ class SubmitterAdmin(StaffAdmin):
         """Prefetch the apps, which the list shows."""
         return super().get_queryset(request).prefetch_related("apps__app")
 
-    @admin.display(description="may submit for")
     def may_submit_for(self, submitter: Submitter) -> str:
         """Return the names of the apps."""
         names = sorted(row.app.name for row in submitter.apps.all())
@@ -100,16 +89,12 @@ class SubmitterAdmin(StaffAdmin):
         """Withdraw their permission to submit; work already submitted goes on."""
         now = timezone.now()
         rows = queryset.select_related("account")
-        if not _is_superuser(request):
+        if not is_superuser(request):
             rows = rows.filter(account__is_superuser=False)
         count = sum(submitters.forbid(row.account, now=now) for row in rows)
         self.message_user(request, f"{count} people may no longer submit.")
 
-    def get_readonly_fields(
-        self,
-        request: HttpRequest,
-        obj: Model | None = None,
-    ) -> tuple[str, ...]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Make the account read-only, and `all_apps` for staff who lack that right."""
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
@@ -123,7 +108,7 @@ class SubmitterAppAdmin(RecordAdmin):
 
     list_display = ("submitter", "app", "may_manage")
     list_filter = ("may_manage", "app")
-    list_select_related = ("submitter__account", "app")
+    list_select_related = ("submitter__account",)
     search_fields = ("submitter__account__email", "app__name")
 
 
@@ -131,21 +116,13 @@ class SubmitterAppAdmin(RecordAdmin):
 class ApiTokenAdmin(RecordAdmin):
     """API tokens by name; their secrets are not stored."""
 
-    list_display = (
-        "account",
-        "name",
-        "scopes",
-        "last_used_on",
-        "expire_at",
-        "revoked_at",
-    )
+    list_display = ("account", "name", "scopes", "last_used_on", "expire_at", "revoked_at")
     list_filter = (
         "may_publish",
         "may_manage",
         "may_administer",
         ("revoked_at", admin.EmptyFieldListFilter),
     )
-    list_select_related = ("account",)
     search_fields = ("account__email", "account__name", "name")
     search_numbers = ("id", "account_id")
     actions = ("revoke",)
@@ -163,7 +140,6 @@ class ApiTokenAdmin(RecordAdmin):
         "revoked_at",
     )
 
-    @admin.display(description="scopes")
     def scopes(self, token: ApiToken) -> str:
         """Return the scopes of a token."""
         return ", ".join(api_tokens.scopes_of(token))
@@ -177,7 +153,7 @@ class ApiTokenAdmin(RecordAdmin):
         """Revoke the tokens; only superusers revoke those of superusers."""
         now, revoked, kept = timezone.now(), 0, 0
         for token in queryset.select_related("account"):
-            if token.account.is_superuser and not _is_superuser(request):
+            if token.account.is_superuser and not is_superuser(request):
                 kept += 1
                 continue
             revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
@@ -193,7 +169,6 @@ class IdempotencyKeyAdmin(RecordAdmin):
 
     list_display = ("account", "key", "status", "created_at")
     list_filter = ("status",)
-    list_select_related = ("account",)
     search_fields = ("account__email", "key")
     search_numbers = ("id", "account_id")
     fields = ("account", "key", "status", "answer", "created_at")

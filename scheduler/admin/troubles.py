@@ -9,10 +9,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, has_right
+from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin
 from scheduler.admin.site import staff
 from scheduler.health import parked
-from scheduler.health.parked_science import NotParked
 from scheduler.models import AccountAppCredit, Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.results import outages
 from scheduler.rights import Right
@@ -23,10 +22,8 @@ class RefusalAdmin(RecordAdmin):
     """Permanent refusals: why a host cannot get results of a workunit."""
 
     list_display = ("workunit_id", "host_id", "reason", "sentence", "at")
-    search_fields = ("reason",)
     search_help_text = "Number of a workunit or a host"
     search_numbers = ("workunit_id", "host_id")
-    searches_texts = False
 
 
 @admin.register(ScienceFailure, site=staff)
@@ -43,42 +40,37 @@ class ScienceFailureAdmin(RecordAdmin):
         "parked_at",
     )
     list_filter = (("parked_at", admin.EmptyFieldListFilter), "stage", "app")
-    list_select_related = ("app",)
     search_fields = ("error",)
     search_numbers = ("id", "subject_id")
     actions = ("retry", "drop")
 
-    def has_move_permission(self, request: HttpRequest) -> bool:
-        """Return whether the member of staff may retry or drop parked science."""
-        return has_right(request, Right.MANAGE_OTHERS_BATCHES)
-
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
         """Reset the failures, so that the daemons try again immediately."""
-        ids = list(queryset.values_list("pk", flat=True))
-        try:
-            done = parked.retry(ids=ids, now=timezone.now())
-        except NotParked as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+        if not (ids := self._ids(request, queryset)):
             return
-        self.message_user(request, f"{len(done)} will be tried again.")
+        with self.refusals_shown(request, parked.NotParked):
+            done = parked.retry(ids=ids, now=timezone.now())
+            self.message_user(request, f"{len(done)} will be tried again.")
 
     @admin.action(description="Give up the selected subjects", permissions=["move"])
     def drop(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
         """Give up parked subjects, with the effect that their stage defines."""
-        ids = list(queryset.values_list("pk", flat=True))
-        reason = f"given up in the administration by {request.user}"
-        try:
-            done = parked.drop(ids=ids, reason=reason, now=timezone.now())
-        except NotParked as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+        if not (ids := self._ids(request, queryset)):
             return
-        left = len(done.answered) + len(done.generators)
-        self.message_user(
-            request,
-            f"{len(done.changed)} were given up"
-            + (f"; {left} cannot be given up and stay parked." if left else "."),
-        )
+        reason = f"given up in the administration by {request.user}"
+        with self.refusals_shown(request, parked.NotParked):
+            done = parked.drop(ids=ids, reason=reason, now=timezone.now())
+            left = len(done.answered) + len(done.generators)
+            rest = f"; {left} cannot be given up and stay parked" if left else ""
+            self.message_user(request, f"{len(done.changed)} were given up{rest}.")
+
+    def _ids(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> list[int]:
+        """Return the ids of the selected failures; show a message if all were deleted meanwhile."""
+        ids = list(queryset.values_list("pk", flat=True))
+        if not ids:
+            self.message_user(request, "The selected failures no longer exist.", messages.ERROR)
+        return ids
 
 
 class OutageForm(FormBase):
@@ -114,15 +106,15 @@ class OutageAdmin(StaffAdmin):
         """Refuse: deadlines were already extended by it."""
         return False
 
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Return the fields that staff enters; of a recorded outage, also its application."""
         entered = ("began_at", "ended_at", "reason")
         return entered if obj is None else (*entered, "applied_at", "applied_up_to")
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Record the outage with `outages.add`."""
-        made = outages.add(obj.began_at, obj.ended_at, reason=obj.reason, now=timezone.now())
-        obj.pk = made.pk
+        now = timezone.now()
+        obj.pk = outages.add(obj.began_at, obj.ended_at, reason=obj.reason, now=now).pk
 
 
 @admin.register(Heartbeat, site=staff)
@@ -139,6 +131,5 @@ class AccountAppCreditAdmin(RecordAdmin):
 
     list_display = ("account", "app", "total", "expavg", "expavg_at")
     list_filter = ("app",)
-    list_select_related = ("account", "app")
     search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, has_right
+from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, section
 from scheduler.admin.confirm import confirmation_page, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.story import (
@@ -24,7 +24,6 @@ from scheduler.admin.story import (
 )
 from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
 from scheduler.models import Result, Workunit, WorkunitFile
-from scheduler.rights import Right
 from scheduler.work import cancel as operations
 from scheduler.work import explain as queries
 
@@ -89,7 +88,6 @@ class WorkunitAdmin(RecordAdmin):
         ("cancel_requested_at", admin.EmptyFieldListFilter),
         "app",
     )
-    list_select_related = ("app", "batch")
     search_fields = ("name__startswith",)
     search_names = ("name",)
     search_help_text = "Beginning of a workunit's name, or its number"
@@ -98,111 +96,84 @@ class WorkunitAdmin(RecordAdmin):
     change_form_template = "scheduler/admin/workunit.html"
     readonly_fields = ("answer", "release", "validation", "assimilation", "files", "errors")
     fieldsets = (
-        (
-            None,
-            {"fields": ("name", "app", "batch", "queue", "priority", "command_line", "created_at")},
-        ),
-        (
+        section(None, "name", "app", "batch", "queue", "priority", "command_line", "created_at"),
+        section(
             "State",
-            {
-                "fields": (
-                    "answer",
-                    "errors",
-                    "release",
-                    "pending_dependency_count",
-                    "validation",
-                    "assimilation",
-                    "files",
-                    "transition_at",
-                    "finished_at",
-                    "cancel_requested_at",
-                    "cancel_reason",
-                    "unsendable_at",
-                    "revalidate_requested_at",
-                )
-            },
+            "answer",
+            "errors",
+            "release",
+            "pending_dependency_count",
+            "validation",
+            "assimilation",
+            "files",
+            "transition_at",
+            "finished_at",
+            "cancel_requested_at",
+            "cancel_reason",
+            "unsendable_at",
+            "revalidate_requested_at",
         ),
-        (
+        section(
             "Targets",
-            {
-                "fields": (
-                    "target_host",
-                    "target_account",
-                    "target_team",
-                    "broadcast",
-                    "size_class",
-                    "hr_class",
-                    "app_version",
-                    "app_version_num",
-                    "keywords",
-                )
-            },
+            "target_host",
+            "target_account",
+            "target_team",
+            "broadcast",
+            "size_class",
+            "hr_class",
+            "app_version",
+            "app_version_num",
+            "keywords",
         ),
-        (
+        section(
             "Replication",
-            {
-                "fields": (
-                    "min_quorum",
-                    "target_nresults",
-                    "max_error_results",
-                    "max_total_results",
-                    "max_success_results",
-                    "max_timeouts",
-                )
-            },
+            "min_quorum",
+            "target_nresults",
+            "max_error_results",
+            "max_total_results",
+            "max_success_results",
+            "max_timeouts",
         ),
-        (
+        section(
             "Bounds",
-            {
-                "classes": ("collapse",),
-                "fields": (
-                    "delay_bound",
-                    "rsc_fpops_est",
-                    "rsc_fpops_bound",
-                    "rsc_memory_bound",
-                    "rsc_disk_bound",
-                    "rsc_bandwidth_bound",
-                    "start_after",
-                    "start_before",
-                    "end_before",
-                ),
-            },
+            "delay_bound",
+            "rsc_fpops_est",
+            "rsc_fpops_bound",
+            "rsc_memory_bound",
+            "rsc_disk_bound",
+            "rsc_bandwidth_bound",
+            "start_after",
+            "start_before",
+            "end_before",
+            is_collapsed=True,
         ),
-        (
+        section(
             "Other fields",
-            {
-                "classes": ("collapse",),
-                "fields": (
-                    "canonical_credit",
-                    "outputs",
-                    "meta",
-                    "validate_after",
-                    "assimilate_after",
-                    "file_delete_after",
-                    "lease_until",
-                ),
-            },
+            "canonical_credit",
+            "outputs",
+            "meta",
+            "validate_after",
+            "assimilate_after",
+            "file_delete_after",
+            "lease_until",
+            is_collapsed=True,
         ),
     )
 
     # Columns
 
-    @admin.display(description="answer")
     def answer(self, workunit: Workunit) -> SafeString:
         """Return whether it is open, has a canonical result, or failed."""
         return badge(workunit_state(workunit).name)
 
-    @admin.display(description="release")
     def release(self, workunit: Workunit) -> SafeString:
         """Return whether it is held, waits for a dependency, or is released."""
         return badge(state_label(Axis.RELEASE, workunit.release_state))
 
-    @admin.display(description="validation")
     def validation(self, workunit: Workunit) -> SafeString | str:
         """Return whether it waits for the validator."""
         return badge("WAITING") if workunit.need_validate else "–"
 
-    @admin.display(description="assimilation")
     def assimilation(self, workunit: Workunit) -> SafeString:
         """Return whether its answer was assimilated."""
         return badge(state_label(Axis.ASSIMILATION, workunit.assimilate_state))
@@ -218,9 +189,6 @@ class WorkunitAdmin(RecordAdmin):
         return bits_label(bit.name for bit in ErrorMask if bit & workunit.error_mask)
 
     # Actions
-
-    def has_move_permission(self, request: HttpRequest) -> bool:
-        return may_move(request)
 
     @admin.action(description="Cancel the selected workunits", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
@@ -261,21 +229,14 @@ class WorkunitAdmin(RecordAdmin):
             msg = f"More than {MAX_ACTION_ROWS} are selected. Hint: act on their batch instead."
             self.message_user(request, msg, messages.ERROR)
             return
-        try:
+        with self.refusals_shown(request, LookupError):
             outcome = operation(ids=ids, now=timezone.now(), **arguments)
-        except LookupError as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
-            return
-        self.message_user(request, outcome_sentence(outcome, done))
+            self.message_user(request, outcome_sentence(outcome, done))
 
     # The page of one workunit
 
     def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        *args: Any,
-        **kwargs: Any,
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
         """Add its results, timeline, reasons for waiting and possible next moves."""
         workunit: Workunit = context["original"]
@@ -311,11 +272,6 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
     }
 
 
-def may_move(request: HttpRequest) -> bool:
-    """Return whether the member of staff may cancel, hold and retry other people's work."""
-    return has_right(request, Right.MANAGE_OTHERS_BATCHES)
-
-
 def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
     """Return a sentence with the numbers of changed and unchanged workunits of an action."""
     sentence = f"{outcome.changed} {done}"
@@ -333,7 +289,6 @@ class WorkunitFileAdmin(RecordAdmin):
     """Input files by workunit."""
 
     list_display = ("workunit", "position", "file", "open_name", "copy_file", "sticky")
-    list_select_related = ("workunit", "file")
     search_fields = ("file__name__startswith",)
     search_help_text = "Beginning of a file's name, or number of a workunit"
     search_numbers = ("workunit_id",)

@@ -1,1 +1,1 @@
-"""The interface for programs: JSON over HTTP under `/api/v1/`, with bearer tokens."""
+"""The API for programs: JSON over HTTP under `/api/v1/`, with bearer tokens."""

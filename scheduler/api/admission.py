@@ -1,10 +1,10 @@
-"""Checks for nginx whether a caller may send a body, before any of it is read.
+"""Checks for nginx whether a caller may send a body, before nginx reads the body.
 
-nginx calls this by `auth_request`.  The request has the caller's `Authorization`; the method
-and address of the caller's own request are in `X-Original-Method` and `X-Original-URI`.  The answer
-is 204, or the status with which the endpoint would refuse the caller: 401 or 403, and 503 while the
-database is unreachable.  The header `X-Problem` has the problem that the endpoint would
-return, as JSON in ASCII.
+nginx calls this view by `auth_request`, with the caller's `Authorization` header.  The headers
+`X-Original-Method` and `X-Original-URI` contain the method and URL of the caller's request.  The
+response is 204, or the status with which the endpoint would refuse the caller: 401, 403, or 503
+while the database is unreachable.  The header `X-Problem` contains the problem that the endpoint
+would return, as JSON in ASCII.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from django.urls import path, resolve
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.views import APIView
 
-from scheduler.api.authentication import BearerToken, Scope, required_access
+from scheduler.api.authentication import BearerToken, required_access
+from scheduler.api.http.operation import Scope
 from scheduler.api.http.problems import answer_exception
 from scheduler.boinc.rules.addresses import collapse_slashes
 from scheduler.people import submitters
@@ -27,14 +28,14 @@ from scheduler.people import submitters
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-#: Maximum length of `X-Problem`: nginx reads the headers of a response into 4 KiB.
+#: Maximum length of `X-Problem`, because nginx reads response headers into a buffer of 4 KiB.
 MAX_PROBLEM = 2000
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 @csrf_exempt
 def admission(request: HttpRequest) -> HttpResponse:
-    """Answer 204 if the caller may send a body to the address in `X-Original-URI`."""
+    """Return 204 if the caller may send a body to the URL in `X-Original-URI`, else an error."""
     try:
         _require_admission(request)
     except Exception as error:

@@ -7,95 +7,82 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduler.api.http.body import INT4, JsonObject, Strict
+from scheduler.api.http.body import INT4, Column, Duration, JsonObject, RowShown, Strict
 from scheduler.models import App
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
-#: Ten years: longer than any sensible duration.
+#: Maximum of every duration: ten years.
 _MAX_SECONDS = 10 * 366 * 86400
 
 
-class Seconds(serializers.FloatField):
-    """A duration: seconds in the API, a `timedelta` in the model."""
+class Seconds(Duration):
+    """A duration of an app: seconds in the API, a `timedelta` in the model."""
 
     def __init__(self, column: str, **kwargs: Any) -> None:
         bounds = {"min_value": 0, "max_value": _MAX_SECONDS}
         super().__init__(**{**bounds, **kwargs}, source=column)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the duration; checks the bounds first, because `timedelta` overflows earlier."""
+        """Return the duration; check the bounds first, because `timedelta` can overflow."""
         seconds = super().to_internal_value(data)
         super().run_validators(seconds)
         return timedelta(seconds=seconds)
 
     def run_validators(self, value: Any) -> None:
-        """Do nothing: `to_internal_value` has checked the bounds, in seconds."""
-
-    def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
-        return float(value.total_seconds())
+        """Do nothing, because `to_internal_value` checks the bounds, in seconds."""
 
 
-class AppOut(serializers.ModelSerializer[App]):
+class AppOut(RowShown):
     """An app, with the rules for its results."""
 
+    id = Column()
+    name = Column()
+    user_friendly_name = Column()
+    kind = Column()
+    success_rule = Column()
+    deprecated = Column()
+    beta = Column()
+    weight = Column()
+    versions = serializers.IntegerField(
+        source="n_versions", help_text="Number of published versions."
+    )
+    workunit_defaults = JsonObject()
+    input_template = Column()
+    output_template = Column()
+    validator = Column()
+    validator_options = JsonObject(
+        allow_null=True, help_text="Null for accounts that do not manage the app."
+    )
+    assimilator = Column()
+    one_result_per = Column()
     retry_same_account_after_seconds = Seconds("retry_same_account_after")
+    fail_when_all_tried = Column()
+    target_nresults = Column()
+    trusted_after = Column()
+    hr_type = Column()
+    homogeneous_app_version = Column()
     grace_seconds = Seconds("grace")
     credit_window_seconds = Seconds("credit_window", allow_null=True)
     delete_delay_seconds = Seconds("delete_delay")
     reliable_max_turnaround_seconds = Seconds("reliable_max_turnaround", allow_null=True)
     reliable_wait_seconds = Seconds("reliable_wait")
-    versions = serializers.IntegerField(
-        source="n_versions", help_text="Number of published versions."
-    )
-    workunit_defaults = JsonObject()
-    validator_options = JsonObject(
-        allow_null=True, help_text="Null for accounts that do not manage the app."
-    )
+    daily_quota = Column()
+    max_in_progress_per_cpu = Column()
+    max_in_progress_per_gpu = Column()
+    max_in_progress_per_host = Column()
+    credit_rule = Column()
     credit_per_workunit = serializers.FloatField()
     total_credit = serializers.FloatField()
+    created_at = Column()
 
     class Meta:
         model = App
-        fields = (
-            "id",
-            "name",
-            "user_friendly_name",
-            "kind",
-            "success_rule",
-            "deprecated",
-            "beta",
-            "weight",
-            "versions",
-            "workunit_defaults",
-            "input_template",
-            "output_template",
-            "validator",
-            "validator_options",
-            "assimilator",
-            "one_result_per",
-            "retry_same_account_after_seconds",
-            "fail_when_all_tried",
-            "target_nresults",
-            "trusted_after",
-            "hr_type",
-            "homogeneous_app_version",
-            "grace_seconds",
-            "credit_window_seconds",
-            "delete_delay_seconds",
-            "reliable_max_turnaround_seconds",
-            "reliable_wait_seconds",
-            "daily_quota",
-            "max_in_progress_per_cpu",
-            "max_in_progress_per_gpu",
-            "max_in_progress_per_host",
-            "credit_rule",
-            "credit_per_workunit",
-            "total_credit",
-            "created_at",
-        )
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Hide the validator's options from others: they could help to forge results."""
+        """Hide the validator's options unless the account manages the app.
+
+        The options could help to forge results.
+        """
         fields: dict[str, Any] = super().to_representation(instance)
         if not instance.is_managed:
             fields["validator_options"] = None

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from scheduler.models import Account, ApiToken
 
-__all__ = [
-    "BearerToken",
-    "NeedsScope",
-    "Scope",
-    "has_right",
-    "may",
-    "missing_scope",
-    "required_access",
-]
-
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -36,7 +26,7 @@ class BearerToken(BaseAuthentication):
     """``Authorization: Bearer mh_...``: `request.user` is the account, `request.auth` the token."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiToken] | None:
-        """Return the account and the token; None without a token, and for public operations.
+        """Return the account and the token; None for public operations and without a token.
 
         Raises `AuthenticationFailed`.
         """
@@ -62,17 +52,17 @@ class BearerToken(BaseAuthentication):
         return token.account, token
 
     def authenticate_header(self, request: Request) -> str:
-        """Return the scheme for the header `WWW-Authenticate` of a 401."""
+        """Return the value of the header `WWW-Authenticate` of a 401 response."""
         return "Bearer"
 
 
-#: The right that an account needs for every operation of a scope.  Other rights depend on the
-#: object of the operation, and the handler checks them.
+#: The right that an account needs for all operations of a scope.  Handlers check rights that depend
+#: on the object.
 _RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
 
 
 def may(request: Request, scope: Scope) -> bool:
-    """Return whether the token has a scope, and its account the right that the scope needs."""
+    """Return whether the token has the scope and its account has the right for the scope."""
     token = cast("ApiToken | None", request.auth)
     if token is None or not getattr(token, f"may_{scope}"):
         return False
@@ -81,13 +71,13 @@ def may(request: Request, scope: Scope) -> bool:
 
 
 def has_right(request: Request, right: Right) -> bool:
-    """Return whether the account has a right, and the scopes of its token allow it."""
+    """Return whether the account has the right and the token's scopes allow it."""
     token = cast("ApiToken | None", request.auth)
     return token is not None and token.account.has_right(right)
 
 
 def required_access(view: object, method: str | None) -> Scope | Access:
-    """Return what a method needs: the `access` of its `operation`, else the scope of the view."""
+    """Return the access that a method needs, from its `operation` or the view's scopes."""
     spec = spec_of(view, method)
     if spec is not None and spec.access is not None:
         return spec.access
@@ -97,16 +87,16 @@ def required_access(view: object, method: str | None) -> Scope | Access:
 
 
 class NeedsScope(BasePermission):
-    """Requires the scope that the view sets for a method: `read_scope` or `write_scope`.
+    """Requires the scope of a method: the view's `read_scope` or `write_scope`.
 
-    A view sets ``read_scope = Scope.READ`` (the default) and ``write_scope = Scope.SUBMIT``; the
-    `operation` of a method may set another one, and a second that is sufficient.
+    The defaults are `Scope.READ` and `Scope.SUBMIT`.  The `operation` of a method can set another
+    scope (`access`) and a second sufficient scope (`or_scope`).
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return whether the token has the scope; raises `PermissionDenied` if it lacks it.
+        """Return True if the token has the scope; raise `PermissionDenied` if it lacks the scope.
 
-        Returns False without a token, which Django REST framework answers with 401.
+        Without a token, returns False, for which Django REST framework returns 401.
         """
         access = required_access(view, request.method)
         if not isinstance(access, Scope):
@@ -121,7 +111,7 @@ class NeedsScope(BasePermission):
 
 
 def missing_scope(request: Request, scope: Scope) -> PermissionDenied:
-    """Return the error for a token that lacks a scope, or whose account lacks its right."""
+    """Return the error for a token that lacks the scope, or an account that lacks the right."""
     token = cast("ApiToken", request.auth)
     if not getattr(token, f"may_{scope}"):
         return PermissionDenied(

@@ -1,14 +1,15 @@
-"""Path converters of the API's addresses: ids, names and digests."""
+"""Path converters for the API's URLs: ids, names and digests."""
 
 from __future__ import annotations
 
 from django.urls import register_converter
+from django.urls.converters import IntConverter, StringConverter
 
 from scheduler.api.http.body import INT8
 
 
-class IdConverter:
-    """The id of a row; a number above the range of `bigint` does not match."""
+class IdConverter(IntConverter):
+    """The id of a row, up to the maximum of `bigint`."""
 
     regex = "[0-9]{1,19}"
 
@@ -18,24 +19,15 @@ class IdConverter:
             raise ValueError(value)
         return number
 
-    def to_url(self, value: int) -> str:
-        return str(value)
 
-
-class NameConverter:
-    """A name without slashes and control characters (PostgreSQL cannot store NUL)."""
+class NameConverter(StringConverter):
+    """A name without slashes and control characters, at most 254 characters."""
 
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 
-    def to_python(self, value: str) -> str:
-        return value
 
-    def to_url(self, value: str) -> str:
-        return value
-
-
-class DigestConverter(NameConverter):
-    """A SHA-256 in lower-case hex."""
+class DigestConverter(StringConverter):
+    """A SHA-256 digest in lower-case hex."""
 
     regex = "[0-9a-f]{64}"
 

@@ -1,10 +1,10 @@
-"""The OpenAPI 3.1 schema: each operation with every error status it can return."""
+"""The OpenAPI 3.1 schema, with all error statuses of each operation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from drf_spectacular.extensions import (
     OpenApiAuthenticationExtension,
@@ -16,9 +16,8 @@ from drf_spectacular.plumbing import ResolvedComponent
 from rest_framework import serializers
 
 from scheduler.api.authentication import required_access
-from scheduler.api.http import filters
 from scheduler.api.http.body import Strict
-from scheduler.api.http.operation import Access, spec_of
+from scheduler.api.http.operation import Access, operation, spec_of
 from scheduler.api.http.problems import CONTENT_TYPE
 
 _DESCRIPTIONS = {
@@ -38,6 +37,17 @@ _DESCRIPTIONS = {
     "422": "The request matches the schema, but cannot be carried out.",
     "429": "Too many attempts. `Retry-After` has the seconds to wait.",
     "503": "Temporarily unavailable. `Retry-After` has the seconds to wait.",
+}
+#: Tags of paths, by the first path segment, where they differ from it.
+_TAGS = {
+    "": "project",
+    "app-versions": "apps",
+    "me": "tokens",
+    "platforms": "apps",
+    "statistics": "project",
+    "status": "project",
+    "usage": "batches",
+    "weak-key": "tokens",
 }
 _LINE = {"type": "string"}
 PROBLEM = {
@@ -73,26 +83,29 @@ PROBLEM = {
 class Schema(AutoSchema):
     """Builds the schema of an operation from its `operation` decorator."""
 
+    @property
+    def spec(self) -> operation:
+        """The `operation` declaration of the method."""
+        return cast("operation", spec_of(self.view, self.method))
+
+    def get_tags(self) -> list[str]:
+        """Return the tag: the first path segment, or its entry in `_TAGS`."""
+        [first] = super().get_tags() or [""]
+        return [_TAGS.get(first, first)]
+
     def get_override_parameters(self) -> list[Any]:
         """Return the query serializer; `get_operation` adds the headers."""
-        spec = spec_of(self.view, self.method)
-        if spec is None:
-            return []
-        return [spec.query] if spec.query is not None else []
+        return [self.spec.query] if self.spec.query is not None else []
 
     def _get_filter_parameters(self) -> list[dict[str, Any]]:
-        spec = spec_of(self.view, self.method)
         filterset = getattr(self.view, "filterset_class", None)
-        if spec is None:
-            usual: list[dict[str, Any]] = super()._get_filter_parameters()
-            return usual
-        if not spec.listed or filterset is None:
+        if not self.spec.listed or filterset is None:
             return []
         return [
             {
                 "name": name,
                 "in": "query",
-                **_parameter_schema(filters.schema_of(item)),
+                **item.parameter,
                 **(
                     {"description": str(item.extra["help_text"])}
                     if item.extra.get("help_text")
@@ -103,10 +116,7 @@ class Schema(AutoSchema):
         ]
 
     def _is_list_view(self, serializer: Any = None) -> bool:
-        spec = spec_of(self.view, self.method)
-        if spec is None:
-            return super()._is_list_view(serializer)
-        return spec.listed and self.method == "GET"
+        return self.spec.listed
 
     def _map_serializer_field(
         self,
@@ -131,62 +141,53 @@ class Schema(AutoSchema):
 
     def get_operation(self, *args: Any, **kwargs: Any) -> Any:
         """Return the schema of an operation, with headers and error responses."""
-        operation = super().get_operation(*args, **kwargs)
-        if operation is None:
+        described = super().get_operation(*args, **kwargs)
+        if described is None:
             return None
-        spec = spec_of(self.view, self.method)
-        access = required_access(self.view, self.method)
+        spec, access = self.spec, required_access(self.view, self.method)
         if access not in Access:
-            operation["x-scope"] = str(access)
+            described["x-scope"] = str(access)
             names = f"`{access}`"
-            if spec is not None and spec.or_scope is not None:
-                operation["x-or-scope"] = str(spec.or_scope)
+            if spec.or_scope is not None:
+                described["x-or-scope"] = str(spec.or_scope)
                 names += f" or `{spec.or_scope}`"
-            operation["description"] = (
-                f"{operation.get('description', '')}\n\nNeeds scope {names}.".strip()
+            described["description"] = (
+                f"{described.get('description', '')}\n\nNeeds scope {names}.".strip()
             )
-        if spec is not None and isinstance(spec.body, Mapping):
-            operation["requestBody"]["required"] = True
-        if spec is not None and spec.idempotent:
-            operation.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
-        if spec is not None and spec.guarded:
-            operation.setdefault("parameters", []).append(_IF_MATCH)
-        if spec is not None and spec.conditional:
-            operation["responses"]["304"] = {"description": "The client's version is current."}
-        for status, response in operation["responses"].items():
+        if isinstance(spec.body, Mapping):
+            described["requestBody"]["required"] = True
+        if spec.idempotent or spec.keyed:
+            described.setdefault("parameters", []).append(_IDEMPOTENCY_KEY)
+        if spec.guarded:
+            described.setdefault("parameters", []).append(_IF_MATCH)
+        if spec.conditional:
+            described["responses"]["304"] = {"description": "The client's version is current."}
+        for status, response in described["responses"].items():
             response["description"] = response["description"] or HTTPStatus(int(status)).phrase
         for status in sorted(self._error_statuses()):
-            operation["responses"].setdefault(
+            described["responses"].setdefault(
                 status,
                 {
                     "description": _DESCRIPTIONS[status],
                     "content": {CONTENT_TYPE: {"schema": self._problem().ref}},
                 },
             )
-        operation["responses"] = dict(sorted(operation["responses"].items()))
-        return operation
+        described["responses"] = dict(sorted(described["responses"].items()))
+        return described
 
     def _error_statuses(self) -> set[str]:
-        spec = spec_of(self.view, self.method)
-        statuses = {"400"}
-        access = required_access(self.view, self.method)
-        if access is not Access.PUBLIC:
-            statuses |= {"401"}
-        if access not in {Access.PUBLIC, Access.ANY}:
-            statuses |= {"403"}
-        if "{" in self.path:
-            statuses |= {"404"}
-        if spec is not None:
-            if spec.listed:
-                statuses |= {"422"}
-            if spec.body is not None:
-                statuses |= {"413", "415", "422"}
-            if spec.idempotent:
-                statuses |= {"409", "422"}
-            if spec.guarded:
-                statuses |= {"412"}
-            statuses |= {str(status) for status in spec.problems}
-        return statuses
+        spec, access = self.spec, required_access(self.view, self.method)
+        conditions = (
+            (True, {400, *spec.problems}),
+            (access is not Access.PUBLIC, {401}),
+            (access not in {Access.PUBLIC, Access.ANY}, {403}),
+            ("{" in self.path, {404}),
+            (spec.listed, {422}),
+            (spec.body is not None, {413, 415, 422}),
+            (spec.idempotent or spec.keyed, {409, 422}),
+            (spec.guarded, {412}),
+        )
+        return {str(status) for holds, statuses in conditions if holds for status in statuses}
 
     def _problem(self) -> ResolvedComponent:
         component = ResolvedComponent(
@@ -194,13 +195,6 @@ class Schema(AutoSchema):
         )
         self.registry.register_on_missing(component)
         return component
-
-
-def _parameter_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` or, for a parameter that contains JSON, `content`."""
-    if schema.get("contentMediaType") == "application/json":
-        return {"content": {"application/json": {"schema": {"type": "object"}}}}
-    return {"schema": schema}
 
 
 _IDEMPOTENCY_KEY = {

@@ -1,16 +1,24 @@
-"""Response serializers of batches, workunits and results."""
+"""Serializers of batches, workunits and results in responses."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from rest_framework import serializers
 
-from scheduler.api.http.body import JsonObject
+from scheduler.api.http.body import Duration, JsonObject, Shown
 from scheduler.health.rules.standstill_causes import MAX_EXAMINED, Cause
 from scheduler.lifecycle import Axis, ResultState, ValidateState, state_label
 from scheduler.models import Batch
-from scheduler.work.rules.statuses import Status
+from scheduler.work import answers
+from scheduler.work.rules.statuses import Status, error_words
+
+if TYPE_CHECKING:
+    from scheduler.models import Result, ResultFile, Workunit
+    from scheduler.work.progress import Cost, Progress
 
 #: The states of a batch, by their names in the API.
 BATCH_STATES = {state.name.lower(): state.value for state in Batch.State}
@@ -19,7 +27,7 @@ RESULT_STATES = {state_label(Axis.RESULT, state.value): state for state in Resul
 _VALIDATE_STATES = [state.name for state in ValidateState]
 
 
-class ProgressShown(serializers.Serializer[Any]):
+class ProgressShown(Shown):
     """Numbers of workunits by status; purged workunits count as done or failed."""
 
     total = serializers.IntegerField()
@@ -44,8 +52,11 @@ class ProgressNow(ProgressShown):
         help_text="Estimate from the current rate; null if unknown (`waits` gives the reasons).",
     )
 
+    def read_state(self, _progress: Progress) -> str:
+        return batch_state(self.context["batch"])
 
-class LastErrorShown(serializers.Serializer[Any]):
+
+class LastErrorShown(Shown):
     """The most recent failed result."""
 
     result = serializers.CharField()
@@ -55,7 +66,7 @@ class LastErrorShown(serializers.Serializer[Any]):
     stderr_tail = serializers.ListField(child=serializers.CharField(), source="tail")
 
 
-class WaitShown(serializers.Serializer[Any]):
+class WaitShown(Shown):
     """A reason why unfinished workunits make no progress."""
 
     cause = serializers.ChoiceField(choices=[cause.value for cause in Cause])
@@ -65,7 +76,7 @@ class WaitShown(serializers.Serializer[Any]):
     sentence = serializers.CharField(help_text="The reason and the number, for people.")
 
 
-class TroublesShown(serializers.Serializer[Any]):
+class TroublesShown(Shown):
     """Errors of a batch, and the reasons why its unfinished workunits make no progress."""
 
     last_error = LastErrorShown(allow_null=True)
@@ -78,8 +89,11 @@ class TroublesShown(serializers.Serializer[Any]):
     )
     waits = WaitShown(many=True, help_text="Empty if nothing blocks the work.")
 
+    def read_waits(self, _troubles: object) -> object:
+        return self.context["waits"]
 
-class CostShown(serializers.Serializer[Any]):
+
+class CostShown(Shown):
     """Computing time and credit of the results that were sent."""
 
     results = serializers.IntegerField()
@@ -88,7 +102,7 @@ class CostShown(serializers.Serializer[Any]):
     credit = serializers.FloatField()
 
 
-class BatchShown(serializers.Serializer[Any]):
+class BatchShown(Shown):
     """A batch: a group of workunits."""
 
     id = serializers.IntegerField()
@@ -101,7 +115,7 @@ class BatchShown(serializers.Serializer[Any]):
     completed_at = serializers.DateTimeField(allow_null=True)
     retired_at = serializers.DateTimeField(allow_null=True)
     after = serializers.IntegerField(
-        allow_null=True, help_text="Id of the batch that must finish first."
+        source="after_id", allow_null=True, help_text="Id of the batch that must finish first."
     )
     after_any = serializers.BooleanField()
     accelerate = serializers.BooleanField()
@@ -113,17 +127,40 @@ class BatchShown(serializers.Serializer[Any]):
     cost = CostShown()
     est_completion_at = serializers.DateTimeField(allow_null=True)
 
+    def read_app(self, batch: Batch) -> str | None:
+        return batch.app.name if batch.app else None
 
-class InputShown(serializers.Serializer[Any]):
+    def read_state(self, batch: Batch) -> str:
+        return batch_state(batch)
+
+    def read_progress(self, batch: Batch) -> Progress:
+        progress: Progress = self.context["progress"][batch.pk]
+        return progress
+
+    def read_cost(self, batch: Batch) -> Cost:
+        cost: Cost = self.context["costs"][batch.pk]
+        return cost
+
+    def read_est_completion_at(self, batch: Batch) -> datetime | None:
+        if batch.completed_at is not None:
+            return batch.completed_at
+        left = self.read_progress(batch).seconds_left
+        now: datetime = self.context["now"]
+        return now + timedelta(seconds=min(left, 1e9)) if left else None
+
+
+class InputShown(Shown):
     """An input file."""
 
     open_name = serializers.CharField()
-    name = serializers.CharField(help_text="The physical name, which always has the same content.")
-    nbytes = serializers.IntegerField()
-    sha256 = serializers.CharField()
+    name = serializers.CharField(
+        source="file.name", help_text="The physical name, which always has the same content."
+    )
+    nbytes = serializers.IntegerField(source="file.nbytes")
+    sha256 = serializers.CharField(source="file.sha256")
 
 
-class OutputAsked(serializers.Serializer[Any]):
+class OutputAsked(Shown):
     """An output file that each result must have."""
 
     open_name = serializers.CharField()
@@ -131,7 +168,7 @@ class OutputAsked(serializers.Serializer[Any]):
     optional = serializers.BooleanField()
 
 
-class OutputShown(serializers.Serializer[Any]):
+class OutputShown(Shown):
     """An uploaded output file."""
 
     position = serializers.IntegerField()
@@ -140,33 +177,47 @@ class OutputShown(serializers.Serializer[Any]):
     nbytes = serializers.IntegerField()
     sha256 = serializers.CharField()
 
+    def read_open_name(self, file: ResultFile) -> str:
+        return answers.open_name(file.result.workunit.outputs, file.position)
 
-class ResultBrief(serializers.Serializer[Any]):
+
+class _StatesShown(Shown):
+    def read_state(self, result: Result) -> str:
+        return state_label(Axis.RESULT, 10 * result.server_state + result.outcome)
+
+    def read_validate_state(self, result: Result) -> str:
+        return ValidateState(result.validate_state).name
+
+
+class ResultBrief(_StatesShown):
     """A result in the list of its workunit."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
     state = serializers.ChoiceField(choices=list(RESULT_STATES))
     validate_state = serializers.ChoiceField(choices=_VALIDATE_STATES)
-    host = serializers.IntegerField(allow_null=True)
+    host = serializers.IntegerField(source="host_id", allow_null=True)
 
 
-class WorkunitBrief(serializers.Serializer[Any]):
+class WorkunitBrief(Shown):
     """A workunit in a list."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
-    app = serializers.CharField()
-    batch = serializers.IntegerField(allow_null=True)
+    app = serializers.CharField(source="app.name")
+    batch = serializers.IntegerField(source="batch_id", allow_null=True)
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     errors = serializers.ListField(child=serializers.CharField())  # type: ignore[assignment]  # a field
     created_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
-    canonical_result = serializers.IntegerField(allow_null=True)
-    credit = serializers.FloatField()
+    canonical_result = serializers.IntegerField(source="canonical_result_id", allow_null=True)
+    credit = serializers.FloatField(source="canonical_credit")
     priority = serializers.IntegerField()
     command_line = serializers.CharField()
     meta = JsonObject()
+
+    def read_errors(self, workunit: Workunit) -> list[str]:
+        return error_words(workunit.error_mask)
 
 
 class WorkunitShown(WorkunitBrief):
@@ -181,7 +232,7 @@ class WorkunitShown(WorkunitBrief):
     rsc_memory_bound = serializers.FloatField()
     rsc_disk_bound = serializers.FloatField()
     rsc_bandwidth_bound = serializers.FloatField()
-    delay_bound_seconds = serializers.FloatField()
+    delay_bound_seconds = Duration(source="delay_bound")
     min_quorum = serializers.IntegerField()
     target_nresults = serializers.IntegerField()
     max_error_results = serializers.IntegerField(
@@ -194,28 +245,41 @@ class WorkunitShown(WorkunitBrief):
     start_before = serializers.DateTimeField(allow_null=True)
     end_before = serializers.DateTimeField(allow_null=True)
 
+    def read_input_files(self, workunit: Workunit) -> Iterable[object]:
+        """Return the input files, or after their deletion the descriptions in `past_inputs`."""
+        if workunit.past_inputs is None:
+            return workunit.input_files.all()
+        return [
+            {"open_name": past["open_name"], "file": SimpleNamespace(**past)}
+            for past in workunit.past_inputs
+        ]
 
-class ResultShown(serializers.Serializer[Any]):
+    def read_outputs(self, workunit: Workunit) -> Iterable[object]:
+        missing = {"open_name": "", "max_nbytes": 0, "optional": False}
+        return [missing | output for output in workunit.outputs]
+
+
+class ResultShown(_StatesShown):
     """A result: one computer's attempt at a workunit."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()
-    workunit = serializers.IntegerField()
+    workunit = serializers.IntegerField(source="workunit_id")
     attempt = serializers.IntegerField()
     state = serializers.ChoiceField(choices=list(RESULT_STATES))
     validate_state = serializers.ChoiceField(choices=_VALIDATE_STATES)
-    host = serializers.IntegerField(allow_null=True)
-    app_version = serializers.IntegerField(allow_null=True)
+    host = serializers.IntegerField(source="host_id", allow_null=True)
+    app_version = serializers.IntegerField(source="app_version_id", allow_null=True)
     created_at = serializers.DateTimeField()
     sent_at = serializers.DateTimeField(allow_null=True)
     report_deadline = serializers.DateTimeField(allow_null=True)
     received_at = serializers.DateTimeField(allow_null=True)
     fraction_done = serializers.FloatField()
     exit_status = serializers.IntegerField()
-    cpu_seconds = serializers.FloatField()
-    elapsed_seconds = serializers.FloatField()
-    credit = serializers.FloatField()
-    outputs = OutputShown(many=True)
+    cpu_seconds = serializers.FloatField(source="cpu_time")
+    elapsed_seconds = serializers.FloatField(source="elapsed_time")
+    credit = serializers.FloatField(source="granted_credit")
+    outputs = OutputShown(many=True, source="output_files")
 
 
 class ResultWithStderr(ResultShown):
@@ -224,7 +288,7 @@ class ResultWithStderr(ResultShown):
     stderr = serializers.CharField()
 
 
-class StepShown(serializers.Serializer[Any]):
+class StepShown(Shown):
     """One state change."""
 
     at = serializers.DateTimeField()
@@ -236,10 +300,15 @@ class StepShown(serializers.Serializer[Any]):
     by = serializers.CharField()
 
 
-class TimelineShown(serializers.Serializer[Any]):
+class TimelineShown(Shown):
     """The state changes of a workunit and its results, and what it waits for."""
 
     name = serializers.CharField()
     timeline = StepShown(many=True)
     reasons = serializers.ListField(child=serializers.CharField())
     ledger_is_on = serializers.BooleanField(help_text="False: state changes are not recorded.")
+
+
+def batch_state(batch: Batch) -> str:
+    """Return the name of a batch's state, in lower case."""
+    return Batch.State(batch.state).name.lower()

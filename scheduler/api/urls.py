@@ -1,4 +1,4 @@
-"""The addresses of version 1 of the API, and of nginx's admission checks."""
+"""The URLs of version 1 of the API and of nginx's admission checks."""
 
 from __future__ import annotations
 

@@ -1,24 +1,26 @@
-"""The accounts whose rows a caller may see and change: their own, or all."""
+"""Determines whether a caller may see or change rows, their own or all."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from scheduler.api.authentication import Scope, has_right, may, missing_scope
+from scheduler.api.authentication import has_right, may, missing_scope
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.operation import Scope
 from scheduler.api.http.paging import read_page
 from scheduler.people import own_pages
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
-    from django.db.models import Q, QuerySet
+    from django.db.models import Q
     from rest_framework.request import Request
 
     from scheduler.models import Account
 
 
 def viewer_of(request: Request) -> Account | None:
-    """Return the account whose rows the caller may see; None for all accounts.
+    """Return the account whose rows the caller may see, or None for all accounts.
 
     To see all accounts, the caller needs the right `view_everything` and a token with scope
     `manage` or `administer`.
@@ -29,11 +31,11 @@ def viewer_of(request: Request) -> Account | None:
 
 
 def changer_of(request: Request) -> Account | None:
-    """Return the account whose batches the caller may change; None for all accounts.
+    """Return the account whose batches the caller may change, or None for all accounts.
 
-    The caller's own batches need scope `submit`; those of others need scope `manage` and the right
-    `manage_others_batches`.
-    Raises `PermissionDenied` for a token with neither scope.
+    Changing the caller's own batches needs scope `submit`.  Changing batches of other accounts
+    needs scope `manage` and the right `manage_others_batches`.  Raises `PermissionDenied` for a
+    token with neither scope.
     """
     if has_right(request, Right.MANAGE_OTHERS_BATCHES):
         return None
@@ -42,24 +44,23 @@ def changer_of(request: Request) -> Account | None:
     return cast("Account", request.user)
 
 
-def own_page(
-    request: Request,
-    rows: QuerySet[Any],
-    beyond: Q,
-    order: str,
-    count: int,
-    *,
-    batch: str,
-    indexed_filters: Collection[str],
-) -> list[Any]:
-    """Return a page of those `rows` that the caller may see.
+class OwnPages(Endpoint):
+    """A list of rows that belong to batches, limited to rows that the caller may see.
 
-    `rows` are the filtered rows of all accounts.  Pages of one account are read by `own_pages`,
-    unless the request has a parameter of `indexed_filters`, which an index makes selective.
+    `batch_lookup` is the lookup from a row to its batch.  Pages of one account are read by
+    `own_pages`, unless the request has a filter of `indexed_filters`: these are selective and use
+    an index.
     """
-    viewer = viewer_of(request)
-    if viewer is not None and not any(request.query_params.get(name) for name in indexed_filters):
+
+    batch_lookup: ClassVar[str]
+    indexed_filters: ClassVar[Sequence[str]]
+
+    def read_page(self, rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
+        """Return a page of the caller's rows; `ById` calls this method with the filtered rows."""
+        viewer, batch = viewer_of(self.request), self.batch_lookup
+        if viewer is None:
+            return read_page(rows, beyond, order, count)
+        if any(self.request.query_params.get(name) for name in self.indexed_filters):
+            rows = rows.filter(**{f"{batch}__submitter": viewer})
+            return read_page(rows, beyond, order, count)
         return own_pages.page(rows, viewer, batch=batch, beyond=beyond, order=order, count=count)
-    if viewer is not None:
-        rows = rows.filter(**{f"{batch}__submitter": viewer})
-    return read_page(rows, beyond, order, count)

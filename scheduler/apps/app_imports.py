@@ -57,7 +57,7 @@ class Choices:
 def import_plan_classes(
     text: bytes, *, source: str, dry_run: bool, now: datetime
 ) -> tuple[list[Line], frozenset[str]]:
-    """Write the plan classes of a `plan_class_spec.xml`; returns lines, and the names to be used.
+    """Store the plan classes of a `plan_class_spec.xml`; return outcomes, and the accepted names.
 
     A plan class that exists is replaced by the one in the file.  Raises
     `plan_class_xml.BadPlanClassFile`.
@@ -69,7 +69,7 @@ def import_plan_classes(
                 plan.name, json.dumps(plan.spec, indent=1), source=source, now=now, dry_run=dry_run
             )
         except plan_class_store.BadSpec as error:
-            # Its lines are those of the JSON, which the file does not have.
+            # The line numbers of the error refer to the generated JSON, not to the file.
             sentences = [line.split(": ", 1)[-1] for line in str(error).splitlines()]
             lines.append(Line(plan.name or "(no name)", REFUSED, " ".join(sentences)))
         else:
@@ -84,9 +84,9 @@ def import_versions(
     plan_class_names: frozenset[str],
     now: datetime,
 ) -> list[Line]:
-    """Publish each version in a transaction of its own; returns a line for each.
+    """Publish each version in a separate transaction; return a line for each.
 
-    `plan_class_names` are accepted although they may not be stored, in a dry run.
+    `plan_class_names` are accepted without a check, since a dry run does not store them.
     """
     lines = []
     for folder in folders:
@@ -108,8 +108,8 @@ def write_unsigned(
 ) -> tuple[list[str], list[Line]]:
     """Write the files that lack a signature into a new folder, by their paths within the tree.
 
-    Versions that are published already need none.  Returns the names, and a line for each version
-    that was left out.
+    Skips versions that are already published.  Returns the names of the files, and a line for each
+    refused version.
     """
     lines: list[Line] = []
     with ExitStack() as stack:
@@ -173,10 +173,9 @@ def _app_and_order(
 def _find_app(name: str) -> App:
     if app := App.objects.filter(name=name).first():
         return app
-    msg = (
+    raise app_versions.UnknownApp(
         f"There is no app {name!r}. Hint: create it by --create-app, or by `manage.py create_app`."
     )
-    raise app_versions.UnknownApp(msg)
 
 
 def _is_published(app: App, order: Order, source: storage.Source) -> bool:

@@ -10,12 +10,12 @@ anything is written.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from functools import cached_property
 
 from django.conf import settings
 from django.db import transaction
@@ -40,24 +40,7 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
 
-__all__ = [
-    "BadPackage",
-    "BadSignature",
-    "Facts",
-    "Published",
-    "SignatureMissing",
-    "Signed",
-    "UnknownApp",
-    "UnknownPlatform",
-    "VersionExists",
-    "check_app_name",
-    "find_app",
-    "kept",
-    "publish",
-    "publish_package",
-    "sign",
-    "staged",
-]
+__all__ = ["BadPackage"]  # the others are defined here
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
@@ -88,7 +71,7 @@ class VersionExists(ValueError):
 
 
 class BadSignature(ValueError):
-    """A given signature is not by the project's key. Hint: sign the file again."""
+    """A signature was not made by the project's key. Hint: sign the file again."""
 
 
 class SignatureMissing(BadSignature):
@@ -117,8 +100,8 @@ class Published:
 class Signed:
     """A package's files, staged in their order, and the signature of each, None without one.
 
-    `made_here` flags those made by this server.  `api_version` is the version of BOINC's API that
-    the main program has, or "".
+    `made_here` has True for signatures made by this server.  `api_version` is the version of
+    BOINC's API in the main program, or "".
     """
 
     contents: Sequence[storage.Staged]
@@ -139,7 +122,7 @@ class Facts:
     beta: bool = False
 
 
-def publish(  # noqa: PLR0913  the four facts of a version, its files, and two consents
+def publish(  # noqa: PLR0913  the four facts of a version, its files, and two flags
     *,
     app: str,
     version_num: int,
@@ -191,20 +174,9 @@ def publish_package(
     `SignatureMissing`.
     """
     _check_number(facts)
-    contents = signed.contents
     platform_rows = _platforms(platforms, create=create_platform)
-
-    @functools.cache
-    def keep() -> Sequence[KnownFile]:
-        files_by_sha, _ = file_rows.keep(_wanted(package, contents, facts.version_num), now=now)
-        return [files_by_sha[item.digest.sha256] for item in contents]
-
-    @functools.cache
-    def signatures() -> Sequence[str]:
-        return _complete(package, signed, now)
-
-    files = _Files(package, contents, signed.api_version, signatures, keep)
-    return [_publish(app, platform, facts, files, now) for platform in platform_rows]
+    files = _Files(package, signed, facts.version_num, now)
+    return [_publish(app, platform, facts, files) for platform in platform_rows]
 
 
 def would_create(
@@ -243,36 +215,66 @@ def would_create(
 def _check_number(facts: Facts) -> None:
     if 0 < facts.version_num <= _MAX_VERSION:
         return
-    msg = (
+    raise BadPackage(
         f"version_num is {facts.version_num}. "
         f"Hint: give a number from 1 to {_MAX_VERSION}; 123 is shown as 1.23."
     )
-    raise BadPackage(msg)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Files:
-    """A package and the staged content of each file.
-
-    `keep` creates the rows of the files, and `signatures` completes the signatures, on first use.
-    """
+    """A package to publish; the rows of its files, which its versions share, are written once."""
 
     package: Package
-    contents: Sequence[storage.Staged]
-    api_version: str
-    signatures: Callable[[], Sequence[str]]
-    keep: Callable[[], Sequence[KnownFile]]
+    signed: Signed
+    version_num: int
+    now: datetime
+
+    @cached_property
+    def rows(self) -> Sequence[KnownFile]:
+        """The rows of the files."""
+        wanted = _wanted(self.package, self.signed.contents, self.version_num)
+        files_by_sha, _ = file_rows.keep(wanted, now=self.now)
+        return [files_by_sha[item.digest.sha256] for item in self.signed.contents]
+
+    @cached_property
+    def signatures(self) -> Sequence[str]:
+        """All signatures; signatures made here are audited.  Raises `SignatureMissing`."""
+        rows = zip(
+            self.package.files,
+            self.signed.contents,
+            self.signed.signatures,
+            self.signed.made_here,
+            strict=True,
+        )
+        complete, missing = [], []
+        for file, item, signature, is_made_here in rows:
+            if signature is None:
+                missing.append(file.name)
+                continue
+            complete.append(signature)
+            if is_made_here:
+                audit.record(
+                    Event.FILE_SIGNED,
+                    now=self.now,
+                    subject=file.name,
+                    details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
+                )
+        if missing:
+            raise SignatureMissing(missing)
+        return complete
 
 
-def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: datetime) -> Published:
+def _publish(app: App, platform: Platform, facts: Facts, files: _Files) -> Published:
     fields = {
         "cmdline": facts.cmdline,
         "image": facts.image,
         "source_url": facts.source_url,
-        "created_at": now,
+        "created_at": files.now,
     }
+    contents = files.signed.contents
     described = _described(files.package)
-    described.setdefault("api_version", files.api_version)
+    described.setdefault("api_version", files.signed.api_version)
     version, created = AppVersion.objects.get_or_create(
         app=app,
         platform=platform,
@@ -282,20 +284,15 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files, now: dat
     )
     if created:
         names = _attach(version, files)
+        digests = {name: item.digest.sha256 for name, item in zip(names, contents, strict=True)}
         audit.record(
-            audit.Event.VERSION_PUBLISHED,
-            now=now,
+            Event.VERSION_PUBLISHED,
+            now=files.now,
             subject=str(version),
-            details={
-                "app_version_id": version.pk,
-                "files": {
-                    name: item.digest.sha256
-                    for name, item in zip(names, files.contents, strict=True)
-                },
-            },
+            details={"app_version_id": version.pk, "files": digests},
         )
     else:
-        names = _same_or_refused(version, facts, files.package, files.contents)
+        names = _same_or_refused(version, facts, files.package, contents)
     return Published(version, names, created)
 
 
@@ -308,9 +305,9 @@ def kept(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[None]:
-    """Keep a package's files inside the block, held by `holder`, before rows refer to them.
+    """Store a package's files and hold them for `holder` inside the block.
 
-    Without a holder nothing is done.  At the end, files without references are marked for deletion.
+    Without a holder, do nothing.  At the end, files without references are marked for deletion.
     """
     if holder is None:
         yield
@@ -327,7 +324,7 @@ def kept(
 
 @contextmanager
 def staged(package: Package) -> Iterator[Sequence[storage.Staged]]:
-    """Stage the contents of a package's files; discards those that are not published."""
+    """Stage the contents of a package's files; unpublished contents are discarded at the end."""
     contents: list[storage.Staged] = []
     try:
         contents.extend(_stage(file.content) for file in package.files)
@@ -341,6 +338,17 @@ def _stage(content: bytes | str) -> storage.Staged:
     if isinstance(content, bytes):
         return storage.stage_bytes(content)
     return storage.stage_file(content)
+
+
+def launcher(app: App, image: str) -> PackedFile:
+    """Return the main program of a version that is not a BOINC program."""
+    return PackedFile(
+        name=f"{app.name}_launcher",
+        open_name="",
+        content=storage.launcher(kind=app.kind, image=image),
+        main_program=True,
+        executable=True,
+    )
 
 
 def given_signatures(
@@ -358,11 +366,7 @@ def given_signatures(
     signatures_by_file: list[str | None] = []
     unused = dict(signatures)
     for file, item in zip(files, contents, strict=True):
-        with item.open() as content:
-            try:
-                signing.refuse_key_shaped(content.read(START_NBYTES), f"The content of {file.name}")
-            except signing.KeyShaped as error:
-                raise BadPackage(str(error)) from error
+        refuse_key_shaped(item, f"The content of {file.name}")
         if file.signature is None and not signatures:
             signatures_by_file.append(None)
             continue
@@ -379,12 +383,20 @@ def given_signatures(
             unused.pop(name, None)
     if unused:
         names = ", ".join(sorted(unused)[:_MAX_LISTED])
-        msg = (
+        raise BadSignature(
             f"{names} is not by the project's key over one of the files. "
             "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
         )
-        raise BadSignature(msg)
     return signatures_by_file
+
+
+def refuse_key_shaped(item: storage.Staged, title: str) -> None:
+    """Raise `BadPackage` for a content that clients could take for a key."""
+    with item.open() as content:
+        try:
+            signing.refuse_key_shaped(content.read(START_NBYTES), title)
+        except signing.KeyShaped as error:
+            raise BadPackage(str(error)) from error
 
 
 def sign(
@@ -406,27 +418,6 @@ def sign(
     return Signed(contents, supplied, made_here, _api_version(package, contents))
 
 
-def _complete(package: Package, signed: Signed, now: datetime) -> Sequence[str]:
-    """Return all signatures, and audit those made here; raises `SignatureMissing`."""
-    complete, missing = [], []
-    rows = zip(package.files, signed.contents, signed.signatures, signed.made_here, strict=True)
-    for file, item, signature, is_made_here in rows:
-        if signature is None:
-            missing.append(file.name)
-            continue
-        complete.append(signature)
-        if is_made_here:
-            audit.record(
-                audit.Event.FILE_SIGNED,
-                now=now,
-                subject=file.name,
-                details={"sha256": item.digest.sha256, "nbytes": item.digest.nbytes},
-            )
-    if missing:
-        raise SignatureMissing(missing)
-    return complete
-
-
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
     """Return an app by name, or create a native one if `create`; raises `UnknownApp`."""
     if create:
@@ -440,18 +431,16 @@ def find_app(name: str, *, create: bool = False, now: datetime) -> App:
         return existing
     near = get_close_matches(name, App.objects.values_list("name", flat=True), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "create it while publishing."
-    msg = f"There is no app {name!r}. Hint: {hint}"
-    raise UnknownApp(msg)
+    raise UnknownApp(f"There is no app {name!r}. Hint: {hint}")
 
 
 def check_app_name(name: str) -> None:
     """Raise `UnknownApp` if an app cannot have this name."""
     if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
-        msg = (
+        raise UnknownApp(
             f"{name[:80]!r} is not a name for an app. "
             f"Hint: use 1 to {_MAX_APP_NAME} letters, digits, dots, dashes and underscores."
         )
-        raise UnknownApp(msg)
 
 
 def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
@@ -467,8 +456,7 @@ def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
         if name not in KNOWN_PLATFORMS and not create:
             near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
-            msg = f"BOINC's clients have no platform {name!r}. Hint: {hint}"
-            raise UnknownPlatform(msg)
+            raise UnknownPlatform(f"BOINC's clients have no platform {name!r}. Hint: {hint}")
         platforms_by_name[name] = Platform.objects.get_or_create(name=name)[0]
     return [platforms_by_name[name] for name in names]
 
@@ -499,7 +487,7 @@ def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
 
 
 def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
-    rows = files.keep()
+    rows = files.rows
     AppVersionFile.objects.bulk_create(
         AppVersionFile(
             app_version=version,
@@ -512,7 +500,7 @@ def _attach(version: AppVersion, files: _Files) -> tuple[str, ...]:
             signature=signature,
         )
         for position, (file, row, signature) in enumerate(
-            zip(files.package.files, rows, files.signatures(), strict=True)
+            zip(files.package.files, rows, files.signatures, strict=True)
         )
     )
     return tuple(row.name for row in rows)
@@ -549,7 +537,7 @@ def _same_or_refused(
         for f, item in zip(package.files, contents, strict=True)
     ]
     if package.launched:
-        # The launcher is the server's, and may have changed since without a change of the app.
+        # The server's launcher may have changed since; that is no change of the app.
         has, wants = [file for file in has if not file[1]], [file for file in wants if not file[1]]
     if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
         numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)

@@ -23,8 +23,8 @@ from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_
 #: Columns that callers cannot set: identities, and values that the server maintains.
 _RESERVED = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
 _SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _RESERVED
-#: Checks of an app's columns that rooms above this one add (`scheduler.app_config`): from the app
-#: and the names of the columns that change to pairs of a column and its fault.
+#: Checks of an app's columns that higher packages add (`scheduler.app_config`).  Each takes the app
+#: and the names of the changed columns, and yields pairs of a column and its fault.
 field_checks: list[Callable[[App, Container[str]], Iterator[tuple[str, str]]]] = []
 
 
@@ -69,11 +69,10 @@ def create(
                 Event.APP_CREATED, now=now, subject=f"app {name}", details=audit_details(app, facts)
             )
     except IntegrityError as error:
-        msg = (
+        raise AppExists(
             f"There is an app {name!r} already. "
             "Hint: publish versions of it, or choose another name."
-        )
-        raise AppExists(msg) from error
+        ) from error
     return app
 
 
@@ -95,7 +94,7 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     return app
 
 
-#: Columns that decide which code runs, or the credit: the audit log has the values of these only.
+#: Columns that decide which code runs, or the credit; the audit log has values only of these.
 _AUDITED_VALUES = frozenset(
     {
         "assimilator",
@@ -137,11 +136,10 @@ def ensure(*, name: str, now: datetime, **facts: Any) -> App:
         return create(name=name, now=now, **wanted)
     for key, value in wanted.items():
         if getattr(app, key) != value:
-            msg = (
+            raise BadPackage(
                 f"App {name} exists, and its {key} is {getattr(app, key)}, not {value}. "
                 "Hint: leave that out, or choose another name."
             )
-            raise BadPackage(msg)
     return app
 
 
@@ -161,10 +159,10 @@ def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
 
 
 def faults(app: App, facts: Container[str], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
-    """Yield faults in some facts of an app that otherwise daemons or submissions would find later.
+    """Yield faults of an app's columns that daemons or submissions would otherwise find later.
 
-    Checks science, defaults and disabled kinds, and applies `field_checks`; each fault comes with
-    its column.
+    Checks science, defaults and disabled kinds, and applies `field_checks`.  Each item is a column
+    and its fault.
     """
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
         yield "kind", COMMANDS_ARE_OFF

@@ -1,8 +1,8 @@
 """Publish versions from uploaded files, or from a URL.
 
-Theory of operation.  Receiving, fetching, packing and storing files take long, and are finished
-before any row of the version is written: no transaction and no idempotency key waits for them.  The
-function that `sent` and `imported` yield then writes only rows of the catalog.
+Theory of operation.  Receiving, fetching, packing and storing files are slow, and are finished
+before any row of the version is written, so that no transaction and no idempotency key is held
+meanwhile.  The function that `sent` and `imported` yield writes only rows of the catalog.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def sent(
 ) -> Iterator[Write]:
     """Prepare uploaded files, each a name and its bytes in chunks; yields a `Write` function.
 
-    One file is a program or an archive, several are those of a native app; `holder` holds the kept
-    files.  Without files, a `source_url` is imported.  Raises as `programs.publish` does.
+    A single file is a program or an archive; several files are the files of a native app.  The
+    stored files are held for `holder`.  Without files, the order's `source_url` is imported.
+    Raises as `programs.publish` does.
     """
     if order.source_url:
         if files:
@@ -70,14 +71,14 @@ def import_from(app: App, order: Order, *, seconds: float | None, now: datetime)
 def imported(
     app: App, order: Order, *, seconds: float | None, holder: Account | None, now: datetime
 ) -> Iterator[Write]:
-    """Prepare the content of a URL; it is not fetched again if the version came from this URL.
+    """Prepare the content of the order's URL, unless the version was already imported from it.
 
-    Fetching may take `seconds` (None: the project's `import_limit`).  Raises as `programs.publish`
-    does, and `BadSource`, `SourceFailed` and `SourceBusy`.
+    Yields a `Write` function.  Fetching may take `seconds` (None: the project's `import_limit`).
+    Raises as `programs.publish` does, and `BadSource`, `SourceFailed` and `SourceBusy`.
     """
     programs.check(app, order, storage.Source({}, frozenset()))
     existing = _imported(app, order)
-    platforms = list(dict.fromkeys(order.platforms)) or programs.usual_platforms(app)
+    platforms = programs.platforms_of(app, order)
     if existing and existing.keys() >= set(platforms):
         outcome = _unchanged([existing[platform] for platform in platforms])
         yield lambda: outcome

@@ -36,7 +36,7 @@ MAX_PER_CALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The minimum ages, since the last contact of a host, revocation of a key, or creation."""
+    """Minimum times since a host's last contact, a key's revocation, an account's creation."""
 
     zombie_after: timedelta = timedelta(days=180)
     key_after: timedelta = timedelta(days=180)
@@ -90,7 +90,7 @@ class Findings:
 
 
 def look_at_published() -> Findings:
-    """Check every signed file: launchers of current versions, and the beginning of the others."""
+    """Check the launchers of current versions, and the beginning of every signed file."""
     old = republishing.with_old_launchers(republishing.current_versions())
     names = AppVersionFile.objects.order_by("file__name").values_list("file__name", flat=True)
     key_shaped, unreadable = [], []
@@ -126,7 +126,7 @@ def sweep(rules: Rules, *, now: datetime) -> Swept:
 def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
     """Return hosts without recent contact, without credit, and without references.
 
-    A row that was merged into another also stays until then: its client may still use the old id.
+    Rows of merged hosts are kept for the same time, because their clients may still use the old id.
     """
     own = {"host": OuterRef("pk")}
     return Host.objects.filter(
@@ -173,7 +173,7 @@ def _dead_sessions(*, now: datetime) -> QuerySet[Session]:
 
 def _sweep(model: type[Host | Account], candidates: QuerySet[Any]) -> int:
     with transaction.atomic():
-        # Locked by id first and selected again: a row that was used meanwhile stays.
+        # Lock by id, then select again, so that rows that were used in the meantime are kept.
         ids = list(candidates.values_list("pk", flat=True)[:MAX_PER_CALL])
         if not ids:
             return 0

@@ -2,11 +2,11 @@
 
 Theory of operation.  A stock client accepts a new key only if its current key has signed it
 (PROTOCOL 4.4), and then verifies the files that it fetches with the new key.  So a rotation changes
-the key and the signatures of all published files together.  A reply that is made between the two
-may carry an old signature: that result fails and is computed again.
+the key and the signatures of all published files together.  A reply that is composed during the
+change may contain an old signature; then the result fails and is computed again.
 
-The holder of a stolen private key can rotate clients to a key of their own as well: revoking cannot
-undo that (docs/operating.md describes what to do then).
+With a stolen private key, an attacker can rotate clients to another key as well, and revoking
+cannot undo that (see docs/recipes.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from django.db import transaction
 from scheduler import signing, storage
 from scheduler.apps import app_versions, republishing
 from scheduler.apps.app_versions import BadPackage, BadSignature, SignatureMissing
-from scheduler.key_text import START_NBYTES
 from scheduler.models import AppVersionFile
 from scheduler.people import audit
 
@@ -41,19 +40,18 @@ class Rotated:
 
 
 def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
-    """Create a new key on this server and sign every published file with it.
+    """Create a new code signing key on this server and sign every published file with it.
 
-    With `revoke` the earlier private keys are deleted, and the current versions are published
-    under new numbers, too: hosts download them again.  Raises
-    `signing.KeyMissing` where `ONLINE_SIGNING` is off, and `BadPackage` for a published file that
-    has changed, is missing, or could be taken for a key; nothing has changed then.
+    With `revoke` the earlier private keys are deleted, and the current versions are also published
+    under new numbers, so that hosts download them again.  Raises `signing.KeyMissing` if
+    `ONLINE_SIGNING` is off, and `BadPackage` for a published file that has changed, is missing, or
+    could be taken for a key; then nothing is changed.
     """
     if not settings.PROJECT.online_signing:
-        msg = (
+        raise signing.KeyMissing(
             "This server does not create private keys (ONLINE_SIGNING is off). Hint: create one on "
             "another machine and give --public-key (docs/signing.md)."
         )
-        raise signing.KeyMissing(msg)
     new = signing.NewCodeSignKey()
     with transaction.atomic(), ExitStack() as stack:
         rows = [row for row in _locked_rows() if _sign_by(new, row)]
@@ -75,10 +73,10 @@ def install(
 ) -> Rotated:
     """Install a public key whose private half is on another machine.
 
-    `signatures` by it cover every file of the versions that work is sent for, as `write_to_sign`
-    wrote them, or with `revoke` of those that replace them.  Raises `signing.BadKey`,
-    `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`; nothing has changed
-    then.
+    `signatures` by the new key must cover every file that `write_to_sign` wrote: the files of the
+    current versions, or with `revoke` the files of the versions that replace them.  Raises
+    `signing.BadKey`, `signing.BadRotation`, `SignatureMissing`, `BadSignature` and `BadPackage`;
+    then nothing is changed.
     """
     texts = dict(signatures or {})
     with transaction.atomic(), ExitStack() as stack:
@@ -127,7 +125,7 @@ def _is_current(row: AppVersionFile) -> bool:
 
 
 def _sign_by(new: signing.NewCodeSignKey, row: AppVersionFile) -> bool:
-    """Sign a published file; return False if it cannot be signed and no work uses it."""
+    """Sign a published file; return False if it cannot be signed and its version is deprecated."""
     try:
         with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
             row.signature = new.sign(content)
@@ -155,20 +153,16 @@ def _signed_elsewhere(
     if missing:
         raise SignatureMissing(sorted(set(missing)))
     if strange := sorted(signatures.keys() - used):
-        msg = (
+        raise BadSignature(
             f"{strange[0]} is not by the new key over a published file. Hint: sign the files that "
             "--prepare DIR writes, by the private half of the key that you install."
         )
-        raise BadSignature(msg)
     return signed
 
 
 def _refuse_key_shaped(row: AppVersionFile) -> None:
-    with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
-        try:
-            signing.refuse_key_shaped(content.read(START_NBYTES), row.file.name)
-        except signing.KeyShaped as error:
-            raise BadPackage(str(error)) from error
+    with ExitStack() as stack:
+        app_versions.refuse_key_shaped(republishing.stage_published(row, stack), row.file.name)
 
 
 def _record(*, revoke: bool, signed: int, now: datetime) -> None:

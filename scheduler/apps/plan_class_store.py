@@ -1,4 +1,4 @@
-"""Store, remove and try plan classes.
+"""Store and remove plan classes, and test them on hosts.
 
 Theory of operation.  A spec is validated by `dispatch.rules.plan_class_specs` before it is stored,
 and every problem is reported with its line.  Dispatch reads the stored spec with the app versions
@@ -24,7 +24,7 @@ from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Gpu, Machine, Usage
 from scheduler.models import AppVersion, Host, PlanClass
 
-#: Hosts without contact for this time are not tried.
+#: Hosts without contact for this time are not tested.
 _RECENT = timedelta(days=30)
 
 
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(slots=True)
 class Trial:
-    """A plan class tried on hosts: the usage where it fits, and the reason where it does not."""
+    """A test of a plan class on hosts: by host id, the usage, or the reason why it does not fit."""
 
     fit: dict[int, Usage] = field(default_factory=dict)
     unfit: dict[int, str] = field(default_factory=dict)
@@ -98,11 +98,10 @@ def remove(name: str, *, dry_run: bool = False) -> None:
         row = find(name, lock=True)
         if users := users_of(name):
             shown = ", ".join(users[:3]) + ", ..." * (len(users) > 3)  # noqa: PLR2004  enough
-            msg = (
+            raise PlanClassInUse(
                 f"{name} is named by {len(users)} app version{'s' * (len(users) != 1)} ({shown}). "
                 "Hint: deprecated versions count too; change it by `plan_class set` instead."
             )
-            raise PlanClassInUse(msg)
         if not dry_run:
             row.delete()
 
@@ -114,8 +113,7 @@ def find(name: str, *, lock: bool = False) -> PlanClass:
     if row is None:
         names = ", ".join(PlanClass.objects.order_by("name").values_list("name", flat=True)[:10])
         hint = f"there are {names}." if names else "create the first by `manage.py plan_class set`."
-        msg = f"There is no plan class {name}. Hint: {hint}"
-        raise UnknownPlanClass(msg)
+        raise UnknownPlanClass(f"There is no plan class {name}. Hint: {hint}")
     return row
 
 
@@ -138,10 +136,10 @@ def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
 def try_on_hosts(
     plan: plan_classes.PlanClass, *, host_id: int | None = None, now: datetime
 ) -> Trial:
-    """Try a plan class on one host, or on all hosts of the last 30 days.
+    """Test a plan class on one host, or on all hosts of the last 30 days.
 
-    Memory and CPUs are those of the hosts; limits of their preferences are known only when they
-    request work.  Raises `UnknownHost`.
+    The whole memory and all CPUs of a host count: the server receives the limits of the host's
+    preferences only in requests for work.  Raises `UnknownHost`.
     """
     condition = Q(pk=host_id) if host_id else Q(rpc_at__gte=now - _RECENT, merged_into=None)
     trial = Trial()
@@ -152,8 +150,7 @@ def try_on_hosts(
         else:
             trial.unfit[host.pk] = outcome
     if host_id and not trial.fit and not trial.unfit:
-        msg = f"There is no host {host_id}. Hint: the admin lists all hosts."
-        raise UnknownHost(msg)
+        raise UnknownHost(f"There is no host {host_id}. Hint: the admin lists all hosts.")
     return trial
 
 
@@ -190,10 +187,9 @@ def _read(text: str, source: str) -> dict[str, Any]:
     try:
         spec = json.loads(text, object_pairs_hook=gather)
     except json.JSONDecodeError as error:
-        msg = (
+        raise BadSpec(
             f"{source}:{error.lineno}: not JSON: {error.msg}. Hint: put names and texts in quotes."
-        )
-        raise BadSpec(msg) from error
+        ) from error
     if not isinstance(spec, dict):
         msg = f'{source}:1: a plan class is one JSON object. Hint: such as {{"max_threads": 8}}.'
         raise BadSpec(msg)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -42,17 +42,11 @@ _MAX_PLAN_CLASS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """The description of a version to publish; `platforms` default to those of the app's kind."""
+class Order(Facts):
+    """The description of a version to publish; by default, `platforms` depend on the app's kind."""
 
-    version_num: int
     platforms: Sequence[str] = ()
-    plan_class: str = ""
     main_program: str | None = None
-    cmdline: str = ""
-    image: str = ""
-    source_url: str = ""
-    beta: bool = False
     create_platform: bool = False
     #: Whether files that `version.xml` does not list belong to the version, as in BOINC's server.
     with_unlisted: bool = False
@@ -84,11 +78,11 @@ Write = Callable[[], Outcome]
 
 
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
-    """Publish a version of an app for several platforms: for all or for none.
+    """Publish a version of an app for several platforms, for all or none.
 
-    `source` are the files of a native app or of a script; commands have none, and containers name
-    an image instead.  Raises `BadPackage` if the order does not fit the app's kind, and what
-    `app_versions.publish` raises.
+    `source` has the files of a native app or of a script; it is None for commands and containers,
+    whose order names an image.  Raises `BadPackage` if the order does not fit the app's kind, and
+    the exceptions of `app_versions.publish`.
     """
     with prepared(app, order, source, holder=None, now=now) as write:
         return write()
@@ -103,14 +97,13 @@ def prepared(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[Write]:
-    """Pack and hash the files of a version; yields a function that writes all rows or none.
+    """Pack and hash the files of a version; yield a `Write` function that writes all rows or none.
 
     With a `holder`, the files are stored now and held for this account inside the block; the
     function then writes only rows of the catalog, in the caller's transaction.
     """
     check(app, order, source)
-    platforms = list(dict.fromkeys(order.platforms)) or usual_platforms(app)
-    facts = _facts(app, order)
+    platforms, facts = platforms_of(app, order), _facts(app, order)
 
     def write() -> Outcome:
         with transaction.atomic():
@@ -137,27 +130,20 @@ def prepared(
 
 
 def _facts(app: App, order: Order) -> Facts:
-    is_container = app.kind == AppKind.CONTAINER
-    return Facts(
-        version_num=order.version_num,
-        plan_class=order.plan_class or (CONTAINER_PLAN_CLASS if is_container else ""),
-        cmdline=order.cmdline,
-        image=order.image,
-        source_url=order.source_url,
-        beta=order.beta,
-    )
+    usual = CONTAINER_PLAN_CLASS if app.kind == AppKind.CONTAINER else ""
+    return replace(order, plan_class=order.plan_class or usual)
 
 
 def examine(app: App, order: Order, source: storage.Source | None) -> bool:
     """Return whether `publish` would create a version; nothing is written.
 
-    Raises what `publish` raises.
+    Raises the exceptions of `publish`.
     """
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):
         return app_versions.would_create(
             app=app,
-            platforms=list(dict.fromkeys(order.platforms)) or usual_platforms(app),
+            platforms=platforms_of(app, order),
             facts=_facts(app, order),
             package=package,
             signed=app_versions.sign(package, contents, order.signatures),
@@ -168,7 +154,7 @@ def examine(app: App, order: Order, source: storage.Source | None) -> bool:
 def unsigned(
     app: App, order: Order, source: storage.Source | None, stack: ExitStack
 ) -> dict[str, storage.Staged]:
-    """Return the files of a version that lack a signature, by name, staged until a stack closes.
+    """Return the files of a version without a signature, by name, staged until `stack` closes.
 
     Raises `BadPackage`, and `BadSignature` for a signature beside a file that does not verify.
     """
@@ -182,9 +168,9 @@ def unsigned(
 def prepare(app: App, order: Order, source: storage.Source | None, folder: str) -> list[str]:
     """Write the files that `publish` would publish into a new folder; returns their names.
 
-    They are the exact bytes that clients download, launcher and repacked archive included, with a
-    manifest that `signer/sign.py` reads.  The version is not written to the database.  Raises
-    `BadPackage` and `storage.UnreadablePackage`.
+    The files have the exact bytes that clients download, including the launcher and the repacked
+    archive.  A manifest for `signer/sign.py` is added.  The version is not written to the database.
+    Raises `BadPackage` and `storage.UnreadablePackage`.
     """
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):
@@ -212,8 +198,7 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
     if has_files and app.kind in {AppKind.COMMAND, AppKind.CONTAINER}:
         expected = "its image" if app.kind == AppKind.CONTAINER else "only its number"
         msg = f"App {app} is of kind {app.kind}, whose versions have no files."
-        msg = f"{msg} Hint: give {expected}."
-        raise BadPackage(msg)
+        raise BadPackage(f"{msg} Hint: give {expected}.")
     if not has_files and app.kind in {AppKind.NATIVE, AppKind.SCRIPT}:
         expected = f"a {RUN} or an archive with it" if app.kind == AppKind.SCRIPT else "its program"
         msg = f"App {app} is of kind {app.kind}, and no file is given. Hint: give {expected}."
@@ -245,15 +230,17 @@ def _is_defined(order: Order, app: App) -> bool:
     return is_usual or is_future or PlanClass.objects.filter(name=order.plan_class).exists()
 
 
-def usual_platforms(app: App) -> list[str]:
-    """Return the default platforms of an app's kind; raises `BadPackage` for native apps."""
-    if app.kind != AppKind.NATIVE:
-        return list(UNIX_PLATFORMS)
-    msg = (
+def platforms_of(app: App, order: Order) -> list[str]:
+    """Return the platforms of an order, by default the platforms of the app's kind.
+
+    Raises `BadPackage` for a native app without platforms.
+    """
+    if order.platforms or app.kind != AppKind.NATIVE:
+        return list(dict.fromkeys(order.platforms or UNIX_PLATFORMS))
+    raise BadPackage(
         f"App {app} is native, and no platform is given. "
         f"Hint: name a platform, such as {UNIX_PLATFORMS[0]}."
     )
-    raise BadPackage(msg)
 
 
 @contextmanager
@@ -273,16 +260,8 @@ def _contents(
         return
     if app.kind == AppKind.CONTAINER:
         check_image(order.image)
-    files = [
-        PackedFile(
-            name=f"{app.name}_launcher",
-            open_name="",
-            content=storage.launcher(kind=app.kind, image=order.image),
-            main_program=True,
-            executable=True,
-        )
-    ]
-    launched = Package(tuple(files), launched=True)
+    launcher = app_versions.launcher(app, order.image)
+    launched = Package((launcher,), launched=True)
     with app_versions.staged(launched) as [main]:
         if source is None:
             yield launched, [main]
@@ -292,28 +271,26 @@ def _contents(
             archive = PackedFile(
                 name=f"{app.name}.tar.gz", open_name=storage.ARCHIVE_NAME, content=b""
             )
-            yield Package((*files, archive), launched=True), [main, program]
+            yield Package((launcher, archive), launched=True), [main, program]
         finally:
             storage.discard(program)
 
 
 def _as_script(app: App, source: storage.Source) -> storage.Source:
-    """Return the files of a script; a single file is its ``run.sh``, whatever its name."""
+    """Return the files of a script; a single file of any name becomes ``run.sh``."""
     files: Mapping[str, str] = source.files
     if not source.several:
         [(name, path)] = files.items()
         if name != RUN and not storage.begins_with(path, b"#!"):
-            msg = (
+            raise BadPackage(
                 f"{name[:80]!r} is neither a script nor an archive. Hint: app {app} takes a {RUN}, "
                 f"or a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz with {RUN} at its top."
             )
-            raise BadPackage(msg)
         files = {RUN: path}
     check_script(files.keys())
     if storage.first_line_ends_with(files[RUN], b"\r"):
-        msg = (
+        raise BadPackage(
             f"{RUN} has Windows line ends, and Unix cannot start it. "
             "Hint: save it with Unix line ends, or run dos2unix on it."
         )
-        raise BadPackage(msg)
     return storage.Source(dict(files), source.executables | {RUN})

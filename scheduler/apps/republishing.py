@@ -1,4 +1,4 @@
-"""Publish versions again under new numbers, by a new launcher or key.
+"""Publish versions again under new numbers, with a new launcher or key.
 
 Theory of operation.  Clients never fetch a version that they already have (PROTOCOL trap 5), so a
 version that they must fetch again gets the next free number.  Contents come from the published
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -43,12 +43,12 @@ class Renewal:
 
     @property
     def folder(self) -> str:
-        """Return the subfolder of its files among those to be signed."""
+        """The subfolder for the files of this renewal among the files to be signed."""
         return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
 
 
 def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
-    """Return the versions that work is sent for, with their files; of some apps only, if named."""
+    """Return the versions that are not deprecated, with their files, of all or only some apps."""
     versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
     if names := list(apps):
         versions = versions.filter(app__name__in=names)
@@ -69,8 +69,10 @@ def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
         for version in versions
         if version.app.kind != AppKind.NATIVE
         and (settings.PROJECT.command_apps or version.app.kind != AppKind.COMMAND)
-        and (main := _main(version)) is not None
-        and main.file.sha256 != _launcher(version).digest.sha256
+        and any(
+            row.main_program and row.file.sha256 != _launcher_sha256(version)
+            for row in version.files.all()
+        )
     ]
 
 
@@ -90,35 +92,33 @@ def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
         key = (version.app_id, version.version_num, version.plan_class, version.image,
                version.cmdline, version.beta, files)  # fmt: skip
         groups.setdefault(key, []).append(version)
-    numbers = _Numbers()
+    numbers = _new_numbers(group[0] for group in groups.values())
     with ExitStack() as stack:
         renewals = []
         for group in groups.values():
-            package = _package(group[0])
+            first = group[0]
+            package = _package(first)
             contents = stack.enter_context(app_versions.staged(package))
-            contents = [*contents, *_stored(group[0], stack)]
-            number = numbers.next_for(group[0])
-            packed = (*package.files, *_stored_files(group[0]))
-            renewals.append(Renewal(group, number, _with(package, packed), contents))
+            contents = [*contents, *(stage_published(row, stack) for row in _stored_rows(first))]
+            package = replace(package, files=(*package.files, *_stored_files(first)))
+            number = numbers[first.app_id, first.version_num]
+            renewals.append(Renewal(group, number, package, contents))
         yield renewals
 
 
-class _Numbers:
-    """Assigns the next free numbers of apps; versions with the same number get the same new one."""
-
-    def __init__(self) -> None:
-        self._given: dict[tuple[int, int], int] = {}
-        self._highest: dict[int, int] = {}
-
-    def next_for(self, version: AppVersion) -> int:
-        app = version.app_id
-        if app not in self._highest:
-            numbers = AppVersion.objects.filter(app_id=app).values_list("version_num", flat=True)
-            self._highest[app] = max(numbers)
-        if (app, version.version_num) not in self._given:
-            self._highest[app] += 1
-            self._given[app, version.version_num] = self._highest[app]
-        return self._given[app, version.version_num]
+def _new_numbers(versions: Iterable[AppVersion]) -> dict[tuple[int, int], int]:
+    """Return the next free numbers, by app and earlier number."""
+    numbers: dict[tuple[int, int], int] = {}
+    highest: dict[int, int] = {}
+    for version in versions:
+        app, number = version.app_id, version.version_num
+        if app not in highest:
+            taken = AppVersion.objects.filter(app_id=app).values_list("version_num", flat=True)
+            highest[app] = max(taken)
+        if (app, number) not in numbers:
+            highest[app] += 1
+            numbers[app, number] = highest[app]
+    return numbers
 
 
 def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
@@ -131,9 +131,10 @@ def write(renewals: Sequence[Renewal], folder: str) -> list[str]:
 def publish(
     renewals: Sequence[Renewal], signatures: Mapping[str, str], *, now: datetime
 ) -> list[Published]:
-    """Publish all renewals or none, and deprecate the replaced versions; raises as `publish` does.
+    """Publish all renewals or none, and deprecate the replaced versions.
 
-    `signatures` are by the names that `write` returned, over files of any of the renewals.
+    The keys of `signatures` are the names that `write` returned, with the suffix `.sig`.  Raises as
+    `app_versions.publish` does.
     """
     done: list[Published] = []
     used: set[str] = set()
@@ -153,11 +154,10 @@ def publish(
             for earlier, new in zip(renewal.earlier, made, strict=True):
                 _replace(earlier, new.version)
         if strange := sorted(signatures.keys() - used):
-            msg = (
+            raise app_versions.BadSignature(
                 f"{strange[0]} is not by the project's key over one of the files. "
                 "Hint: sign exactly the files that --prepare DIR writes now."
             )
-            raise app_versions.BadSignature(msg)
     return done
 
 
@@ -213,7 +213,7 @@ def _facts(renewal: Renewal) -> Facts:
 
 
 def _package(version: AppVersion) -> Package:
-    """Return the part of a version's package that the server makes: its launcher, or nothing."""
+    """Return a version's package with only the launcher, or without files for a native app."""
     facts = {
         name: str(value)
         for name in ("api_version", "file_prefix")
@@ -221,23 +221,11 @@ def _package(version: AppVersion) -> Package:
     } | {flag: "" for flag in VERSION_FLAGS if getattr(version, flag)}
     if version.app.kind == AppKind.NATIVE:
         return Package((), facts)
-    launcher = PackedFile(
-        name=f"{version.app.name}_launcher",
-        open_name="",
-        content=storage.launcher(kind=version.app.kind, image=version.image),
-        main_program=True,
-        executable=True,
-    )
-    return Package((launcher,), facts, launched=True)
-
-
-def _with(package: Package, files: tuple[PackedFile, ...]) -> Package:
-    return Package(files, package.facts, package.launched)
+    return Package((app_versions.launcher(version.app, version.image),), facts, launched=True)
 
 
 def _stored_files(version: AppVersion) -> list[PackedFile]:
-    launched = version.app.kind != AppKind.NATIVE
-    rows = [row for row in _files(version) if not (launched and row.main_program)]
+    launched, rows = version.app.kind != AppKind.NATIVE, _stored_rows(version)
     names = [f"{version.app.name}.tar.gz"] if launched else [_original(r, version) for r in rows]
     return [
         PackedFile(
@@ -253,18 +241,14 @@ def _stored_files(version: AppVersion) -> list[PackedFile]:
     ]
 
 
-def _stored(version: AppVersion, stack: ExitStack) -> list[storage.Staged]:
-    """Stage the published contents of a version, without its launcher."""
+def _stored_rows(version: AppVersion) -> list[AppVersionFile]:
+    """Return the rows of a version's files in order, without its launcher."""
     launched = version.app.kind != AppKind.NATIVE
-    return [
-        stage_published(row, stack)
-        for row in _files(version)
-        if not (launched and row.main_program)
-    ]
+    return [row for row in _files(version) if not (launched and row.main_program)]
 
 
 def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
-    """Stage a published file until a stack closes; raises `BadPackage` if it has changed."""
+    """Stage a published file until `stack` closes; raises `BadPackage` if it changed or is gone."""
     try:
         with storage.published(row.file.name) as path:
             item = storage.stage_file(path)
@@ -273,12 +257,11 @@ def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
         raise BadPackage(msg) from error
     stack.callback(storage.discard, item)
     if item.digest.sha256 != row.file.sha256:
-        msg = (
+        raise BadPackage(
             f"The published file {row.file.name} has changed: its SHA-256 is "
             f"{item.digest.sha256}, not {row.file.sha256}. Hint: restore it from a backup, or "
             "deprecate its version, and find out who changed it."
         )
-        raise BadPackage(msg)
     return item
 
 
@@ -293,9 +276,6 @@ def _files(version: AppVersion) -> list[AppVersionFile]:
     return sorted(version.files.all(), key=lambda row: row.position)
 
 
-def _main(version: AppVersion) -> AppVersionFile | None:
-    return next((row for row in _files(version) if row.main_program), None)
-
-
-def _launcher(version: AppVersion) -> storage.Staged:
-    return storage.stage_bytes(storage.launcher(kind=version.app.kind, image=version.image))
+def _launcher_sha256(version: AppVersion) -> str:
+    launcher = storage.launcher(kind=version.app.kind, image=version.image)
+    return storage.stage_bytes(launcher).digest.sha256

@@ -1,16 +1,17 @@
 """Answers calls of several threads together, in batches.
 
-The first thread to arrive while there is no leader becomes the leader.  It takes all queued calls
-up to the limit of a batch, has them answered, gives each thread its reply, and makes the first
-thread that queued in the meantime the next leader.  So a single call is answered at once, and under
-load the cost of an answer is shared by more calls.  Only if several calls were answered together
-just before, the leader waits `GATHER_SECONDS`, so that more calls join its batch.
+The first thread to arrive while there is no leader becomes the leader.  The leader takes the queued
+calls, up to the limit of a batch, answers them, and sets the reply of each thread.  Then the first
+thread that queued in the meantime becomes the next leader.  So a single call is answered at once,
+and under load several calls share the cost of a batch.  If a batch of several calls has ended just
+before, the leader first waits `GATHER_SECONDS`, so that more calls join its batch.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Generic, TypeVar
 
@@ -23,18 +24,16 @@ ReplyT = TypeVar("ReplyT")
 
 
 class QueueFull(Exception):
-    """Too many calls are queued. Hint: tell each caller to retry after a random delay."""
+    """Too many calls are queued. Hint: retry after a random delay."""
 
 
+@dataclass(slots=True, eq=False)
 class _PendingCall(Generic[CallT, ReplyT]):
-    """A call in the queue; `turn` is set when its reply is there or its thread becomes leader."""
+    """A queued call; `turn` is set when its reply is set or its thread becomes the leader."""
 
-    __slots__ = ("call", "reply", "turn")
-
-    def __init__(self, call: CallT) -> None:
-        self.call = call
-        self.turn = threading.Event()
-        self.reply: ReplyT | Exception | None = None
+    call: CallT
+    turn: threading.Event = field(default_factory=threading.Event)
+    reply: ReplyT | Exception | None = None
 
 
 class Batches(Generic[CallT, ReplyT]):
@@ -76,33 +75,40 @@ class Batches(Generic[CallT, ReplyT]):
             is_leader, self._has_leader = not self._has_leader, True
         if not is_leader:
             pending.turn.wait()
-        if pending.reply is None:
-            self._lead()
+        if pending.reply is None:  # this thread is the leader
+            batch = self._take_batch()
+            replies: Sequence[ReplyT | Exception] = ()
+            error: Exception = RuntimeError("The batch was not answered.")
+            try:
+                replies = self._answer_all([pending.call for pending in batch])
+            except Exception as raised:  # noqa: BLE001  it is raised in the thread of each call
+                error = raised
+            finally:
+                self._hand_out(batch, [*replies, *[error] * (len(batch) - len(replies))])
         if isinstance(pending.reply, Exception):
             raise pending.reply
         assert pending.reply is not None
         return pending.reply
 
-    def _lead(self) -> None:
-        """Answer the queued calls, the leader's own first, and choose the next leader."""
+    def _take_batch(self) -> list[_PendingCall[CallT, ReplyT]]:
+        """Take the queued calls, this thread's own first."""
         if monotonic() < self._busy_until:
             sleep(GATHER_SECONDS)
         with self._lock:
             batch = self._queue[: self._max_batch]
             self._queue = self._queue[self._max_batch :]
-        error: Exception = RuntimeError("The batch was not answered.")
-        replies: Sequence[ReplyT | Exception] = ()
-        try:
-            replies = self._answer_all([pending.call for pending in batch])
-        except Exception as raised:  # noqa: BLE001  it is raised in the thread of each call
-            error = raised
-        finally:
-            self._busy_until = monotonic() + RECENT_SECONDS if len(batch) > 1 else 0.0
-            for number, pending in enumerate(batch):
-                pending.reply = replies[number] if number < len(replies) else error
-                pending.turn.set()
-            with self._lock:
-                self._has_leader = bool(self._queue)
-                next_leader = self._queue[0] if self._queue else None
-            if next_leader is not None:
-                next_leader.turn.set()
+        return batch
+
+    def _hand_out(
+        self, batch: Sequence[_PendingCall[CallT, ReplyT]], replies: Sequence[ReplyT | Exception]
+    ) -> None:
+        """Give each thread its reply, and choose the next leader."""
+        self._busy_until = monotonic() + RECENT_SECONDS if len(batch) > 1 else 0.0
+        for pending, reply in zip(batch, replies, strict=False):
+            pending.reply = reply
+            pending.turn.set()
+        with self._lock:
+            self._has_leader = bool(self._queue)
+            next_leader = self._queue[0] if self._queue else None
+        if next_leader is not None:
+            next_leader.turn.set()

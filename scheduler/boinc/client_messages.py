@@ -1,31 +1,17 @@
-"""Texts and delays that replies send to clients, in BOINC's words where possible."""
+"""Messages and delays in replies to clients, in BOINC's wording where possible."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.boinc import compose
 from scheduler.boinc.wire.messages import Message, SchedulerRequest
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.catalog import Catalog
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules import barred_hosts
-from scheduler.hosts.facts import HostDescription, HostFacts
+from scheduler.dispatch.facts import HostFacts, Work
 
 TEN_MINUTES = 600.0
 HOUR = 3600.0
 DAY = 86400.0
-
-
-def why_barred(described: HostDescription, config: ProjectConfig) -> tuple[Message, ...]:
-    """Return the notice to a computer that may not get work, else nothing.
-
-    Its reports are still accepted.
-    """
-    text = barred_hosts.why_barred(
-        described, banned_os=config.banned_os, banned_cpu=config.banned_cpu
-    )
-    return (Message(text=text, priority="notice"),) if text else ()
 
 
 def about_work(
@@ -39,7 +25,7 @@ def about_work(
     if not work.asked_for_work or work.sent:
         return
     if work.retry_soon:
-        # "too recent" is not counted as "no work" by account managers that look for idle projects.
+        # Account managers that look for idle projects do not count "too recent" as "no work".
         # Stock clients back off as well (client/work_fetch.cpp, handle_reply).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
@@ -59,10 +45,11 @@ def _is_unsupported(work: Work, catalog: Catalog) -> bool:
 
 
 def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
-    """Return the delay before the next request, unless it is the project's usual one.
+    """Return the reply's field for the delay in seconds; empty if the project's delay applies.
 
-    A computer that no app version supports waits a day (PROTOCOL 2.6).  If the project has no app
-    version at all, the delay is ten minutes, because the first one may be published soon.
+    The delay is a day for a barred computer, or one that no app version supports (PROTOCOL 2.6).
+    If the project has no app version at all, the delay is ten minutes, because the first one may be
+    published soon.
     """
     if is_barred:
         return {"request_delay": DAY}
@@ -81,14 +68,3 @@ def too_old(config: ProjectConfig) -> str:
     """Return the message to a client older than `min_client_version`."""
     major, minor = divmod(config.min_client_version // 100, 100)
     return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."
-
-
-def refusal(
-    config: ProjectConfig, text: str, *, delay: float, down: bool = False
-) -> dict[str, object]:
-    """Return the fields of a reply with only a reason, and the delay before a retry in seconds."""
-    return compose.project_part(config) | {
-        "messages": (Message(text=text, priority="notice"),),
-        "request_delay": delay,
-        "project_is_down": down,
-    }

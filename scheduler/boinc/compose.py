@@ -1,27 +1,34 @@
-"""Builds the fields of a reply from work, files, caller and project."""
+"""Builds the fields of a reply from the assigned work, the caller and the project."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from hashlib import md5
+from typing import Any
 
 from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
 from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
-from scheduler.dispatch.facts import AssignedResult, Version, VersionFile, Work
+from scheduler.dispatch.facts import (
+    AppFacts,
+    AssignedResult,
+    Version,
+    VersionFacts,
+    VersionFile,
+    Work,
+)
 from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.lost_results import Holdings
-from scheduler.hosts.facts import AppFacts, VersionFacts
 from scheduler.hosts.identity import Caller
 from scheduler.messages.facts import PendingTrickle
 from scheduler.results.facts import output_name
 
-#: The server version that BOINC clients read; from 507 on it may replace host-specific preferences,
-#: from 800 on it is a current server.
+#: The server version in replies.  BOINC clients let a server of version 507 or later replace
+#: host-specific preferences, and treat version 800 or later as a current server.
 SCHEDULER_VERSION = 802
-#: How many file messages are cached: programs and common inputs are sent to many hosts.
+#: The maximum number of cached file messages: programs and common inputs are sent to many hosts.
 _MAX_CACHED_FILES = 1024
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
@@ -36,6 +43,18 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
         "next_rpc_delay": config.next_contact.total_seconds() or None,
         "project_name": config.name,
     }
+
+
+def refusal(
+    config: ProjectConfig, text: str, *, delay: float, down: bool = False
+) -> messages.SchedulerReply:
+    """Return a reply without work; `text` is the reason, `delay` the seconds before a retry."""
+    fields: dict[str, Any] = project_part(config) | {"request_delay": delay}
+    return messages.SchedulerReply(
+        **fields,
+        messages=(messages.Message(text=text, priority="notice"),),
+        project_is_down=down,
+    )
 
 
 def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
@@ -72,7 +91,7 @@ def _md5(text: str) -> str:
 
 
 def holdings_part(holdings: Holdings) -> dict[str, object]:
-    """Return the fields that name the results to abort on the client."""
+    """Return the fields with the names of the results that the client must abort."""
     return {
         "result_aborts": tuple(holdings.abort),
         "result_aborts_if_not_started": tuple(holdings.abort_if_not_started),

@@ -6,19 +6,22 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
-from email.utils import formatdate
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from scheduler import storage
 from scheduler.boinc.plain import refuse
-from scheduler.boinc.store_downloads import serve_from_store
+from scheduler.boinc.store_downloads import (
+    CHUNK_BYTES,
+    CONTENT_TYPE,
+    file_headers,
+    serve_from_store,
+)
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 1 << 18
 _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
@@ -44,12 +47,7 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
         return refuse(environ, start_response, "503 Service Unavailable")
     stat = os.fstat(file.fileno())
     tag = f'"{digest.sha256}"' if digest else f'"{stat.st_size:x}-{stat.st_mtime_ns:x}"'
-    headers = [
-        ("Accept-Ranges", "bytes"),
-        ("ETag", tag),
-        ("Last-Modified", formatdate(stat.st_mtime, usegmt=True)),
-        ("Cache-Control", "public, max-age=31536000, immutable"),
-    ]
+    headers = file_headers(tag, stat.st_mtime)
     if tag in environ.get("HTTP_IF_NONE_MATCH", ""):
         file.close()
         start_response("304 Not Modified", headers)
@@ -58,7 +56,7 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
 
 
 def _name_of(path: str) -> str:
-    """Return the file name of a path; raises LookupError if the folder is not the name's."""
+    """Return the file name of a path; raises LookupError if it belongs into another folder."""
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):
@@ -79,8 +77,7 @@ def _serve(
         unsatisfiable = ("Content-Range", f"bytes */{size}")
         return refuse(environ, start_response, "416 Range Not Satisfiable", unsatisfiable)
     selected = wanted or range(size)
-    headers.append(("Content-Type", "application/octet-stream"))
-    headers.append(("Content-Length", str(len(selected))))
+    headers += [CONTENT_TYPE, ("Content-Length", str(len(selected)))]
     if wanted:
         headers.append(("Content-Range", f"bytes {selected.start}-{selected.stop - 1}/{size}"))
     start_response("206 Partial Content" if wanted else "200 OK", headers)
@@ -88,11 +85,11 @@ def _serve(
         file.close()
         return []
     file.seek(selected.start)
-    if len(selected) <= _CHUNK:
+    if len(selected) <= CHUNK_BYTES:
         with file:
             return [file.read(len(selected))]
     if "wsgi.file_wrapper" in environ and selected.stop == size:
-        wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](file, _CHUNK)
+        wrapped: Iterable[bytes] = environ["wsgi.file_wrapper"](file, CHUNK_BYTES)
         return wrapped
     return _chunks(file, len(selected))
 
@@ -102,8 +99,8 @@ def _wanted_range(
 ) -> range | None:
     """Return the requested range: empty if it cannot be satisfied, None for the whole file.
 
-    The whole file is also sent if the header cannot be parsed, names several ranges, or belongs to
-    a file that has changed since (If-Range).
+    The whole file is also sent if the header cannot be parsed or names several ranges, or if the
+    file has changed (If-Range).
     """
     match = _RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
     condition = environ.get("HTTP_IF_RANGE")
@@ -122,6 +119,6 @@ def _wanted_range(
 
 def _chunks(file: BinaryIO, nbytes: int) -> Iterator[bytes]:
     with file:
-        while nbytes > 0 and (chunk := file.read(min(_CHUNK, nbytes))):
+        while nbytes > 0 and (chunk := file.read(min(CHUNK_BYTES, nbytes))):
             nbytes -= len(chunk)
             yield chunk

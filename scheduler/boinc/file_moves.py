@@ -1,4 +1,4 @@
-"""Builds the parts of a reply that make a host fetch, send or delete files."""
+"""Builds the parts of a reply that make a client move or delete files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
 from scheduler.messages.facts import FileMoves, FileToGet
 
-#: The name in BOINC of the app without files: a client uploads its results without running them.
+#: BOINC's name of the app without files: a client uploads outputs of its results without a run.
 FILE_MOVER = "file_mover"
 _VERSION = 100
-#: How long a host has to send a file.
+#: The time from a reply to the deadline of an upload.
 _DELAY_BOUND = timedelta(days=30)
 
 
@@ -21,8 +21,9 @@ def file_moves_part(
 ) -> dict[str, tuple[object, ...]]:
     """Return the elements to append to the fields of a reply.
 
-    A file to send is the output of a result whose app version has no files.  BOINC's clients treat
-    such a result as finished and upload its output, which is on the host already, at once.
+    For each file to upload, the reply contains a result whose app version has no files and whose
+    output is this file.  BOINC's clients treat such a result as finished and upload its output,
+    which is on the host already.
     """
     deadline = (now + _DELAY_BOUND).timestamp()
     gets = moves.gets

@@ -1,4 +1,4 @@
-"""Limits size queries of uploads by network, with a token bucket in each process."""
+"""Limits the rate of upload size queries per network, with token buckets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _SIXTY_FOUR_BITS = 4
 
 
 class SizeQueries:
-    """Counts queries by IPv4 address or IPv6 network of 64 bits; the oldest are dropped first."""
+    """Counts the queries of each IPv4 address or IPv6 /64 network in this process.
+
+    At most `max_networks` networks are stored; the least recently used is dropped first.
+    """
 
     def __init__(
         self, *, clock: Callable[[], float] = monotonic, max_networks: int = MAX_NETWORKS

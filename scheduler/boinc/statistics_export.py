@@ -1,8 +1,8 @@
 """Reads accounts, teams and hosts for statistics sites, as streams of rows.
 
-Accounts that do not share their statistics are left out, and so are their hosts; as founders of
-teams they must not be named.  Rows are read through a server-side cursor, so that memory use does
-not grow with the project.
+Accounts that do not share their statistics are left out, with their hosts; they must not be named
+as founders of teams.  Rows are read through a server-side cursor, so that memory use does not grow
+with the project.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import F, Q, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
 from scheduler.models import Account, App, Host, Team
 
@@ -22,23 +22,10 @@ Row = Mapping[str, Any]
 
 def accounts() -> Iterator[Row]:
     """Yield accounts with credit, in ascending id."""
-    rows = Account.objects.filter(is_active=True, share_statistics=True, total_credit__gt=0)
-    yield from (
-        rows.order_by("pk")
-        .values(
-            "id",
-            "name",
-            "created_at",
-            "total_credit",
-            "expavg_credit",
-            "expavg_at",
-            "cross_project_id",
-            "email",
-            "country",
-            "url",
-            "team_id",
-        )
-        .iterator(chunk_size=CHUNK)
+    return _stream(
+        Account.objects.filter(is_active=True, share_statistics=True, total_credit__gt=0),
+        "id name created_at total_credit expavg_credit expavg_at cross_project_id email country url"
+        " team_id",
     )
 
 
@@ -47,68 +34,30 @@ def teams() -> Iterator[Row]:
 
     The founder may be named if `founder_shares`: the account is active and shares its statistics.
     """
-    rows = Team.objects.filter(total_credit__gt=0).annotate(
-        founder_name=F("founder__name"),
-        founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),
-    )
-    yield from (
-        rows.order_by("pk")
-        .values(
-            "id",
-            "name",
-            "founder_id",
-            "founder_name",
-            "founder_shares",
-            "total_credit",
-            "expavg_credit",
-            "expavg_at",
-            "created_at",
-            "url",
-            "description",
-            "country",
-        )
-        .iterator(chunk_size=CHUNK)
+    return _stream(
+        Team.objects.filter(total_credit__gt=0).annotate(
+            founder_name=F("founder__name"),
+            founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),
+        ),
+        "id name founder_id founder_name founder_shares total_credit expavg_credit expavg_at"
+        " created_at url description country",
     )
 
 
 def hosts() -> Iterator[Row]:
     """Yield hosts with credit, in ascending id; `show_hosts`: the owner may be named."""
-    rows = Host.objects.filter(
-        total_credit__gt=0, account__is_active=True, account__share_statistics=True
-    ).annotate(show_hosts=F("account__show_hosts"))
-    yield from (
-        rows.order_by("pk")
-        .values(
-            "id",
-            "account_id",
-            "show_hosts",
-            "total_credit",
-            "expavg_credit",
-            "expavg_at",
-            "p_vendor",
-            "p_model",
-            "os_name",
-            "os_version",
-            "capabilities",
-            "created_at",
-            "rpc_at",
-            "timezone",
-            "p_ncpus",
-            "p_fpops",
-            "p_iops",
-            "p_membw",
-            "m_nbytes",
-            "m_cache",
-            "m_swap",
-            "d_total",
-            "d_free",
-            "n_bwup",
-            "n_bwdown",
-            "turnaround_seconds",
-            "host_cpid",
-        )
-        .iterator(chunk_size=CHUNK)
+    return _stream(
+        Host.objects.filter(
+            total_credit__gt=0, account__is_active=True, account__share_statistics=True
+        ).annotate(show_hosts=F("account__show_hosts")),
+        "id account_id show_hosts total_credit expavg_credit expavg_at p_vendor p_model os_name"
+        " os_version capabilities created_at rpc_at timezone p_ncpus p_fpops p_iops p_membw"
+        " m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown turnaround_seconds host_cpid",
     )
+
+
+def _stream(rows: QuerySet[Any], columns: str) -> Iterator[Row]:
+    return rows.order_by("pk").values(*columns.split()).iterator(chunk_size=CHUNK)
 
 
 def applications() -> list[str]:

@@ -1,4 +1,4 @@
-"""Serves downloads from the object store: by redirect to a signed URL, or itself."""
+"""Serves downloads from the object store, by redirect or through this process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 1 << 18
+#: The size of a read from a file or the store.
+CHUNK_BYTES: Final = 1 << 18
 #: The Retry-After header while the store is unreachable; seconds.
 _RETRY_AFTER: Final = "60"
-_TYPE: Final = ("Content-Type", "application/octet-stream")
+CONTENT_TYPE: Final = ("Content-Type", "application/octet-stream")
 
 
 def serve_from_store(
@@ -35,13 +36,8 @@ def serve_from_store(
             return refuse(environ, start_response, "404 Not Found")
         if store.config.redirects:
             signed_url = store.url(name, environ["REQUEST_METHOD"])
-            headers = [
-                ("Location", signed_url),
-                ("Cache-Control", "no-store"),
-                _TYPE,
-                ("Content-Length", "0"),
-            ]
-            start_response("302 Found", headers)
+            headers = [("Location", signed_url), ("Cache-Control", "no-store")]
+            start_response("302 Found", [*headers, CONTENT_TYPE, ("Content-Length", "0")])
             return []
         return _stream(environ, start_response, store, name)
     except FileNotFoundError:
@@ -69,7 +65,7 @@ def _stream(
             return []
         if is_head:
             length = ("Content-Length", str(stored.nbytes))
-            start_response("200 OK", [*_headers(stored), _TYPE, length])
+            start_response("200 OK", [*_headers(stored), CONTENT_TYPE, length])
             return []
         if condition and condition not in {value for _, value in _headers(stored)}:
             requested_range = None
@@ -78,7 +74,7 @@ def _stream(
     except ValueError:
         unsatisfiable = ("Content-Range", f"bytes */{store.look_up(name).nbytes}")
         return refuse(environ, start_response, "416 Range Not Satisfiable", unsatisfiable)
-    headers = [*_headers(stored), _TYPE]
+    headers = [*_headers(stored), CONTENT_TYPE]
     if content_range:
         first, _, last = content_range.partition(" ")[2].partition("/")[0].partition("-")
         headers.append(("Content-Range", content_range))
@@ -90,10 +86,15 @@ def _stream(
 
 
 def _headers(stored: storage.Stored) -> list[tuple[str, str]]:
+    return file_headers(_tag(stored), stored.changed_at)
+
+
+def file_headers(tag: str, changed_at: float) -> list[tuple[str, str]]:
+    """Return the headers of a published file, whose content never changes."""
     return [
         ("Accept-Ranges", "bytes"),
-        ("ETag", _tag(stored)),
-        ("Last-Modified", formatdate(stored.changed_at, usegmt=True)),
+        ("ETag", tag),
+        ("Last-Modified", formatdate(changed_at, usegmt=True)),
         ("Cache-Control", "public, max-age=31536000, immutable"),
     ]
 
@@ -107,5 +108,5 @@ def _tag(stored: storage.Stored) -> str:
 def _chunks(stream: Any) -> Iterator[bytes]:  # noqa: ANN401  botocore's stream has no types
     """Yield the stream in chunks; if the store ends it early, the client resumes from there."""
     with stream:
-        while chunk := stream.read(_CHUNK):
+        while chunk := stream.read(CHUNK_BYTES):
             yield chunk

@@ -1,4 +1,4 @@
-"""Converts a decoded request to facts about the host, results and work wanted."""
+"""Converts a decoded request to facts about the host, results and requested work."""
 
 from __future__ import annotations
 
@@ -8,28 +8,19 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from hashlib import md5
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler import signing
 from scheduler.boinc.wire import messages, project_prefs
-from scheduler.dispatch.facts import Work
+from scheduler.dispatch.facts import HostFacts, OwnVersion, Taste, Work, WorkRequest
 from scheduler.dispatch.rules import estimates, homogeneous_redundancy
 from scheduler.files.file_requests import is_file_move
-from scheduler.hosts.facts import (
-    HostDescription,
-    HostFacts,
-    OwnVersion,
-    Preferences,
-    RecordUpdate,
-    Report,
-    Taste,
-    WorkRequest,
-)
+from scheduler.hosts.facts import HostDescription, Preferences, RecordUpdate, Report
 from scheduler.hosts.identity import Caller, Credentials
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.messages.facts import ReceivedTrickle, moment
 
-#: The most work that a request counts for (PROTOCOL 10.1).
+#: A request for more work is reduced to this (PROTOCOL 10.1).
 MAX_WORK_SECONDS = 28 * 86400.0
 _MAX_STDERR_LENGTH = 64 * 1024
 _MAX_FEATURES_LENGTH = 4096
@@ -41,7 +32,7 @@ GPU_TYPES = {kind: name for name, kind in _GPU_KINDS.items()}
 
 
 def credentials(request: messages.SchedulerRequest) -> Credentials:
-    """Return the fields by which the account and the host are identified."""
+    """Return the fields that identify the account and the host."""
     return Credentials(
         key=request.authenticator.strip(),
         host_id=max(0, request.hostid),
@@ -148,7 +139,7 @@ def _gpu(coproc: messages.Coproc) -> Gpu:
 
 
 def _opencl_version(text: str) -> int:
-    """Return 102 for ``OpenCL 1.2 CUDA``; 0 if the text has no version."""
+    """Return 100 * major + minor: 102 for ``OpenCL 1.2 CUDA``; 0 if the text has no version."""
     match = _VERSION.search(text)
     return 100 * int(match[1]) + int(match[2]) if match else 0
 
@@ -179,7 +170,10 @@ def host_facts(
     held_counts: Mapping[tuple[int, int | None], int],
     promised_bytes: int = 0,
 ) -> HostFacts:
-    """Return what dispatch needs to know of the host; `held_counts` is that of `Holdings`."""
+    """Return the facts of the host for dispatch.
+
+    `held_counts` and `promised_bytes` are the values of `lost_results.Holdings`.
+    """
     prefs = preferences(request)
     wanted = project_prefs.decode(caller.project_prefs, caller.venue)
     ncpus = estimates.usable_cpus(described, prefs)
@@ -254,7 +248,7 @@ def work_requests(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wor
 
 
 def queued_seconds(request: messages.SchedulerRequest) -> dict[str, float]:
-    """Return after how many seconds a device of each kind is idle, by kind; "" stands for CPUs."""
+    """Return the seconds until a device is idle, by kind of device ("" for CPUs)."""
     queued = {
         _GPU_KINDS.get(coproc.type, coproc.type): max(0.0, coproc.estimated_delay)
         for coproc in request.coprocs
@@ -320,6 +314,24 @@ def listed_names(request: messages.SchedulerRequest) -> list[str]:
     return [result.name for result in request.other_results if not is_file_move(result.name)]
 
 
+class _Everything(frozenset[str]):
+    """A set that contains every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def reported_names(request: messages.SchedulerRequest) -> frozenset[str]:
+    """Return the names of the results in a client's report, which must not count as lost.
+
+    The names in reports beyond `max_results_accepted` are not read.  If there are such reports, the
+    returned set contains every name, so that no result counts as lost.
+    """
+    if request.further_results:
+        return _Everything()
+    return frozenset(result.name for result in request.results)
+
+
 def trickles(request: messages.SchedulerRequest) -> tuple[ReceivedTrickle, ...]:
     """Return the trickle-up messages of running results."""
     return tuple(
@@ -344,39 +356,61 @@ def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
     return None
 
 
-def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> bool:
-    """Return whether computing preferences in a request may be those of the caller's account.
+def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple[str, float] | None:
+    """Return the client's computing preferences and their time if they are to be stored, else None.
 
-    The client sends the hash of the account's address at the project that set them. BOINC's clients
-    send the same preferences to all their projects, also to those with other accounts.
+    They are stored if they are newer than the account's, may have been set in this account
+    (`may_be_from_account`), and the client's key is a strong one.
+    """
+    prefs, mod_time = request.global_preferences, request.global_preferences_mod_time
+    if (
+        caller.is_strong
+        and prefs
+        and mod_time > caller.global_prefs_mod_time
+        and may_be_from_account(request, caller)
+    ):
+        return prefs, mod_time
+    return None
+
+
+def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> bool:
+    """Whether the computing preferences in a request may have been set in the caller's account.
+
+    The client sends the hash of the e-mail address of the account in which they were set.  BOINC's
+    clients send the same preferences to all projects, including those with another address.
     """
     sent = request.global_prefs_source_email_hash
     own = md5(caller.email.encode(), usedforsecurity=False).hexdigest()
     return not sent or sent.lower() == own
 
 
-def code_sign_key(request: messages.SchedulerRequest) -> tuple[str | None, str | None]:
-    """Return the code-signing key and its signature, if the client needs them, else None for each.
+class CodeSignKey(NamedTuple):
+    """The code-signing key to send to a client, and a signature of it by the client's older key."""
 
-    A client without a key gets the key alone; one with an older key gets the current key, signed
-    with the older one (PROTOCOL 4.4, trap 14).  Raises `KeyError` if the client has a key that this
-    project never used.
+    text: str | None = None
+    signature: str | None = None
+
+
+def code_sign_key(request: messages.SchedulerRequest) -> CodeSignKey | None:
+    """Return the code-signing key to send; None if this project never used the client's key.
+
+    A client without a key gets the current key without a signature.  A client with an older key
+    gets the current key, signed with the older one (PROTOCOL 4.4, trap 14).  A client with the
+    current key gets no key.
     """
     current = signing.code_sign_key_text()
     if not request.code_sign_key:
-        return current, None
+        return CodeSignKey(current)
     if request.code_sign_key == current or request.code_sign_key.split() == current.split():
-        return None, None
+        return CodeSignKey()
     signature = signing.rotation_signature(request.code_sign_key)
-    if signature is None:
-        raise KeyError(request.code_sign_key[:16])
-    return current, signature
+    return None if signature is None else CodeSignKey(current, signature)
 
 
 def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[RecordUpdate]:
-    """Return the changes to the host's record of each app version, in ascending id.
+    """Return the changes to the host's record of each app version, ordered by id.
 
-    They combine the number of results sent with the updates from the reports.
+    Each change combines the number of results sent with the update from the reports.
     """
     by_version = dict(reported)
     for version_id, count in Counter([result.app_version_id for result in work.assigned]).items():
@@ -395,7 +429,7 @@ def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[Rec
 def decision(
     work: Work, reply_messages: Iterable[messages.Message], *, now: datetime
 ) -> dict[str, Any] | None:
-    """Return the outcome of a request for work, to be stored with the host; None if there was none.
+    """Return the outcome of a work request, stored with the host; None if no work was requested.
 
     `hosts.host_lists` reads the keys of the dict.
     """

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 18
-#: How much of a refused body is read, so that the client reads the reply before the connection is
-#: closed.
+#: The maximum number of bytes read from a refused body, so that the client reads the reply before
+#: the connection is closed.
 _DRAIN_BYTES: Final = 1 << 20
 _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
@@ -41,14 +41,6 @@ _OUT_OF_SPACE: Final = "Server is out of disk space"
 _DISK_FULL_LOG_SECONDS: Final = 60.0
 
 _size_queries = SizeQueries()
-
-
-class _RevokedKey(Exception):
-    """The grant was made by a revoked key; the argument is the upload's name."""
-
-
-class _UnknownKey(Exception):
-    """The grant was made by an unknown key; the argument is the upload's name."""
 
 
 def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -100,8 +92,7 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
     try:
         request, first = _read_header(body)
         if isinstance(request, UploadRequest):
-            _check(request)
-            return _receive(request, first, body)
+            return _check(request) or _receive(request, first, body)
         # Stock clients send no grant with a size query, so it is open to anyone, at a limited rate.
         limit = settings.PROJECT.size_queries_per_second
         if not _size_queries.admit(environ.get("REMOTE_ADDR", ""), per_second=limit):
@@ -111,14 +102,6 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
         message = str(error).partition("\n")[0]
         cut_short = isinstance(error, CutShort)
         return UploadReply.later(message) if cut_short else UploadReply.never(message)
-    except _UnknownKey as error:
-        # An operator can put the key back, so the client must retry.
-        logger.error("upload_grant_key_unknown", extra={"upload": str(error)})  # noqa: TRY400 - a traceback adds nothing
-        return UploadReply.later("Upload key is unknown at present")
-    except _RevokedKey as error:
-        # The client may be honest, and an operator may make the key valid again.
-        logger.warning("upload_grant_revoked", extra={"upload": str(error)})
-        return UploadReply.later("Upload key is revoked")
     except storage.UploadLocked:
         return UploadReply.later("File is locked by another upload")
 
@@ -138,15 +121,16 @@ def _size(name: str) -> UploadReply:
         return UploadReply.size(upload.nbytes)
     if not storage.has_room_for(0):
         return UploadReply.later(_OUT_OF_SPACE)
-    # One byte less than the partial file has: a client that reads the full length treats its file
-    # as delivered, but after a crash all bytes may be here under the temporary name.
+    # Report one byte less than the size of the partial file: a client that receives the full size
+    # treats the file as uploaded, but after a crash an unfinished file may have all its bytes.
     return UploadReply.size(max(0, upload.nbytes - 1))
 
 
-def _check(request: UploadRequest) -> None:
+def _check(request: UploadRequest) -> UploadReply | None:
     """Check an upload's name, grant and size before its body is read.
 
-    Raises `BadFileName`, `BadUpload`, `_UnknownKey`, `_RevokedKey`.
+    Returns a refusal if the grant's key is unknown or revoked, else None.  Raises `BadFileName` and
+    `BadUpload`.
     """
     storage.check_name(request.name)
     if request.grant is None:
@@ -155,17 +139,21 @@ def _check(request: UploadRequest) -> None:
         raise BadUpload("missing max_nbytes")
     grant = signing.check_upload_grant(request.name, request.max_nbytes, request.grant)
     if grant is signing.Grant.UNKNOWN_KEY:
-        raise _UnknownKey(request.name)
+        # An operator can restore the key, so the client must retry.
+        logger.error("upload_grant_key_unknown", extra={"upload": request.name})
+        return UploadReply.later("Upload key is unknown at present")
     if grant is signing.Grant.REVOKED:
-        raise _RevokedKey(request.name)
+        # The client may be honest, and an operator may make the key valid again.
+        logger.warning("upload_grant_revoked", extra={"upload": request.name})
+        return UploadReply.later("Upload key is revoked")
     if grant is signing.Grant.BAD:
         raise BadUpload("invalid signature")
     if request.nbytes < 0 or request.offset < 0:
         raise BadUpload("nbytes or offset is negative")
     if request.nbytes > request.max_nbytes:
         size, limit = request.nbytes / 1024, request.max_nbytes / 1024
-        message = f"file size ({size:.1f} KB) exceeds limit ({limit:.1f} KB)"
-        raise BadUpload(message)
+        raise BadUpload(f"file size ({size:.1f} KB) exceeds limit ({limit:.1f} KB)")
+    return None
 
 
 def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:

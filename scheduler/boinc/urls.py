@@ -1,4 +1,4 @@
-"""URLs that volunteers' clients request, except uploads and downloads."""
+"""URLs of BOINC's web RPCs; `project.routing` routes clients' other requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from django.urls import path
 from scheduler.boinc import views
 
 urlpatterns = [
-    path("cgi/scheduler", views.scheduler, name="scheduler"),
     path("get_project_config.php", views.get_project_config, name="get_project_config"),
     path("lookup_account.php", views.lookup_account, name="lookup_account"),
     path("create_account.php", views.create_account, name="create_account"),

@@ -1,4 +1,4 @@
-"""Django views of the volunteers' face: the scheduler RPC and BOINC's web RPCs."""
+"""Django views of the volunteers' face: BOINC's web RPCs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,21 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
-from scheduler.boinc import scheduler_rpc
-from scheduler.boinc.absence import outage_log
+from scheduler.boinc.database_outages import outage_log
 from scheduler.boinc.wire import web
 from scheduler.config import AccountCreation
 from scheduler.dispatch import candidates
 from scheduler.people import accounts
+from scheduler.people.account_keys import AccountRefused
+from scheduler.people.hashing import HashQueueFull
+from scheduler.people.throttle import TooManyAttempts
 
 XML = "text/xml"
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).  It is also returned for throttled
 #: and postponed log-ins: stock clients show the message and stop.  With ERR_RETRY (-199), BOINC's
-#: Manager would repeat the request twice a second; with -206 or -136 it would blame the user's
-#: input.
+#: Manager would repeat the request twice a second; with -206 or -136 it would report that the
+#: user's input is wrong.
 ERR_PROJECT_DOWN = -183
-
-
-@csrf_exempt
-@require_http_methods(["POST", "GET"])
-def scheduler(request: HttpRequest) -> HttpResponse:
-    """Answer one scheduler RPC; refusals are HTTP 200 as well (PROTOCOL 2.6)."""
-    length = request.META.get("CONTENT_LENGTH") or "0"
-    return _xml(scheduler_rpc.reply(length, request.read, _address(request)))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -64,9 +58,9 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
 
 
 def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..., HttpResponse]:
-    """Make a view from a function of parameters, sender's address and time that returns a body.
+    """Decorate a function (parameters, sender's address, time) -> reply body as a Django view.
 
-    Refusals of `people.accounts` become BOINC's errors, in HTTP 200.
+    Exceptions of `people.accounts` become BOINC's error replies, with HTTP status 200.
     """
 
     @csrf_exempt
@@ -76,12 +70,14 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
         params = request.POST if request.method == "POST" else request.GET
         try:
             return _xml(answer(params, _address(request), timezone.now()))
-        except accounts.AccountRefused as refusal:
+        except AccountRefused as refusal:
             return _xml(web.encode_error(refusal.error_num, str(refusal)))
-        except (accounts.TooManyAttempts, accounts.HashQueueFull) as refusal:
+        except (TooManyAttempts, HashQueueFull) as refusal:
             return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
         except (OperationalError, InterfaceError) as error:
-            return _down(error)
+            outage_log.begin(error)
+            text = "The project's database is away; try again."
+            return _xml(web.encode_error(ERR_PROJECT_DOWN, text))
 
     return view
 
@@ -115,16 +111,11 @@ def create_account(params: QueryDict, address: str, now: datetime) -> bytes:
 
 @_web_rpc
 def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
-    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4): this server issues none.
+    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4); this server issues no tokens.
 
     The reply and its cost do not depend on the account.
     """
     accounts.look_up_login_token(user_id=params.get("user_id", ""), address=address, now=now)
-
-
-def _down(error: Exception) -> HttpResponse:
-    outage_log.begin(error)
-    return _xml(web.encode_error(ERR_PROJECT_DOWN, "The project's database is away; try again."))
 
 
 def _xml(body: bytes) -> HttpResponse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -13,8 +12,13 @@ from scheduler.boinc_submission.remote_submission import (
     RemoteRefused,
     SubmittedWorkunit,
 )
-from scheduler.boinc_submission.templates import RemoteFile, SubmittedFile, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import (
+    RemoteFile,
+    SubmittedFile,
+    WorkunitDescription,
+)
 from scheduler.boinc_submission.wire.requests import BatchElement, InputFile, JobElement, Request
+from scheduler.boinc_submission.wire.templates import MD5, URL
 from scheduler.storage import check_name, shared_file
 
 _NUMBERS: Final = (
@@ -24,8 +28,6 @@ _NUMBERS: Final = (
     "rsc_memory_bound",
     "delay_bound",
 )
-_URL: Final = re.compile(r"https?://[^\s<>\"'\\]{1,900}")
-_MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
 #: The last Unix time that a `datetime` can hold: the end of the year 9999.
 _MAX_UNIX_TIME: Final = 253_402_300_799
 
@@ -34,8 +36,7 @@ def new_batch(request: Request) -> NewRemoteBatch:
     """Return the batch that a request submits; raises `RemoteRefused`."""
     batch = request.batch
     if batch is None:
-        msg = "no batch. Hint: describe the jobs in a <batch>."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no batch. Hint: describe the jobs in a <batch>.")
     return NewRemoteBatch(
         app_name=batch.text("app_name"),
         batch_id=batch.whole("batch_id"),
@@ -50,12 +51,13 @@ def new_batch(request: Request) -> NewRemoteBatch:
 
 
 def moment(seconds: float) -> datetime | None:
-    """Convert a Unix time; None for 0, which means "none", and for times out of range."""
+    """Convert a Unix time; returns None for 0, which means "none", and for times out of range."""
     return datetime.fromtimestamp(seconds, UTC) if 0 < seconds <= _MAX_UNIX_TIME else None
 
 
 def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
     estimate = job.real("rsc_fpops_est")
+    team, user, host = (job.whole(f"target_{kind}") or None for kind in ("team", "user", "host"))
     described = WorkunitDescription(
         name=job.text("name") or None,
         command_line=job.text("command_line"),
@@ -63,25 +65,21 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
         numbers={"rsc_fpops_est": estimate} if estimate > 0 else {},
         priority=_priority(job, batch),
         app_version_num=max(0, batch.whole("app_version_num")),
-        target_team=job.whole("target_team") or None,
-        target_account=None if job.whole("target_team") else job.whole("target_user") or None,
-        target_host=_target_host(job),
+        target_team=team,
+        target_account=None if team else user,
+        target_host=None if team or user else host,
     )
     return SubmittedWorkunit(
-        described=described,
-        input_template=job.input_template,
-        output_template=job.output_template,
+        described=described, input_template=job.input_template, output_template=job.output_template
     )
-
-
-def _target_host(job: JobElement) -> int | None:
-    if job.whole("target_team") or job.whole("target_user"):
-        return None
-    return job.whole("target_host") or None
 
 
 def _priority(job: JobElement, batch: BatchElement) -> int | None:
-    """Return the priority of the job, else of the batch; None if the shares decide."""
+    """Return the priority of the job, else of the batch.
+
+    Returns None if the request sets none or `allocation_priority`: then the submitters' shares
+    determine the priority.
+    """
     if job.has("priority"):
         return job.whole("priority")
     if batch.has("allocation_priority") or not batch.has("priority"):
@@ -94,8 +92,7 @@ def _file(element: InputFile) -> SubmittedFile:
     if mode in _MODES:
         return _MODES[mode](element)
     hint = _REFUSED.get(mode, f"Hint: the modes are {', '.join(_MODES)}.")
-    msg = f"unsupported file mode: {mode or 'none'}. {hint}"
-    raise RemoteRefused(msg)
+    raise RemoteRefused(f"unsupported file mode: {mode or 'none'}. {hint}")
 
 
 def _inline(element: InputFile) -> SubmittedFile:
@@ -117,14 +114,14 @@ def _local(element: InputFile) -> SubmittedFile:
 
 def _remote(element: InputFile) -> SubmittedFile:
     url, md5, nbytes = element.text("url"), element.text("md5").lower(), element.real("nbytes")
-    if not _URL.fullmatch(url):
+    if not URL.fullmatch(url):
         msg = f"{url[:60]!r} is no URL that hosts can fetch. Hint: begin it with http or https."
         raise RemoteRefused(msg)
-    if not _MD5.fullmatch(md5) or nbytes < 1:
+    if not MD5.fullmatch(md5) or nbytes < 1:
         msg = "a remote file needs its md5 (32 hexadecimal digits) and its nbytes. Hint: give both."
         raise RemoteRefused(msg)
-    remote = RemoteFile(name=f"jf_{md5}", urls=(url,), md5=md5, nbytes=int(nbytes))
-    return SubmittedFile(name=remote.name, remote=remote)
+    remote = RemoteFile(urls=(url,), md5=md5, nbytes=int(nbytes))
+    return SubmittedFile(name=f"jf_{md5}", remote=remote)
 
 
 _MODES: Final[Mapping[str, Callable[[InputFile], SubmittedFile]]] = {

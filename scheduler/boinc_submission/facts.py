@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from scheduler.work.submission.facts import NewOutput
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateInput:
     """One input file: a ``<file_info>`` and the ``<file_ref>`` at the same position.
 
-    A file with a `physical_name` is constant: submissions do not name it.  A file with `urls`,
-    `md5` and `nbytes` is fetched elsewhere: the name in the submission is appended to each URL.
-    If `open_name` is None, the program opens the file by its own name.
+    A file with a `physical_name` is constant: submissions do not name it.  Hosts download a file
+    with `urls`, `md5` and `nbytes` from another server: the name in the submission is appended to
+    each URL.  If `open_name` is None, the program opens the file by its physical name.
     """
 
     open_name: str | None = None
@@ -23,18 +25,16 @@ class TemplateInput:
     copy_file: bool = False
     sticky: bool = False
     no_delete: bool = False
-    gzip: bool = False
-    line: int = field(default=0, compare=False)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the file is fixed by the template, so that submissions do not name it."""
+        """Whether the template fixes the file, so that submissions do not name it."""
         return self.physical_name is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTemplate:
-    """The input files of all workunits of one kind, and the numbers that the template contains.
+    """The input files, command line and numbers of an input template.
 
     `numbers` has the names of `NewWorkunit`'s fields; `delay_bound` is in seconds.
     """
@@ -42,32 +42,16 @@ class InputTemplate:
     inputs: tuple[TemplateInput, ...] = ()
     command_line: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def wanted(self) -> int:
-        """Return how many files a submission must name for each workunit."""
+        """The number of files that a submission must name for each workunit."""
         return sum(not each.is_constant for each in self.inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateOutput:
-    """One output file: a ``<file_ref>`` of the result and the ``<file_info>`` that it names."""
-
-    open_name: str
-    max_nbytes: int
-    copy_file: bool = False
-    optional: bool = False
-    no_validate: bool = False
-    sticky: bool = False
-    no_delete: bool = False
-    gzip_when_done: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTemplate:
-    """The output files of every result of one kind."""
+    """The output files of an output template, and whether clients report results at once."""
 
-    outputs: tuple[TemplateOutput, ...] = ()
+    outputs: tuple[NewOutput, ...] = ()
     report_immediately: bool = False
-    warnings: tuple[str, ...] = field(default=(), compare=False)

@@ -1,6 +1,6 @@
 """The commands of `submit_rpc_handler.php`, BOINC's interface for submitters.
 
-Submitters see and change only their own work; other people's work is reported as nonexistent.
+Submitters can read and change only their own work; other work is reported as nonexistent.
 Every reply has HTTP status 200, as BOINC's libraries expect.
 """
 
@@ -24,7 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
 from scheduler import storage
-from scheduler.boinc.absence import outage_log
+from scheduler.boinc.database_outages import outage_log
 from scheduler.boinc.wire.xml import BadXml
 from scheduler.boinc_submission import remote_submission as operations
 from scheduler.boinc_submission import reply_messages, sent_files, templates
@@ -38,7 +38,6 @@ from scheduler.files import download_files
 from scheduler.health import maintenance
 from scheduler.models import Account, AccountKey, Batch
 from scheduler.people import account_keys, quotas
-from scheduler.people.account_lookup import find_account_by_key
 from scheduler.people.submitters import NotAllowed, require_submitter
 from scheduler.work import batches
 from scheduler.work.submission.submission_checks import SubmissionRefused
@@ -50,16 +49,16 @@ ERR_GENERIC: Final = -1
 #: BOINC's error number for "the project is down" (PROTOCOL 0.3).
 ERR_PROJECT_DOWN: Final = -183
 SUCCESS: Final = "<success>1</success>\n"
-#: The first sentence fits into the 255 bytes that BOINC's libraries read.
+#: BOINC's libraries read only 255 bytes, which include the first sentence.
 _NO_SUBMISSION_KEY: Final = (
     "bad authenticator: submitting needs a submission key, which the project's staff prints with "
     "`manage.py account_key make EMAIL --kind submission`. "
     "Hint: keys of BOINC clients do not submit, and a password change revokes submission keys."
 )
 
-#: Longer requests are spooled to disk until they are complete.  Then a process reads and answers
-#: one at a time.  A few others wait for up to `_LONG_TIMEOUT_SECONDS`; more are refused at once, so
-#: that they do not occupy every thread.
+#: Longer requests are spooled to disk until they are complete.  Then each process answers one of
+#: them at a time.  `MAX_LONG_REQUESTS` may be answered or queued, for up to
+#: `_LONG_TIMEOUT_SECONDS`; more are refused at once, so that they do not occupy every thread.
 _LONG_BYTES: Final = 1 << 20
 _LONG_TIMEOUT_SECONDS: Final = 30.0
 MAX_LONG_REQUESTS: Final = 8
@@ -87,7 +86,7 @@ REFUSALS: Final = (
 
 @dataclass(frozen=True)
 class Call:
-    """A request and its time; the account is looked up when it is needed."""
+    """A request and its time; the account is looked up on first access."""
 
     request: Request
     now: datetime
@@ -102,12 +101,10 @@ class Call:
         """Return the batch that the request names by number or name; raises `RemoteRefused`."""
         number, name = self.request.whole("batch_id"), self.request.text("batch_name")
         if not number and not name:
-            msg = "batch not specified"
-            raise RemoteRefused(msg)
+            raise RemoteRefused("batch not specified")
         batch = queries.find_batch(self.account, batch_id=number, name=name)
         if batch is None:
-            msg = "no such batch"
-            raise RemoteRefused(msg)
+            raise RemoteRefused("no such batch")
         return batch
 
 
@@ -128,7 +125,8 @@ def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: st
     try:
         if content_length(http) <= _LONG_BYTES:
             return _reply_to_form(read_form(http, max_bytes=max_bytes), commands, unknown)
-        # A request is read completely before it waits; otherwise a slow sender would hold the lock.
+        # A request is read completely before it is queued; otherwise a slow sender would hold the
+        # lock.
         with SpooledTemporaryFile(_LONG_BYTES) as body:
             spool(http, body, max_bytes=max_bytes)
             with _turn():
@@ -142,12 +140,12 @@ def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: st
 
 
 class _Busy(Exception):
-    """Other long requests are being read."""
+    """Too many long requests are queued, or one is queued for too long."""
 
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Wait until no other long request is read; raises `_Busy` on timeout or if too many wait."""
+    """Run the block for one long request at a time; raises `_Busy` on timeout or a full queue."""
     if not _long_slots.acquire(blocking=False):
         raise _Busy
     try:
@@ -203,13 +201,12 @@ def safe_reply(command: str, answer: Callable[[], str]) -> HttpResponse:
 
 
 def _refused(command: str, error_num: int, message: str) -> HttpResponse:
-    # BOINC's libraries read only the first 255 bytes; the log has the whole message.
+    # BOINC's libraries read only the first 255 bytes; the log contains the whole message.
     log.info("submission_refused", extra={"command": command, "reason": message})
     return xml_reply(wire.error(command, error_num, message))
 
 
 def xml_reply(body: bytes) -> HttpResponse:
-    """Return the HTTP response with this body."""
     response = HttpResponse(body, content_type=XML)
     response["Content-Length"] = str(len(body))
     return response
@@ -223,9 +220,8 @@ def account_of(request: Request, *, now: datetime) -> Account:
     """
     key = request.text("authenticator")
     if not key:
-        msg = "no authenticator"
-        raise RemoteRefused(msg)
-    owner = find_account_by_key(key)
+        raise RemoteRefused("no authenticator")
+    owner = account_keys.find_account_by_key(key)
     if owner is None or owner.kind is not AccountKey.Kind.SUBMISSION:
         raise RemoteRefused(_NO_SUBMISSION_KEY)
     account_keys.record_use(owner.account, owner.key, now=now)
@@ -273,7 +269,7 @@ def _get_templates(call: Call) -> str:
 
 
 def _ping(_call: Call) -> str:
-    Account.objects.exists()  # as BOINC: an error if the database is away
+    Account.objects.exists()  # as in BOINC: an error if the database is unreachable
     return SUCCESS
 
 
@@ -282,8 +278,7 @@ def _query_batch(call: Call) -> str:
     account, number = call.account, call.batch.pk
     batch = queries.batch(account, number, with_cpu_time=with_cpu_time)
     if batch is None:
-        msg = "no such batch"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such batch")
     details = call.request.whole("get_job_details") != 0
     fields = reply_messages.batch_fields(batch, with_cpu_time=with_cpu_time, now=call.now)
     jobs = [
@@ -307,8 +302,7 @@ def _query_batch2(call: Call) -> str:
 def _named(account: Account, name: str) -> Batch:
     batch = queries.find_batch(account, name=name)
     if batch is None:
-        msg = f"no batch named {name}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no batch named {name}")
     return batch
 
 
@@ -327,16 +321,14 @@ def _query_batches(call: Call) -> str:
 def _query_completed_job(call: Call) -> str:
     workunit = queries.find_workunit(call.account, name=call.request.text("job_name"))
     if workunit is None:
-        msg = "no such job"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such job")
     return reply_messages.completed_job(workunit, queries.final_result(workunit))
 
 
 def _query_job(call: Call) -> str:
     workunit = queries.find_workunit(call.account, workunit_id=call.request.whole("job_id"))
     if workunit is None:
-        msg = "no such job"
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no such job")
     return "".join(map(reply_messages.instance, queries.results_of(workunit)))
 
 

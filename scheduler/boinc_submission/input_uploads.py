@@ -1,7 +1,7 @@
-"""Input files of BOINC's submitters: `job_file.php` (PROTOCOL 8.2).
+"""Receives input files of BOINC's submitters: `job_file.php` (PROTOCOL 8.2).
 
-A submitter first queries which files the server lacks, and then sends these as parts of a form.
-After the key is checked, the parts are copied from the connection to the disk one by one.
+A submitter first queries which files are missing on the server, and then sends these as parts of a
+form.  After the key is checked, the parts are copied from the connection to the disk one by one.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ def job_file(request: HttpRequest) -> HttpResponse:
 
 def _query_files(call: Call) -> str:
     names = call.request.texts("phys_name")
-    account = call.account
-    places = sent_files.absent(account, names, until=_until(call), now=call.now)
-    return wire.absent_files(places)
+    return wire.absent_files(sent_files.absent(call.account, names, until=_until(call)))
 
 
 def _upload_files(call: Call, form: Form) -> str:
@@ -78,7 +76,7 @@ def _upload_files(call: Call, form: Form) -> str:
 
 
 class _SpaceChecked:
-    """A file of unknown length that is read only while the disk has room."""
+    """Wraps a file of unknown length; checks the free disk space before each read."""
 
     def __init__(self, content: IO[bytes]) -> None:
         self._content = content
@@ -86,8 +84,7 @@ class _SpaceChecked:
     def read(self, size: int = -1) -> bytes:
         """Read a chunk; raises `RemoteRefused` if the disk is full."""
         if not storage.has_room_for(max(size, 0)):
-            msg = "the server's disk is full. Hint: try again later."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("the server's disk is full. Hint: try again later.")
         return self._content.read(size)
 
 
@@ -99,7 +96,7 @@ def _counts(n_files: str, n_names: int) -> str:
 
 
 def _until(call: Call) -> datetime:
-    """Return when the files may be deleted; raises `RemoteRefused` for other people's batches."""
+    """Return the end of the files' hold; raises `RemoteRefused` for other submitters' batches."""
     batch: Batch | None = call.batch if call.request.whole("batch_id") else None
     return sent_files.until(
         delete_at=moment(call.request.real("delete_time")), batch=batch, now=call.now

@@ -1,8 +1,8 @@
 """Reads the forms of BOINC's submitters: the field `request`, and files after it.
 
-BOINC's Python library sends the form urlencoded, the C++ one as multipart; a body that is the
-request itself is accepted too.  Django's own parser is not used: it has every field in memory
-twice, and reads all files before the key can be checked.
+BOINC's Python library sends the form urlencoded, the C++ library as multipart; a body without a
+form, only with the request, is accepted too.  Django's parser is not used, because it copies every
+field twice into memory, and reads all files before the key can be checked.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _FIELD: Final = "request"
 _CHUNK: Final = 1 << 16
 _MAX_PARTS: Final = 10_000
 _MAX_BOUNDARY_LENGTH: Final = 200
-#: Bytes of a form beside its field `request`: boundaries, headers, further fields.
+#: The maximum size of a form without its field `request`: boundaries, headers, further fields.
 _FORM_BYTES: Final = 1 << 16
 
 
 class BadForm(ValueError):
-    """A form cannot be read. Hint: the message says what to send."""
+    """A form cannot be read. Hint: the message describes the form to send."""
 
 
 class Form:
-    """A form whose field `request` has been read, but not its files."""
+    """A form whose field `request` is read; its files are read later."""
 
     def __init__(self, request: bytes, parts: Iterator[tuple[str, str, IO[bytes]]]) -> None:
         self.request = request
         self._parts = parts
 
     def files(self) -> Iterator[tuple[str, IO[bytes]]]:
-        """Yield (field, content) of each file, in order; read each before taking the next."""
+        """Yield (field, content) of each file, in order; read each content before the next."""
         for kind, name, content in self._parts:
             if kind == FILE:
                 yield name, content
@@ -56,9 +56,10 @@ def read_form(http: HttpRequest, *, max_bytes: int, body: IO[bytes] | None = Non
 
 
 def spool(http: HttpRequest, file: IO[bytes], *, max_bytes: int) -> None:
-    """Copy the body to a file and rewind it; raises `BadForm` if it is too long for the field.
+    """Copy the body to a file and rewind it.
 
-    The field `request` may have `max_bytes`, the form around it `_FORM_BYTES` more.
+    Raises `BadForm` if the body is longer than `max_bytes` for the field `request` and
+    `_FORM_BYTES` for the rest of the form.
     """
     if content_length(http) > max_bytes + _FORM_BYTES:
         raise BadForm(_too_long(max_bytes))
@@ -67,7 +68,7 @@ def spool(http: HttpRequest, file: IO[bytes], *, max_bytes: int) -> None:
 
 
 def content_length(http: HttpRequest) -> int:
-    """Return the request's Content-Length; 0 without it."""
+    """Return the request's Content-Length; 0 if it is missing or invalid."""
     length = str(http.META.get("CONTENT_LENGTH") or "0")
     return int(length) if length.isascii() and length.isdecimal() else 0
 
@@ -109,7 +110,7 @@ def _field(body: bytes) -> bytes | None:
 
 
 def _unquoted(body: bytes, start: int, end: int) -> bytes:
-    """Decode a part of a form in chunks, because the standard library splits at each escape."""
+    """Decode a part of a form in chunks, to limit memory: `unquote_to_bytes` splits at escapes."""
     decoded = bytearray()
     while start < end:
         stop = min(start + _CHUNK, end)
@@ -132,8 +133,7 @@ def _multipart(http: HttpRequest, source: IO[bytes], max_bytes: int) -> Form:
             return Form(_all(content, max_bytes), parts)
         if kind == FILE:
             break
-    msg = "There is no field request before the files. Hint: send the field request first."
-    raise BadForm(msg)
+    raise BadForm("There is no field request before the files. Hint: send the field request first.")
 
 
 def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[bytes]]]:
@@ -142,11 +142,10 @@ def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[by
     try:
         for count, (kind, head, content) in enumerate(Parser(stream, boundary)):
             if count > _MAX_PARTS:
-                msg = f"The form has more than {_MAX_PARTS} parts. Hint: send less files at once."
+                msg = f"The form has more than {_MAX_PARTS} parts. Hint: send fewer files at once."
                 raise BadForm(msg)
             disposition = cast("Any", head).get("content-disposition")
             name = disposition[1].get("name", "") if disposition else ""
             yield kind, name.decode() if isinstance(name, bytes) else name, cast("Any", content)
     except (MultiPartParserError, SuspiciousOperation, UnicodeDecodeError) as error:
-        msg = f"The form cannot be read: {error}. Hint: let a library write it."
-        raise BadForm(msg) from error
+        raise BadForm(f"The form cannot be read: {error}. Hint: let a library write it.") from error

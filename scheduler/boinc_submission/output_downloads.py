@@ -1,8 +1,8 @@
-"""Serves outputs to BOINC's submitters (`get_output.php`), and counts of work.
+"""Serves outputs (`get_output.php`) and counts of work to BOINC's submitters.
 
-Links to outputs contain a hash of the submitter's key (PROTOCOL 8.2).  The replies for missing
-outputs and for other people's outputs are the same: `ERROR:` and a sentence, as in BOINC, but with
-status 404, so that no program stores the sentence as an output.
+Links to outputs contain a hash of the submitter's key (PROTOCOL 8.2).  The reply is the same for a
+missing output and for another submitter's output: `ERROR:` and a message, as in BOINC, but with
+status 404, so that no program stores the message as an output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOT_YOURS: Final = (
 
 
 class _NoOutput(LookupError):
-    """There is nothing to send; the text is the reason."""
+    """An output cannot be sent; the text is the reason."""
 
 
 @require_safe
@@ -145,7 +145,7 @@ def _zip(name: str, batch_id: int, workunit_id: int | None, now: datetime) -> Ht
 
 
 def _zipped(batch_id: int, workunit_id: int | None, now: datetime) -> Iterator[bytes]:
-    """Yield a zip of the outputs by physical name, as BOINC's; deleted outputs are left out."""
+    """Yield a zip of the outputs, named as in BOINC's zips; deleted outputs are left out."""
     bundle: storage.Bundle = storage.BUNDLES["zip"]()
     for name, nbytes in remote_outputs.outputs_of(batch_id, workunit_id=workunit_id):
         with ExitStack() as stack:
@@ -168,9 +168,9 @@ _COMMANDS: Final[Mapping[str, Callable[[Params, datetime], HttpResponseBase]]] =
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 def server_status(request: HttpRequest) -> HttpResponseBase:
-    """Return the counts of work in the form that BOINC's libraries read."""
+    """Return the counts of results and workunits in the format of BOINC's libraries."""
     if request.GET.get("counts", "0") in {"", "0"}:
-        return _error("only counts=1 is answered here. Hint: /status.json has all figures.")
+        return _error("only counts=1 is supported. Hint: /status.json has all figures.")
     counted = status.current(now=timezone.now()).counted
     counts = {
         "results_ready_to_send": counted.results["unsent"],

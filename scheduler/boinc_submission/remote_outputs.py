@@ -1,8 +1,8 @@
-"""Looks up outputs for BOINC's submitters, and checks that the link is theirs.
+"""Looks up outputs for BOINC's submitters, and checks the hash in the link.
 
-A link to an output contains a hash of the submitter's key and the name or number of the output's
-result, workunit or batch, so that it can be passed on without the key.  Other people's outputs are
-treated as nonexistent.
+A link to an output contains the name or number of the output's result, workunit or batch, and a
+hash of this and the submitter's key, so that links can be shared without the key.  Other
+submitters' outputs are treated as nonexistent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scheduler import signing
 from scheduler.models import Account, AccountKey, Batch, Result, ResultFile, Workunit
 from scheduler.work.answers import answers_of
 
-#: How many batches of one name are checked: for each, the submitter's keys are read.
+#: The maximum number of batches of one name that are checked; each check reads a submitter's keys.
 _MAX_NAMESAKES = 10
 
 
@@ -26,7 +26,7 @@ Row = TypeVar("Row", Batch, Result, Workunit)
 
 
 class Owned(NamedTuple, Generic[Row]):
-    """A row that a submitter requests, and the key that proves its owner."""
+    """A requested row, its submitter, and the submitter's key that was used."""
 
     row: Row
     submitter: Account
@@ -34,52 +34,31 @@ class Owned(NamedTuple, Generic[Row]):
 
 
 def batch(*, batch_id: int, name: str, key_hash: str) -> Owned[Batch] | None:
-    """Return the batch if the hash is by a key of its submitter over its number, else None."""
-    if batch_id:
-        batches = Batch.objects.select_related("submitter").filter(pk=batch_id)
-    else:
-        batches = Batch.objects.select_related("submitter").filter(name=name)
+    """Return the batch if `key_hash` matches a key of its submitter, else None."""
+    batches = Batch.objects.select_related("submitter")
+    batches = batches.filter(pk=batch_id) if batch_id else batches.filter(name=name)
     # Several submitters may use the same name; the hash identifies the batch.
-    for candidate in batches[:_MAX_NAMESAKES]:
-        if key := _key_of(candidate.submitter, key_hash, of=str(candidate.pk)):
-            return Owned(candidate, candidate.submitter, key)
-    return None
+    owned = (_owned(row, row, key_hash, of=str(row.pk)) for row in batches[:_MAX_NAMESAKES])
+    return next(filter(None, owned), None)
 
 
 def result(name: str, *, key_hash: str) -> Owned[Result] | None:
-    """Return the result if the hash is by a key of its submitter over its name, else None."""
-    row = (
-        Result.objects.select_related("workunit__batch__submitter")
-        .filter(name=name, workunit__batch__isnull=False)
-        .first()
-    )
-    if row is None or row.workunit.batch is None:
-        return None
-    submitter = row.workunit.batch.submitter
-    key = _key_of(submitter, key_hash, of=row.name)
-    return Owned(row, submitter, key) if key else None
+    """Return the result if `key_hash` matches a key of its submitter, else None."""
+    results = Result.objects.select_related("workunit__batch__submitter")
+    row = results.filter(name=name, workunit__batch__isnull=False).first()
+    return _owned(row, row.workunit.batch, key_hash, of=row.name) if row else None
 
 
 def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
     """Return the workunit of this name if the key is its submitter's, else None."""
-    workunit = _in_batches().filter(name=name).first()
-    if workunit is None or workunit.batch is None:
-        return None
-    submitter = workunit.batch.submitter
-    for row, text in _keys(submitter):
-        if _is_same(text, key):
-            return Owned(workunit, submitter, row)
-    return None
+    row = _in_batches().filter(name=name).first()
+    return _owned(row, row.batch, key, of=None) if row else None
 
 
 def workunit(workunit_id: int, *, key_hash: str) -> Owned[Workunit] | None:
-    """Return the workunit if the hash is by a key of its submitter over its number, else None."""
-    workunit = _in_batches().filter(pk=workunit_id).first()
-    if workunit is None or workunit.batch is None:
-        return None
-    submitter = workunit.batch.submitter
-    key = _key_of(submitter, key_hash, of=str(workunit_id))
-    return Owned(workunit, submitter, key) if key else None
+    """Return the workunit if `key_hash` matches a key of its submitter, else None."""
+    row = _in_batches().filter(pk=workunit_id).first()
+    return _owned(row, row.batch, key_hash, of=str(row.pk)) if row else None
 
 
 def output(result_id: int, position: int) -> ResultFile | None:
@@ -90,7 +69,7 @@ def output(result_id: int, position: int) -> ResultFile | None:
 def outputs_of(batch_id: int, *, workunit_id: int | None = None) -> Iterator[tuple[str, int]]:
     """Yield (physical name, bytes) of each output of the canonical results of a batch or workunit.
 
-    They are read page by page, as by `answers_of`.
+    The outputs are read page by page (`answers_of`).
     """
     for answer in answers_of(batch_id, workunit_id=workunit_id):
         for answer_output in answer.outputs:
@@ -101,11 +80,17 @@ def _in_batches() -> QuerySet[Workunit]:
     return Workunit.objects.select_related("batch__submitter").filter(batch__isnull=False)
 
 
-def _key_of(account: Account, key_hash: str, *, of: str) -> AccountKey | None:
-    """Return the account's key that the hash was made with, or None."""
-    for row, text in _keys(account):
-        if _is_same(hashlib.md5((text + of).encode(), usedforsecurity=False).hexdigest(), key_hash):
-            return row
+def _owned(row: Row, batch: Batch | None, received: str, *, of: str | None) -> Owned[Row] | None:
+    """Return the row if `received` matches a key of the batch's submitter, else None.
+
+    `received` must be a key, or, if `of` is given, the MD5 of a key followed by `of`.
+    """
+    if batch is None:
+        return None
+    for key, text in _keys(batch.submitter):
+        md5 = hashlib.md5((text + (of or "")).encode(), usedforsecurity=False).hexdigest()
+        if _is_same(text if of is None else md5, received):
+            return Owned(row, batch.submitter, key)
     return None
 
 

@@ -1,10 +1,10 @@
 """The operations of BOINC's submitters on batches: create, fill, abort and retire.
 
-Theory of operation.  The work is done by the same operations as for other submitters; this module
-adds the rules of BOINC's `submit_rpc_handler`.  A batch is created empty and filled once, by one
-submission.  If it is created again before it is filled, its number is returned, because a submitter
-that lost the reply retries; afterwards its name is taken.  Outputs are kept until the batch is
-retired.  Other people's batches are treated as nonexistent.
+Theory of operation.  This module calls the same operations as the API and adds the rules of BOINC's
+`submit_rpc_handler`.  A batch is created empty and filled once, by one submission.  If an empty
+batch is created again, its number is returned, because a submitter that did not receive the reply
+retries; if the batch is filled, the name is refused.  Outputs are kept until the batch is retired.
+Other submitters' batches are treated as nonexistent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from django.db.models import Sum
 
 from scheduler.boinc_submission import sent_files, templates
 from scheduler.boinc_submission import submission_reads as queries
-from scheduler.boinc_submission.templates import Templated, Templates, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import (
+    Templated,
+    TwoCommandLines,
+    WorkunitDescription,
+    WrongFiles,
+)
+from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
 from scheduler.people import quotas
 from scheduler.people.submitters import require_submit
@@ -30,15 +36,15 @@ State = Batch.State
 
 #: BOINC's error numbers (PROTOCOL 0.3).
 ERR_GENERIC, ERR_NOT_UNIQUE = -1, -137
-#: Operations per second: of a project without credit so far, and for one unit of average credit.
+#: The speed, in operations per second, of a project without credit, and per unit of average credit.
 _NO_FLOPS, _FLOPS_OF_CREDIT = 1e9, 1e9 / 200
-#: BOINC's own estimate for a workunit without one.
+#: BOINC's default for the estimated number of operations of a workunit.
 _TYPICAL_OPERATIONS = 3.6e12
 _MAX_NAME = 250
 
 
 class RemoteRefused(ValueError):
-    """A submission is refused, in BOINC's words. Hint: the message names what to change."""
+    """A submission is refused, with BOINC's message. Hint: the message names what to change."""
 
     def __init__(self, message: str, error_num: int = ERR_GENERIC) -> None:
         self.error_num = error_num
@@ -47,7 +53,7 @@ class RemoteRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedWorkunit:
-    """One workunit of a submission; its own templates, if any, are texts."""
+    """One workunit of a submission, with the texts of its own templates if it has any."""
 
     described: WorkunitDescription
     input_template: str | None = None
@@ -56,9 +62,10 @@ class SubmittedWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRemoteBatch:
-    """The content of a batch; without `batch_id` a batch is created, with `name` if there is one.
+    """The content of a batch.
 
-    Template names are file names.  `numbers` apply to all workunits whose templates lack them.
+    If `batch_id` is 0, the batch is looked up by `name` or created.  Template names are file names.
+    `numbers` apply to all workunits whose templates do not set them.
     """
 
     app_name: str
@@ -79,7 +86,7 @@ def create_batch(
     """
     app = _app(account, app_name)
     wanted = submit.NewBatch(
-        name=name or _made_name(account, app, now), expire_at=expire_at, keep_outputs=True
+        name=name or _generated_name(account, app, now), expire_at=expire_at, keep_outputs=True
     )
     existing = queries.find_batch(account, name=wanted.name or "")
     if existing is None:
@@ -91,7 +98,7 @@ def create_batch(
 
 
 def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) -> int:
-    """Add all workunits to a batch or none; returns the batch's number.
+    """Add all workunits of a submission to a batch, or none; returns the number of the batch.
 
     Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and the exceptions of
     `submit.submit`.
@@ -100,8 +107,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     batch = _batch_to_fill(account, app, new_batch)
     drafts = _drafts(app, new_batch)
     if not drafts:
-        msg = "no jobs in the batch. Hint: describe at least one."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("no jobs in the batch. Hint: describe at least one.")
     physical_names = sent_files.find(account, templates.names(drafts))
     physical_names |= sent_files.keep_remote_files(account, templates.remotes(drafts), now=now)
 
@@ -112,8 +118,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     def then(done: submit.Submission) -> None:
         filled = Batch.objects.filter(pk=done.batch_id or 0, workunits_submitted=done.count)
         if not filled.exists():
-            msg = "batch not in init state: another submission came first."
-            raise RemoteRefused(msg)
+            raise RemoteRefused("batch not in init state: another submission came first.")
         _keep_permanently(account, drafts, done, now)
         quotas.require_bytes(account)
 
@@ -121,7 +126,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
         app=app.name,
         workunits=[templates.with_files(draft, physical_names) for draft in drafts],
         batch=submit.NewBatch(
-            name=batch.name if batch else new_batch.name or _made_name(account, app, now),
+            name=batch.name if batch else new_batch.name or _generated_name(account, app, now),
             keep_outputs=True,
         ),
         submitter=account,
@@ -133,9 +138,9 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
 
 
 def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
-    """Return how many seconds a batch would take if the project had no other work.
+    """Return the seconds that a batch would take if the project had no other work.
 
-    As in BOINC: the operations of the batch, divided by the recent speed of all volunteers.
+    The estimate is BOINC's: the operations of the batch, divided by the recent speed of all hosts.
     """
     app = _app(account, new_batch.app_name)
     common = _batch_templates(app, new_batch)
@@ -153,13 +158,13 @@ def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
 
 
 def abort_batch(batch: Batch, *, now: datetime) -> None:
-    """Abort a batch: unsent results are not sent, and hosts are told to abort those in progress."""
-    with suppress(batches.BatchNotReady):  # it is over; BOINC reports success then
+    """Abort a batch: unsent results are not sent, and clients abort results in progress."""
+    with suppress(batches.BatchNotReady):  # the batch is over; BOINC also reports success
         batches.abort(batch.pk, reason="aborted by its submitter", now=now)
 
 
 def retire_batch(batch: Batch, *, now: datetime) -> None:
-    """Retire a batch and its outputs; unfinished work is aborted first, as in BOINC."""
+    """Retire a batch, so that its outputs are deleted; unfinished work is aborted first."""
     if batch.state == State.RETIRED:
         return
     try:
@@ -177,8 +182,7 @@ def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) ->
         )
     )
     if missing := [name for name in names if name not in own_ids]:
-        msg = f"no job {missing[0]}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no job {missing[0]}")
     if own_ids:
         cancel.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
 
@@ -190,8 +194,7 @@ def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tupl
     else:
         workunit = queries.find_workunit(account, name=workunit_name)
         if workunit is None:
-            msg = f"job not found: {workunit_name}"
-            raise RemoteRefused(msg)
+            raise RemoteRefused(f"job not found: {workunit_name}")
         app = workunit.app
     own = templates.of_app(app)
     if own is None or own.output is None:
@@ -207,13 +210,12 @@ def _app(account: Account, name: str) -> App:
     """
     app = App.objects.filter(name=name).first()
     if app is None:
-        msg = f"app not found: {name}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"app not found: {name}")
     require_submit(account, app)
     return app
 
 
-def _made_name(account: Account, app: App, now: datetime) -> str:
+def _generated_name(account: Account, app: App, now: datetime) -> str:
     suffix = f"{app.name}:{now.astimezone(UTC):%a, %d %b %Y %H:%M:%S +0000}:{secrets.token_hex(2)}"
     return f"{account.name[: _MAX_NAME - len(suffix) - 1]}:{suffix}"
 
@@ -232,16 +234,13 @@ def _batch_to_fill(account: Account, app: App, new_batch: NewRemoteBatch) -> Bat
     if batch is None:
         if not new_batch.batch_id:
             return None
-        msg = f"no batch {new_batch.batch_id}"
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"no batch {new_batch.batch_id}")
     if batch.state != State.INIT:
         if not new_batch.batch_id:
             raise _name_is_taken(batch)
-        msg = "batch not in init state. Hint: fill each batch by one submission."
-        raise RemoteRefused(msg)
+        raise RemoteRefused("batch not in init state. Hint: fill each batch by one submission.")
     if batch.app_id != app.pk:
-        msg = f"batch {batch.name} is for another app than {app.name}."
-        raise RemoteRefused(msg)
+        raise RemoteRefused(f"batch {batch.name} is for another app than {app.name}.")
     return batch
 
 
@@ -268,15 +267,13 @@ def _drafts(app: App, new_batch: NewRemoteBatch) -> list[Templated]:
         described.append((Templates(input_text, output_text), workunit.described))
     try:
         return templates.workunits(described, app=app, numbers=new_batch.numbers)
-    except templates.WrongFiles as fault:
-        msg = (
+    except WrongFiles as fault:
+        raise RemoteRefused(
             f"wrong # of input files for job {_index(fault)}: "
             f"need {fault.n_wanted}, got {fault.n_submitted}"
-        )
-        raise RemoteRefused(msg) from fault
-    except (templates.BadTemplate, templates.TwoCommandLines) as fault:
-        msg = f"job {_index(fault)}: {fault}"
-        raise RemoteRefused(msg) from fault
+        ) from fault
+    except (templates.BadTemplate, TwoCommandLines) as fault:
+        raise RemoteRefused(f"job {_index(fault)}: {fault}") from fault
 
 
 def _index(fault: Exception) -> str:
@@ -293,7 +290,7 @@ def _no_template(app: App, which: str) -> str:
 def _keep_permanently(
     account: Account, drafts: Iterable[Templated], done: submit.Submission, now: datetime
 ) -> None:
-    """Hold the files marked `no_delete`, which are kept when no workunit needs them any more."""
+    """Hold the input files marked `no_delete`, which are kept after their workunits are purged."""
     places = {
         (id_, position)
         for id_, draft in zip(done.workunit_ids, drafts, strict=True)

@@ -40,7 +40,7 @@ _OVER: Final = {
     Outcome.VALIDATE_ERROR: "Validate error",
     Outcome.CLIENT_DETACHED: "Abandoned",
 }
-#: By the client's own state (PROTOCOL 0.3).
+#: The texts for client errors, by the client's state of the result (PROTOCOL 0.3).
 _FAILED: Final = {
     1: "Error while downloading",
     2: "Error while computing",
@@ -54,7 +54,7 @@ _NOT_STARTED: Final = (-233, 200)
 
 
 def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> list[Field]:
-    """Return a batch's own fields, in BOINC's order; times are Unix times, 0 for none."""
+    """Return the fields of a batch in BOINC's order; times are Unix times, 0 if unknown."""
     fields: list[Field] = [
         ("id", batch.id),
         ("create_time", _unix(batch.created_at)),
@@ -104,7 +104,7 @@ def _status(workunit: RemoteWorkunit) -> str:
 
 
 def condor_job(workunit: RemoteWorkunit) -> str:
-    """Return the element of a workunit of a batch, as HTCondor's bridge reads it."""
+    """Return the element of a workunit of a batch in the format of HTCondor's bridge."""
     if workunit.canonical_result_id is not None:
         status = "DONE"
     elif workunit.error_mask:
@@ -115,17 +115,13 @@ def condor_job(workunit: RemoteWorkunit) -> str:
 
 
 def instance(result: Result) -> str:
-    """Return the element of a result, with its output files once it is over."""
+    """Return the element of a result, with its output files if it is over."""
     files = "".join(
         wire.element("outfile", [("size", file.nbytes)], "        ")
         for file in sorted(result.output_files.all(), key=lambda file: file.position)
         if result.server_state == ServerState.OVER
     )
-    fields: list[Field] = [
-        ("name", result.name),
-        ("id", result.pk),
-        ("state", state_words(result)),
-    ]
+    fields: list[Field] = [("name", result.name), ("id", result.pk), ("state", state_words(result))]
     return wire.element("instance", fields, "    ", files)
 
 
@@ -147,7 +143,7 @@ def completed_job(workunit: Workunit, result: Result | None) -> str:
 
 
 def state_words(result: Result) -> str:
-    """Return the state of a result, in the words of BOINC's pages."""
+    """Return the state of a result, worded as on BOINC's pages."""
     state = ServerState(result.server_state)
     if state is not ServerState.OVER:
         return _SERVER[state]

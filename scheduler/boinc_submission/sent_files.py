@@ -1,10 +1,11 @@
 """Stores the files that BOINC's submitters send before their work.
 
-Theory of operation.  A submitter chooses a file's name; it is never used for other content while
-the file exists (`FileChanged`).  Clients use the name of its row, as for any other file: two people
-may use the same name, and content that both send is stored once.  The file is kept until the time
-that the submitter requests, and at least for `file_hold`, as any other; afterwards it exists as
-long as a workunit refers to it.  A file that hosts fetch elsewhere is a row without content here.
+Theory of operation.  A submitter chooses a name for each file; while the file exists, the submitter
+cannot use the name for other content (`FileChanged`).  Clients use the physical name, as for any
+other file.  So two submitters may use the same name, and content that both send is stored once.  A
+file is kept until the time that the submitter requests, and at least for `file_hold`; afterwards it
+is kept as long as a workunit refers to it.  A file that hosts download from another server is a row
+without stored content.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from scheduler.models import Account, Batch, File, JobFile
 from scheduler.people import quotas
 from scheduler.sql import fetch_into, fetch_one
 
-#: How long a file for a batch is kept if the batch does not expire.
+#: The hold of a file for a batch that does not expire.
 BATCH_FILE_HOLD = timedelta(days=30)
-#: How long a file that is to be kept permanently is held.
+#: The hold of a file that is kept permanently.
 PERMANENT_HOLD = timedelta(days=36_500)
 
 
@@ -49,14 +50,11 @@ def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> 
     return max(earliest, delete_at or earliest)
 
 
-def absent(
-    account: Account, names: Sequence[str], *, until: datetime, now: datetime
-) -> tuple[int, ...]:
-    """Return the positions of the files that must be sent; the others are kept until `until`.
+def absent(account: Account, names: Sequence[str], *, until: datetime) -> tuple[int, ...]:
+    """Return the positions of the missing files; the other files are held until `until`.
 
     Raises `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
-    del now  # a file marked for deletion is absent, whenever it was marked
     for name in names:
         storage.check_name(name)
     with transaction.atomic():
@@ -68,16 +66,12 @@ def absent(
 
 
 def keep(
-    account: Account,
-    files: Sequence[tuple[str, storage.Staged]],
-    *,
-    until: datetime,
-    now: datetime,
+    account: Account, files: Sequence[tuple[str, storage.Staged]], *, until: datetime, now: datetime
 ) -> None:
     """Store files under their submitter's names.
 
-    Sending the same file again only changes how long it is kept.  Raises `FileChanged`,
-    `files.FileInMotion`, `storage.BadFileName`, `quotas.QuotaExceeded`.
+    If a file is stored already, only its hold changes.  Raises `FileChanged`, `files.FileInMotion`,
+    `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     by_name: dict[str, storage.Staged] = {}
     for name, staged in files:
@@ -118,9 +112,9 @@ def find(account: Account | None, names: Iterable[str]) -> dict[str, str]:
 def keep_remote_files(
     account: Account | None, wanted: Mapping[str, RemoteFile], *, now: datetime
 ) -> dict[str, str]:
-    """Return the physical name of each file that hosts fetch elsewhere; adds rows for new ones.
+    """Return the physical names of files on other servers, by `key_of`; adds rows for new files.
 
-    With an account, the files are held for `file_hold`, until its work is submitted.
+    If `account` is not None, it holds the files for `file_hold`, until its work is submitted.
     """
     if not wanted:
         return {}
@@ -137,7 +131,7 @@ def keep_remote_files(
 
 
 def hold_permanently(account: Account, names: Iterable[str], *, now: datetime) -> None:
-    """Hold files, by their physical names, until the account releases them."""
+    """Hold files, by their physical names, for `PERMANENT_HOLD`."""
     with transaction.atomic():
         _hold(account, _locked((), sorted(set(names))), now + PERMANENT_HOLD)
 
@@ -166,7 +160,7 @@ def _digest(key: str) -> str:
 
 
 def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> None:
-    """Store the account's names of files; raises `FileChanged`, `FileInMotion`."""
+    """Store the account's names for files; raises `FileChanged`, `FileInMotion`."""
     own_names = JobFile.objects.filter(account=account, name__in=wanted)
     own_names.filter(file__doomed_at__isnull=False).delete()
     JobFile.objects.bulk_create(
@@ -176,7 +170,7 @@ def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> N
         ],
         ignore_conflicts=True,
     )
-    # Checked afterwards: another program of the submitter may have used a name concurrently.
+    # Check after the insert, because another program of the submitter may use a name concurrently.
     own_files = _own_files(account, wanted)
     for name, file in wanted.items():
         if name not in own_files:
@@ -187,7 +181,7 @@ def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> N
 
 
 def _own_files(account: Account, names: Iterable[str]) -> dict[str, KnownFile]:
-    """Return the account's files of these names, locked against marking for deletion."""
+    """Return the account's files by name; locks the rows, so that none is marked for deletion."""
     physical = dict(
         JobFile.objects.filter(
             account=account, name__in=set(names), file__doomed_at__isnull=True

@@ -12,17 +12,17 @@ from scheduler.models import Account, Batch, Result, Workunit
 #: BOINC's unit of credit is defined as 1/200 of a day of a computer of 1 GFLOPS.
 _CREDIT_PER_OPERATION = 200 / (86_400 * 1e9)
 
-#: The latest estimated end is a hundred years after the creation: `datetime` has a limit.
+#: The estimated duration is at most a hundred years, because `datetime` has a limit.
 _MAX_DURATION_SECONDS = 100 * 366 * 86_400
 
 State = Batch.State
-#: The outcomes of results that a host ran to an end.
+#: The outcomes of results that a host ran and reported.
 _RAN = (Outcome.SUCCESS.value, Outcome.CLIENT_ERROR.value, Outcome.VALIDATE_ERROR.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteBatch:
-    """One batch as BOINC's submitters see it; the counts include purged workunits."""
+    """The fields of a batch for BOINC's submitters; the counts include purged workunits."""
 
     id: int
     name: str
@@ -41,24 +41,24 @@ class RemoteBatch:
 
     @property
     def fraction_done(self) -> float:
-        """The share of workunits that have an answer or failed; 0 for an empty batch."""
+        """The share of workunits that are done or failed; 0 for an empty batch."""
         return (self.done + self.failed) / self.total if self.total else 0.0
 
     @property
     def is_done(self) -> bool:
-        """Whether all workunits have an answer or failed; False for an empty batch."""
+        """Whether all workunits are done or failed; False for an empty batch."""
         return self.total > 0 and self.done + self.failed == self.total
 
     @property
     def visible_state(self) -> int:
-        """The state to report: complete as soon as the last workunit is done."""
+        """The state to report: COMPLETE if `is_done`, even if the stored state is IN_PROGRESS."""
         if self.state == State.IN_PROGRESS and self.is_done:
             return int(State.COMPLETE)
         return self.state
 
     @property
     def credit_estimate(self) -> float:
-        """The credit for computing every workunit once, by the estimates."""
+        """The credit for computing each workunit once, by its estimated operations."""
         return self.fpops * _CREDIT_PER_OPERATION
 
     def ended_at(self, now: datetime) -> datetime | None:
@@ -68,7 +68,7 @@ class RemoteBatch:
         return self.completed_at or self.last_finished_at or now
 
     def expected_at(self, now: datetime) -> datetime | None:
-        """Return the estimated end at the speed so far; None if no workunit is done yet."""
+        """Return the end, extrapolated from the fraction done; None if no workunit is done yet."""
         if self.visible_state not in (State.INIT, State.IN_PROGRESS):
             return self.ended_at(now)
         if not self.fraction_done:
@@ -108,7 +108,10 @@ def _batches(account: Account, batch_id: int | None, *, with_cpu_time: bool) -> 
 
 
 def workunits_of(batch_id: int, *, since: datetime | None = None) -> list[RemoteWorkunit]:
-    """Return the workunits of a batch by id; with `since`, without those finished before it."""
+    """Return the workunits of a batch, ordered by id.
+
+    With `since`, workunits that were finished before it are left out.
+    """
     params = {"batch_id": batch_id, "since": since}
     return sql.fetch_into(RemoteWorkunit, "boinc_submission/submitted_workunits", params)
 
@@ -128,7 +131,7 @@ def find_workunit(account: Account, *, workunit_id: int = 0, name: str = "") -> 
 
 
 def results_of(workunit: Workunit) -> list[Result]:
-    """Return the results of a workunit by id, each with its `output_files`, in two statements."""
+    """Return the results of a workunit, ordered by id, with prefetched `output_files`."""
     return list(workunit.results.order_by("id").prefetch_related("output_files"))
 
 

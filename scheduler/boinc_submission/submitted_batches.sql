@@ -1,5 +1,5 @@
--- Returns one batch of a submitter, or all that are not retired, with their progress; purged work is
--- included, and a failed workunit that was submitted again is not counted.
+-- Reads one batch of a submitter, or all batches that are not retired, with their progress.  The
+-- counts include purged workunits, but not failed workunits that were submitted again.
 SELECT
     b.id,
     b.name,
@@ -20,24 +20,24 @@ LEFT JOIN app AS a ON b.app_id = a.id
 CROSS JOIN LATERAL (
     SELECT
         count(*) AS total,
-        count(one.canonical_result_id) AS done,
-        count(*) FILTER (WHERE one.error_mask <> 0) AS failed,
-        coalesce(sum(one.canonical_credit), 0)::double precision AS credit,
-        coalesce(sum(one.rsc_fpops_est), 0) AS fpops,
-        max(one.finished_at) AS last_finished_at
-    FROM workunit AS one
-    WHERE one.batch_id = b.id AND one.retried_as IS NULL
+        count(workunit.canonical_result_id) AS done,
+        count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed,
+        coalesce(sum(workunit.canonical_credit), 0)::double precision AS credit,
+        coalesce(sum(workunit.rsc_fpops_est), 0) AS fpops,
+        max(workunit.finished_at) AS last_finished_at
+    FROM workunit
+    WHERE workunit.batch_id = b.id AND workunit.retried_as IS NULL
 ) AS w
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(r.cpu_time), 0) AS cpu_time
-    FROM workunit AS one
-    INNER JOIN result AS r ON one.id = r.workunit_id
-    WHERE one.batch_id = b.id AND %(with_cpu_time)s::boolean
+    FROM workunit
+    INNER JOIN result AS r ON workunit.id = r.workunit_id
+    WHERE workunit.batch_id = b.id AND %(with_cpu_time)s::boolean
 ) AS c
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(known.cpu_seconds), 0) AS cpu_time
-    FROM batch_usage AS known
-    WHERE known.batch_id = b.id AND %(with_cpu_time)s::boolean
+    SELECT coalesce(sum(usage.cpu_seconds), 0) AS cpu_time
+    FROM batch_usage AS usage
+    WHERE usage.batch_id = b.id AND %(with_cpu_time)s::boolean
 ) AS p
 WHERE
     b.submitter_id = %(account_id)s::bigint

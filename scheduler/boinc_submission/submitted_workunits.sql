@@ -1,5 +1,5 @@
--- Returns the workunits of a batch, with the state of their results; with `since`, only those that
--- are unfinished or finished later.
+-- Reads the workunits of a batch, with the state of their results; with `since`, only workunits
+-- that are unfinished or were finished after it.
 SELECT
     w.id,
     w.name,
@@ -12,12 +12,14 @@ SELECT
 FROM workunit AS w
 CROSS JOIN LATERAL (
     SELECT
-        bool_or(one.server_state = 4) AS in_progress,
-        bool_or(one.sent_at IS NOT NULL) AS sent,
-        array_agg(one.exit_status ORDER BY one.id) FILTER (WHERE one.outcome = 3) AS exit_statuses,
-        max(one.cpu_time) FILTER (WHERE one.id = w.canonical_result_id) AS cpu_time
-    FROM result AS one
-    WHERE one.workunit_id = w.id
+        bool_or(result.server_state = {{ServerState.IN_PROGRESS}}) AS in_progress,
+        bool_or(result.sent_at IS NOT NULL) AS sent,
+        array_agg(result.exit_status ORDER BY result.id) FILTER (
+            WHERE result.outcome = {{Outcome.CLIENT_ERROR}}
+        ) AS exit_statuses,
+        max(result.cpu_time) FILTER (WHERE result.id = w.canonical_result_id) AS cpu_time
+    FROM result
+    WHERE result.workunit_id = w.id
 ) AS r
 WHERE
     w.batch_id = %(batch_id)s::bigint

@@ -1,15 +1,15 @@
 """BOINC's templates: the interface for other rooms.
 
-Theory of operation.  A template is stored as text: in two fields of an app, in a file of
-``VAR_DIR/templates`` (where a BOINC project's own folder of that name may be put), or in a
-submission.  It is parsed when it is stored, so that faults are reported then, and again when it is
-used.  `rules.templated` makes workunits from a template and descriptions; this module resolves the
-files that they name.
+Theory of operation.  A template is a text in a field of an app, in a file of ``VAR_DIR/templates``
+(to which the folder `templates` of a BOINC project may be copied), or in a submission.  A template
+in a field is parsed before it is stored, to report errors; every template is parsed when it is
+used.  `rules.templated` makes workunits from templates and descriptions; this module resolves their
+input files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,39 +18,21 @@ from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate
 from scheduler.boinc_submission.rules.templated import (
     PlacedFile,
     RemoteFile,
-    SubmittedFile,
     Templated,
     TwoCommandLines,
     WorkunitDescription,
     WrongFiles,
     templated,
 )
+from scheduler.boinc_submission.wire import template_elements
 from scheduler.boinc_submission.wire import templates as wire
-from scheduler.boinc_submission.wire.template_elements import BadTemplate
 from scheduler.models import App
 from scheduler.work.submission.facts import NewFile, NewWorkunit
 
-__all__ = [
-    "BadTemplate",
-    "NoTemplate",
-    "RemoteFile",
-    "SubmittedFile",
-    "Templated",
-    "Templates",
-    "TwoCommandLines",
-    "WorkunitDescription",
-    "WrongFiles",
-    "by_name",
-    "check",
-    "faults",
-    "of_app",
-    "wanted_files",
-    "workunits",
-    "wrapped_texts",
-]
+BadTemplate = template_elements.BadTemplate
 
 _MAX_NAMES_SHOWN = 10
-#: How many parsed templates are cached.
+#: The maximum number of parsed templates that are cached.
 _CACHE_SIZE = 256
 
 
@@ -60,37 +42,25 @@ class NoTemplate(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """The texts of two templates; without an output template the app's outputs are used."""
+    """The texts of two templates; if `output` is None, the app's default outputs are used."""
 
     input: str
     output: str | None = None
 
 
-def check(text: str, *, kind: str | None = None) -> tuple[str, ...]:
-    """Check a template before it is stored; returns warnings, raises `BadTemplate`.
-
-    `kind` is ``input`` or ``output``; with None it is detected.  An empty text is accepted.
-    """
-    if not text.strip():
-        return ()
-    if kind == "input" or (kind is None and wire.is_input_template(text)):
-        return _input(text).warnings
-    return _output(text).warnings
-
-
 def faults(app: App, columns: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yield each template column among `columns` whose text is invalid, and the reason."""
-    for kind in ("input", "output"):
-        column = f"{kind}_template"
-        if column in columns:
+    """Yield (column, error message) for each template column in `columns` with an invalid text."""
+    read: Callable[[str], object]
+    for column, read in (("input_template", _input), ("output_template", _output)):
+        if column in columns and (text := getattr(app, column)).strip():
             try:
-                check(getattr(app, column), kind=kind)
+                read(text)
             except BadTemplate as error:
                 yield column, str(error)
 
 
 def wanted_files(text: str) -> int:
-    """Return how many files a submission names for each workunit; raises `BadTemplate`."""
+    """Return the number of files that a submission names per workunit; raises `BadTemplate`."""
     return _input(text).wanted
 
 
@@ -106,14 +76,14 @@ def by_name(name: str) -> str:
 
 
 def of_app(app: App) -> Templates | None:
-    """Return the app's templates, from its fields or else from the files that BOINC would use."""
+    """Return the app's templates, from its fields or from the files `<app>_in` and `<app>_out`."""
     input_text = app.input_template.strip() or storage.read_template(f"{app.name}_in")
     output_text = app.output_template.strip() or storage.read_template(f"{app.name}_out")
     return Templates(input_text, output_text or None) if input_text else None
 
 
 def wrapped_texts(templates: Templates) -> tuple[str, str]:
-    """Return both templates as `get_templates` sends them, each in its wrapper."""
+    """Return the texts of both templates in their wrapper elements, for `get_templates`."""
     return (
         wire.wrapped(templates.input, "input_template"),
         wire.wrapped(templates.output or "", "output_template"),
@@ -121,18 +91,18 @@ def wrapped_texts(templates: Templates) -> tuple[str, str]:
 
 
 def workunits(
-    described: Sequence[tuple[Templates, WorkunitDescription]],
+    descriptions: Sequence[tuple[Templates, WorkunitDescription]],
     *,
     app: App,
     numbers: Mapping[str, float] | None = None,
 ) -> list[Templated]:
     """Build a workunit from each description and its templates; input files are not resolved yet.
 
-    `numbers` apply to all of them.  Raises `BadTemplate`, `WrongFiles` or `TwoCommandLines`, with
-    the number of the workunit in a note.
+    `numbers` apply to all workunits.  Raises `BadTemplate`, `WrongFiles` or `TwoCommandLines`, with
+    the index of the workunit in a note.
     """
     drafts = []
-    for index, (templates, description) in enumerate(described):
+    for index, (templates, description) in enumerate(descriptions):
         try:
             drafts.append(
                 templated(
@@ -152,8 +122,7 @@ def workunits(
 def with_files(draft: Templated, physical_names: Mapping[str, str]) -> NewWorkunit:
     """Return the workunit with its input files.
 
-    The keys of `physical_names` are the `names` of stored files, and for each file that hosts fetch
-    elsewhere its `key_of`.
+    The keys of `physical_names` are the `names` of stored files, and the `key_of` each remote file.
     """
     return replace(
         draft.workunit,
@@ -178,7 +147,7 @@ def number(text: str, name: str) -> float:
 
 
 def remotes(drafts: Iterable[Templated]) -> dict[str, RemoteFile]:
-    """Return the files that hosts fetch elsewhere, by their `key_of`."""
+    """Return the remote files of the workunits by `key_of`."""
     return {
         key_of(each.remote): each.remote
         for draft in drafts
@@ -188,18 +157,15 @@ def remotes(drafts: Iterable[Templated]) -> dict[str, RemoteFile]:
 
 
 def key_of(remote: RemoteFile) -> str:
-    """Return a remote file's identity: URLs, MD5 and size, which no file name can equal."""
+    """Return a remote file's key: URLs, MD5 and size on lines, so that no file name equals it."""
     return "\n".join([*remote.urls, remote.md5, str(remote.nbytes)])
 
 
 def _resolved(placed: PlacedFile, physical_names: Mapping[str, str]) -> NewFile:
-    if placed.constant is not None:
-        return replace(placed.file, known_as=physical_names[placed.constant])
-    if placed.remote is not None:
-        return replace(placed.file, known_as=physical_names[key_of(placed.remote)])
-    if placed.file.known_as is not None:
-        return replace(placed.file, known_as=physical_names[placed.file.known_as])
-    return placed.file
+    name = placed.constant
+    if name is None:
+        name = key_of(placed.remote) if placed.remote else placed.file.known_as
+    return placed.file if name is None else replace(placed.file, known_as=physical_names[name])
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

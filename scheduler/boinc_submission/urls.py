@@ -1,4 +1,4 @@
-"""URLs that BOINC's submitters request."""
+"""URLs of BOINC's interface for submitters."""
 
 from __future__ import annotations
 

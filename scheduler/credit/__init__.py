@@ -1,1 +1,1 @@
-"""Credit: the amount for a valid result, and the sums of what was granted."""
+"""Credit: the amount for a valid result, and the sums of granted credit."""

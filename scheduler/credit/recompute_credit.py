@@ -1,9 +1,10 @@
 """Compares every sum of credit with its entries, and corrects it.
 
-Sums are written together with their entries, so that a difference means that somebody changed the
-tables by hand, or restored a part of them.  Owners are processed in batches, in ascending id.  To
-compare, a batch is read in one snapshot; to correct, its owners are locked first and the entries
-are read by the next statement, so that a concurrent grant is in both or in neither.
+Sums are written together with their entries, so that a difference means that the tables were
+changed by hand, or partly restored.  Owners are processed in batches, in ascending id.  To compare,
+a batch is read in one snapshot.  To correct, its owners are locked first and the entries are read
+by the next statement.  So a concurrent grant is included in both the sum and the entries, or in
+neither.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scheduler.health.invariants import one_snapshot
 from scheduler.models import Account, AccountAppCredit, App, CreditEntry, Host, Result, Team
 
 BATCH = 1000
-#: The assumed duration of the first granted work if its result is purged.
+#: The assumed duration of the first granted work of an owner if its result is purged.
 ASSUMED_FIRST_WORK = timedelta(days=1)
 
 Key = tuple[int, ...]
@@ -45,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sums to compare: all of them, or those of one app."""
+    """The sums to compare: all sums, or the sums of one app."""
 
     app_id: int | None = None
 
@@ -54,8 +55,7 @@ class Scope:
         """Return the scope of one app; raises `UnknownApp`."""
         if app := App.objects.filter(name=name).only("pk").first():
             return cls(app.pk)
-        msg = f"There is no app {name!r}. Hint: the admin lists them."
-        raise UnknownApp(msg)
+        raise UnknownApp(f"There is no app {name!r}. Hint: the admin lists them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
 def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None) -> None:
     """Recompute recent averages, entry by entry in the order of the grants.
 
-    All grants of one pass were added together then, and are added together here.
+    Grants with the same time come from one pass, which added them in one step, as is done here.
     """
     grants = (
         _entries(kind, scope, ids)

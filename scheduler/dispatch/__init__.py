@@ -1,1 +1,1 @@
-"""Which host gets which result: search, claim and the catalog of apps."""
+"""Dispatch of results to hosts: search, claim and the catalog of apps."""

@@ -1,20 +1,18 @@
-"""Creates a host's own results of broadcast workunits, in its RPC's transaction."""
+"""Creates a host's results of broadcast workunits in the transaction of its RPC."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from scheduler import sql
-from scheduler.dispatch.facts import Work
-from scheduler.hosts.facts import HostFacts
-from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ResultState, Target
+from scheduler.dispatch.facts import HostFacts, Work
 
-#: A host receives at most this many broadcast workunits in one RPC.
+#: The maximum number of broadcast workunits for a host in one RPC.
 MAX_BROADCASTS = 10
 
 
 def make(work: Work, host: HostFacts, *, now: datetime) -> None:
-    """Insert this host's own result of each broadcast workunit of which it has none."""
+    """Insert a result targeted at this host for each broadcast workunit of which it has none."""
     runnable = {version.app.id for version in work.versions.values() if not version.facts.unfit}
     locked = sql.fetch(
         "dispatch/lock_broadcasts",
@@ -33,12 +31,6 @@ def make(work: Work, host: HostFacts, *, now: datetime) -> None:
             {
                 "workunit_ids": [row["id"] for row in locked],
                 "host_id": host.id,
-                "axis": int(Axis.RESULT),
-                "nothing": NOTHING,
-                "unsent": int(ResultState.UNSENT),
-                "because": int(Because.BROADCAST),
-                "by": int(Actor.SCHEDULER),
-                "target_kind": int(Target.HOST),
                 "now": now,
             },
         )

@@ -1,4 +1,4 @@
-"""Queries for dispatch: results that hosts hold, candidates, and their files."""
+"""Queries for dispatch: candidates, held results, input files and platforms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from operator import itemgetter
 from typing import Any
 
 from scheduler import sql
-from scheduler.dispatch.facts import InputFile
-from scheduler.hosts.facts import AppFacts, Candidate, HeldResult, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
 from scheduler.models import AppVersion
 
-#: A position in a candidate stream: (priority, workunit id); less urgent and younger results
-#: follow.
+#: A position in a candidate stream: (priority, workunit id).  Results of lower priority follow, and
+#: at equal priority those of younger workunits.
 Cursor = tuple[int, int]
 #: A candidate stream: (app id, kind of target, id of target).
 StreamKey = tuple[int, int, int]
@@ -25,9 +24,9 @@ BEFORE_ALL: Cursor = (2**31 - 1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateStream:
-    """The unsent results of an app, best first: those for everybody, or for one target.
+    """The unsent results of an app for all hosts or for one target, best first.
 
-    `after` is the cursor behind which to read, `page` the number of rows.
+    `after` is the cursor after which to read, `page` the maximum number of rows.
     """
 
     app: AppFacts
@@ -45,9 +44,10 @@ class CandidateStream:
 class Page:
     """One page of a candidate stream: the sendable results by id, best first.
 
-    `by_hosts` and `by_accounts` hold, by result id, which of the requesting hosts and accounts may
-    not have it.  `first` is the cursor just before the page's first result, `last` the cursor at
-    its end; both are None if the page is empty.  If it is `full`, more results may follow.
+    `by_hosts` and `by_accounts` hold, by result id, the ids of the requesting hosts and accounts
+    that must not receive the result.  `first` is the cursor just before the page's first result,
+    `last` the cursor at its last result; both are None if the page is empty.  If `full` is set,
+    more results may follow.
     """
 
     candidates: Mapping[int, Candidate] = field(default_factory=dict)
@@ -58,22 +58,12 @@ class Page:
     full: bool = False
 
     def for_host(self, host: HostFacts) -> Mapping[int, Candidate]:
-        """Return the candidates that the rule of one result per workunit allows this host."""
-        barred = {
-            result_id for result_id, barred_ids in self.by_hosts.items() if host.id in barred_ids
-        }
-        barred |= {
-            result_id
-            for result_id, barred_ids in self.by_accounts.items()
-            if host.account_id in barred_ids
-        }
+        """Return the candidates that this host may receive by the app's `one_result_per` rule."""
+        barred = {id_ for id_, host_ids in self.by_hosts.items() if host.id in host_ids}
+        barred |= {id_ for id_, ids in self.by_accounts.items() if host.account_id in ids}
         if not barred:
             return self.candidates
-        return {
-            result_id: candidate
-            for result_id, candidate in self.candidates.items()
-            if result_id not in barred
-        }
+        return {id_: candidate for id_, candidate in self.candidates.items() if id_ not in barred}
 
 
 def candidates(
@@ -83,15 +73,16 @@ def candidates(
     near: Collection[int] = (),
     now: datetime,
 ) -> tuple[list[Page], Page]:
-    """Return the next page of each stream, and a page of unsent results of `near`.
+    """Return the next page of each stream, and a page of the unsent results of `near`.
 
-    The pages are read for all hosts together; `near` holds ids of workunits.  See `Page.for_host`.
+    `near` holds workunit ids.  One statement reads the pages for all hosts; `Page.for_host` returns
+    the candidates for one of them.
     """
     requesting = tuple(hosts)
     rows = sql.fetch_rows(
         "dispatch/read_candidates",
         {
-            "lanes": list(range(len(streams))),
+            "streams": list(range(len(streams))),
             "app_ids": [stream.app.id for stream in streams],
             "target_kinds": [stream.target_kind for stream in streams],
             "target_ids": [stream.target_id for stream in streams],
@@ -106,7 +97,7 @@ def candidates(
             "now": now,
         },
     )
-    rows.sort(key=itemgetter(slice(2)))  # lane, position
+    rows.sort(key=itemgetter(slice(2)))  # stream, position
     by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
     pages = [_page(by_stream.get(number, ()), stream.page) for number, stream in enumerate(streams)]
     return pages, _page(by_stream.get(-1, ()), 0)
@@ -136,19 +127,10 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
     )
 
 
-def workunits_near(names: Collection[str], app_ids: Sequence[int], *, most: int) -> list[int]:
-    """Return up to `most` workunits of these apps with unsent results using these files."""
-    rows = sql.fetch(
-        "dispatch/read_workunits_near",
-        {"names": list(names), "app_ids": list(app_ids), "most": most},
-    )
-    return [row["workunit_id"] for row in rows]
-
-
 def known_results(
     *, reported_ids: Collection[int], names: Collection[str], host_ids: Collection[int]
 ) -> list[HeldResult]:
-    """Return the results of these ids and names, and all that these hosts hold."""
+    """Return the results with these ids or names, and all results in progress on these hosts."""
     return sql.fetch_into(
         HeldResult,
         "dispatch/read_results",
@@ -157,7 +139,7 @@ def known_results(
 
 
 def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
-    """Return the input files of these workunits, in order."""
+    """Return the input files by workunit id, in the order of the workunit."""
     files: dict[int, list[InputFile]] = {}
     wanted = {"workunit_ids": sorted(workunit_ids)}
     for file in sql.fetch_into(InputFile, "dispatch/read_input_files", wanted):

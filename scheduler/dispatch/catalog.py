@@ -1,7 +1,7 @@
 """Apps, their versions and files, cached in the process until they change.
 
-They are the same for every RPC and change rarely, so they are read again only when their change
-token (`sign`, see `recognise.sql`) differs: it changes with every row written or deleted.
+These rows are the same for every RPC and change rarely.  They are read again only when the change
+token (`sign`, see `recognise.sql`) differs; each row written or deleted changes the token.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from json import dumps, loads
+from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
 
 from scheduler import sql
-from scheduler.dispatch.facts import Version, VersionFile
+from scheduler.dispatch.facts import (
+    AppFacts,
+    OwnVersion,
+    Record,
+    Version,
+    VersionFacts,
+    VersionFile,
+)
 from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
-from scheduler.hosts.facts import AppFacts, OwnVersion, Record, VersionFacts
 from scheduler.hosts.machines import Machine, Usage
 
-#: The platform of rows that stand for volunteers' own programs; their `version_num` is the device's
-#: index in `OWN_DEVICES`, from 1.  BOINC has negative ids for them.  They are deprecated, so that
-#: nothing else treats them as published versions.
+#: The platform of the app version rows that represent volunteers' own programs; `version_num` is
+#: the position of the device in `OWN_DEVICES`, from 1.  BOINC uses negative ids instead.  The rows
+#: are marked as deprecated, so that no other code treats them as published versions.
 ANONYMOUS = "anonymous"
-#: The kinds of devices of own programs; the empty one is a CPU.  Numbers keep their meaning.
+#: The kinds of devices of own programs; "" is a CPU.  Rows store positions in this tuple, so its
+#: order must not change.
 OWN_DEVICES = ("", "nvidia", "amd", "intel", "apple")
 
+_SPEED_AND_NUMBER = attrgetter("flops", "version_num")
 #: Rows of `read_records` (speed, trust and quota of app versions on hosts), by host id and app
 #: version id.
 Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """The apps and versions available for a host's platforms: current apps and versions by id.
-
-    The versions of an app are sorted best first: by the client's order of platforms, then the
-    newest.
-    """
-
-    apps: Mapping[int, AppFacts]
-    versions: dict[int, Version]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All apps by id, deprecated ones too; versions by platform; files by app version."""
+    """All apps and the current apps by id, versions by platform, and files by app version id.
+
+    The versions of a platform are sorted newest first.
+    """
 
     apps: Mapping[int, AppFacts]
     current: Mapping[int, AppFacts]
@@ -64,7 +64,7 @@ class Catalog:
             for row in rows
         )
 
-    def offer_for(
+    def versions_for(
         self,
         *,
         host_id: int,
@@ -72,8 +72,11 @@ class Catalog:
         platforms: Sequence[str],
         client_version: int,
         records: Records,
-    ) -> Offer:
-        """Return every current app, and each app version for one of a host's platforms."""
+    ) -> dict[int, Version]:
+        """Return the app versions for a host's platforms, by id.
+
+        The versions of an app are sorted by the client's order of platforms, then newest first.
+        """
         rows = [
             row
             for platform in dict.fromkeys(platforms)
@@ -82,48 +85,43 @@ class Catalog:
             if row["min_core_version"] <= client_version
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
         ]
-        rows.sort(key=lambda row: row["app_id"])  # stable: within an app, the order stays
-        return Offer(
-            apps=self.current,
-            versions={
-                row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
-                for row in rows
-            },
-        )
+        rows.sort(key=lambda row: row["app_id"])  # a stable sort: the order within an app stays
+        return {
+            row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
+            for row in rows
+        }
 
     def own_devices(self, own: Sequence[OwnVersion]) -> dict[tuple[int, str], OwnVersion]:
-        """Return the fastest own version by app id and device, of apps that take such versions."""
+        """Return the fastest own version by (app id, device), for apps that allow own versions."""
         by_name = {app.name: app for app in self.current.values() if app.takes_own_versions}
         best: dict[tuple[int, str], OwnVersion] = {}
         for version in own:
             app = by_name.get(version.app_name)
             if app is None or version.device not in OWN_DEVICES:
                 continue
-            best_yet = best.get((app.id, version.device))
-            if best_yet is None or _rank(best_yet) < _rank(version):
-                best[app.id, version.device] = version
+            key = app.id, version.device
+            best[key] = max(best.get(key, version), version, key=_SPEED_AND_NUMBER)
         return best
 
     @property
     def own_version_ids(self) -> dict[tuple[int, str], int]:
-        """The ids of the rows that stand for own versions, by app id and device."""
+        """The ids of the app version rows for own versions, by (app id, device)."""
         return {
             (row["app_id"], OWN_DEVICES[row["version_num"] - 1]): row["id"]
             for row in self.versions.get(ANONYMOUS, ())
             if row["version_num"] <= len(OWN_DEVICES)
         }
 
-    def own_offer(self, own: Sequence[OwnVersion], *, host_id: int, records: Records) -> Offer:
-        """Return every current app, and the volunteer's own versions that have a row."""
+    def own_versions(
+        self, own: Sequence[OwnVersion], *, host_id: int, records: Records
+    ) -> dict[int, Version]:
+        """Return the volunteer's own versions that have an app version row, by the row's id."""
         ids = self.own_version_ids
-        return Offer(
-            apps=self.current,
-            versions={
-                ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
-                for key, version in self.own_devices(own).items()
-                if key in ids
-            },
-        )
+        return {
+            ids[key]: self._own_version(version, key[0], ids[key], host_id, records)
+            for key, version in self.own_devices(own).items()
+            if key in ids
+        }
 
     def _own_version(
         self, own: OwnVersion, app_id: int, version_id: int, host_id: int, records: Records
@@ -140,19 +138,17 @@ class Catalog:
             device=own.device,
             device_count=own.device_count,
             projected_flops=own.flops,
-            et_n=record["et_n"] if record else 0.0,
-            et_avg=record["et_avg"] if record else 0.0,
-            record=_record(record),
+            **_measured(record),
         )
         return Version(
             facts=facts, app=app, api_version="", cmdline="", file_prefix="", is_own=True
         )
 
     def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
-        """Whether an app has versions, and none of them could ever run on this host.
+        """Whether an app has current versions, and none of them can ever run on this host.
 
-        An old client, a missing beta preference or an undefined plan class may change, and does not
-        count.
+        Obstacles that may change do not count: an old client, a missing beta preference, an
+        undefined plan class.
         """
         offered = [
             row
@@ -175,21 +171,19 @@ class Catalog:
             version_num=row["version_num"],
             platform=row["platform"],
             plan_class=row["plan_class"],
-            avg_ncpus=usage.avg_ncpus if usage else row["avg_ncpus"],
+            avg_ncpus=usage.avg_ncpus,
             deprecated=row["deprecated"] or app.id not in self.current,
             beta=row["beta"] or app.beta,
-            device=usage.gpu_kind if usage else "",
-            device_count=usage.gpu_count if usage else 0.0,
-            gpu_ram=usage.gpu_ram if usage else 0.0,
-            peak_flops=usage.peak_flops if usage else 0.0,
-            projected_flops=usage.projected_flops if usage else 0.0,
-            cmdline=usage.cmdline if usage else "",
+            device=usage.gpu_kind,
+            device_count=usage.gpu_count,
+            gpu_ram=usage.gpu_ram,
+            peak_flops=usage.peak_flops,
+            projected_flops=usage.projected_flops,
+            cmdline=usage.cmdline,
             unfit=unfit,
-            et_n=record["et_n"] if record else 0.0,
-            et_avg=record["et_avg"] if record else 0.0,
             pfc_n=row["pfc_n"],
             pfc_avg=row["pfc_avg"],
-            record=_record(record),
+            **_measured(record),
         )
         return Version(
             facts=facts,
@@ -207,9 +201,9 @@ _cached: tuple[str, bool, Catalog] | None = None
 
 
 def current(sign: str) -> Catalog:
-    """Return the catalog as of a change token, or later; read again if the cached one differs.
+    """Return the catalog for a change token; it is read again if the cached token differs.
 
-    The token was read before, so the cached catalog is never older than its token.
+    The token is read before the catalog, so a cached catalog is never older than its token.
     """
     global _cached  # noqa: PLW0603  one cache per process; threads replace it whole
     cached, commands = _cached, settings.PROJECT.command_apps
@@ -219,7 +213,7 @@ def current(sign: str) -> Catalog:
 
 
 def fresh() -> Catalog:
-    """Return the catalog as this transaction sees it, with its own new rows; it is not cached."""
+    """Return the catalog with the uncommitted rows of this transaction; it is not cached."""
     return _read(commands=settings.PROJECT.command_apps)
 
 
@@ -231,8 +225,11 @@ def records(host_ids: Sequence[int]) -> Records:
 
 def _read(*, commands: bool) -> Catalog:
     rows = sql.fetch("dispatch/read_apps", {})
-    apps = {row["id"]: _app(row) for row in rows}
-    # Without their versions, lost results are not resent either.
+    apps = {
+        row["id"]: AppFacts(**{column: row[column] for column in AppFacts.__slots__})
+        for row in rows
+    }
+    # The versions of these apps are left out, so that lost results are not resent either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("dispatch/read_versions", {}):
@@ -253,55 +250,43 @@ def _read(*, commands: bool) -> Catalog:
     )
 
 
-def _app(row: Mapping[str, Any]) -> AppFacts:
-    return AppFacts(**{column: row[column] for column in AppFacts.__slots__})
-
-
-def _rank(version: OwnVersion) -> tuple[float, int]:
-    return version.flops, version.version_num
-
-
 _NO_RECORD = Record()
 
 
-def _record(row: Mapping[str, Any] | None) -> Record:
+def _measured(row: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of `VersionFacts` that are measured per host: speed and record."""
     if row is None:
-        return _NO_RECORD
-    return Record(
-        consecutive_valid=row["consecutive_valid"],
-        max_results_per_day=row["max_results_per_day"],
-        results_today=row["results_today"],
-        quota_day=row["quota_day"],
-        turnaround_n=row["turnaround_n"],
-        turnaround_avg=row["turnaround_avg"],
-    )
+        return {"record": _NO_RECORD}
+    record = Record(**{column: row[column] for column in Record.__slots__})
+    return {"et_n": row["et_n"], "et_avg": row["et_avg"], "record": record}
 
 
-def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage | None, str]:
-    """Return what a version uses by its plan class, or why it cannot run."""
+def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage, str]:
+    """Return the resources that a version uses, and the reason why it cannot run ("" if it can)."""
     name = row["plan_class"]
+    unplanned = Usage(avg_ncpus=row["avg_ncpus"], peak_flops=0.0, projected_flops=0.0)
     if not name:
-        return None, ""
+        return unplanned, ""
     if row["spec"] is None:
-        return None, f"The plan class {name} is not defined by this project"
-    try:
-        plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
-    except BadPlanClass:
-        return None, f"The plan class {name} is not defined properly by this project"
+        return unplanned, f"The plan class {name} is not defined by this project"
+    plan = _plan_class(name, dumps(row["spec"], sort_keys=True))
+    if plan is None:
+        return unplanned, f"The plan class {name} is not defined properly by this project"
     usage = plan_classes.usage(plan, machine)
-    return (None, usage) if isinstance(usage, str) else (usage, "")
+    return (unplanned, usage) if isinstance(usage, str) else (usage, "")
 
 
 def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:
     if not row["plan_class"] or row["spec"] is None:
         return False
-    try:
-        plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
-    except BadPlanClass:
-        return False
-    return plan_classes.never_fits(plan, machine)
+    plan = _plan_class(row["plan_class"], dumps(row["spec"], sort_keys=True))
+    return plan is not None and plan_classes.never_fits(plan, machine)
 
 
 @lru_cache(maxsize=256)
-def _plan_class(name: str, spec: str) -> plan_classes.PlanClass:
-    return plan_classes.parse(name, loads(spec))
+def _plan_class(name: str, spec: str) -> plan_classes.PlanClass | None:
+    """Return the plan class of a spec; None if the spec is not valid."""
+    try:
+        return plan_classes.parse(name, loads(spec))
+    except BadPlanClass:
+        return None

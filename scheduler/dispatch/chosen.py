@@ -1,4 +1,4 @@
-"""Tracks what hosts of one batch have chosen, and what is left for the others."""
+"""Tracks the candidates that the hosts of one batch have chosen."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from itertools import islice
 
 from scheduler.dispatch.candidates import StreamKey
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts
 
 
 class Chosen:
-    """Candidates chosen by hosts of the batch; they are not offered to later hosts."""
+    """The candidates chosen by the hosts of a batch; later hosts are not offered these."""
 
     def __init__(self) -> None:
         self._by_host: dict[int, list[Candidate]] = {}
@@ -27,8 +27,8 @@ class Chosen:
     ) -> list[Candidate]:
         """Return the candidates of a host that no other host of the batch has chosen.
 
-        `candidates_by_stream` is what was read for the host.  At most `max_per_stream` are taken
-        from each stream; None means all.
+        `candidates_by_stream` holds the candidates read for the host.  At most `max_per_stream`
+        candidates of each stream are returned; None means all.
         """
         own_ids = {candidate.result_id for candidate in self._by_host.get(host.id, ())}
         taken_ids = self._results - own_ids if own_ids else self._results
@@ -46,14 +46,12 @@ class Chosen:
                 )
             )
             left |= {candidate.result_id: candidate for candidate in islice(free, max_per_stream)}
-        return (
-            list(left.values())
-            if len(candidates_by_stream) == 1
-            else sorted(left.values(), key=_place)
-        )
+        if len(candidates_by_stream) == 1:
+            return list(left.values())
+        return sorted(left.values(), key=lambda c: (-c.priority, c.workunit_id, c.result_id))
 
     def _excluded_workunits(self, host: HostFacts) -> set[int]:
-        """Workunits of which another host of the same account has chosen a result."""
+        """Return the ids of workunits of which another host of the account has chosen a result."""
         chosen = self._workunits.get(host.account_id)
         if not chosen:
             return set()
@@ -61,7 +59,7 @@ class Chosen:
         return set(chosen - own)
 
     def note(self, host: HostFacts, chosen: list[Candidate]) -> None:
-        """Replace the recorded choice of a host."""
+        """Replace the candidates recorded for a host."""
         account = self._workunits.setdefault(host.account_id, Counter())
         before = self._by_host.get(host.id, ())
         self._results.difference_update([candidate.result_id for candidate in before])
@@ -69,7 +67,3 @@ class Chosen:
         self._by_host[host.id] = chosen
         self._results.update([candidate.result_id for candidate in chosen])
         account.update([candidate.workunit_id for candidate in chosen])
-
-
-def _place(candidate: Candidate) -> tuple[int, int, int]:
-    return -candidate.priority, candidate.workunit_id, candidate.result_id

@@ -1,4 +1,4 @@
--- Sends unsent results of locked workunits to hosts: UNSENT to IN_PROGRESS, with the ledger.
+-- Sends unsent results of locked workunits to hosts: UNSENT to IN_PROGRESS, with ledger entries.
 WITH chosen AS (
     SELECT *
     FROM unnest(
@@ -14,7 +14,7 @@ WITH chosen AS (
 sent AS (
     UPDATE result AS r
     SET
-        server_state = 4,
+        server_state = {{ServerState.IN_PROGRESS}},
         host_id = chosen.host_id,
         account_id = chosen.account_id,
         app_version_id = chosen.app_version_id,
@@ -29,7 +29,7 @@ sent AS (
         AND w.id = r.workunit_id
         AND a.id = r.app_id
         -- UNSENT, written so that no partial index matches: the row is found by its id.
-        AND r.server_state * 10 + r.outcome = 20
+        AND r.server_state * 10 + r.outcome = {{ResultState.UNSENT}}
     RETURNING
         r.id AS result_id,
         r.name AS result_name,
@@ -53,11 +53,11 @@ ledger AS (
         %(now)s::timestamptz,
         sent.workunit_id,
         sent.result_id,
-        1,
-        20,
-        40,
-        3,
-        2
+        {{Axis.RESULT}},
+        {{ResultState.UNSENT}},
+        {{ResultState.IN_PROGRESS}},
+        {{Because.SENT}},
+        {{Actor.SCHEDULER}}
     FROM sent
     WHERE %(ledger)s::boolean
 )

@@ -1,7 +1,7 @@
--- Stores what the first sent result decides about a workunit, which the claim has locked: the class
--- of computers (homogeneous redundancy), the app version (homogeneous app version), and, if the
--- host is not trusted, that other hosts compute it too (adaptive replication): then the
--- transitioner creates the replicas.
+-- Stores the properties that the first sent result fixes for a workunit: the host class
+-- (homogeneous redundancy), the app version (homogeneous app version) and, if the host is not
+-- trusted, the number of replicas (adaptive replication), which the transitioner then creates.  The
+-- claim has locked the workunits.
 UPDATE workunit AS w
 SET
     hr_class = CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END,

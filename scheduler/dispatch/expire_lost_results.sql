@@ -1,5 +1,5 @@
--- Sets deadlines so that the time-out checker gives up lost results that are not resent; rows that
--- others hold keep their old deadline, or wait for the next request.
+-- Expires the deadlines of lost results that are not resent, so that the time-out checker ends
+-- them.  Rows that other transactions hold are skipped and keep their deadline.
 UPDATE result
 SET report_deadline = %(now)s::timestamptz - interval '1 second'
 WHERE
@@ -11,7 +11,7 @@ WHERE
                 lost.id = ANY(%(result_ids)s::bigint[])
                 -- IN_PROGRESS, written so that no partial index matches: the row is found by its
                 -- id.
-                AND lost.server_state * 10 + lost.outcome = 40
+                AND lost.server_state * 10 + lost.outcome = {{ResultState.IN_PROGRESS}}
                 AND lost.report_deadline > %(now)s::timestamptz
             FOR NO KEY UPDATE SKIP LOCKED
         )

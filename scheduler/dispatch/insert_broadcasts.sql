@@ -1,5 +1,5 @@
--- Inserts one unsent result of each locked broadcast workunit, for one host alone.
-WITH born AS (
+-- Inserts one unsent result of each locked broadcast workunit, targeted at one host.
+WITH inserted AS (
     INSERT INTO result (
         workunit_id, app_id, name, attempt, priority, server_state, outcome, created_at,
         target_kind, target_id
@@ -10,10 +10,10 @@ WITH born AS (
         w.name || '_' || next.attempt,
         next.attempt,
         w.priority,
-        %(unsent)s::smallint / 10,
-        %(unsent)s::smallint %% 10,
+        {{ServerState.UNSENT}},
+        {{Outcome.INIT}},
         %(now)s::timestamptz,
-        %(target_kind)s::smallint,
+        {{Target.HOST}},
         %(host_id)s::bigint
     FROM workunit AS w
     CROSS JOIN LATERAL (
@@ -30,10 +30,10 @@ SELECT
     %(now)s::timestamptz,
     workunit_id,
     id,
-    %(axis)s::smallint,
-    %(nothing)s::smallint,
-    %(unsent)s::smallint,
-    %(because)s::smallint,
-    %(by)s::smallint
-FROM born
+    {{Axis.RESULT}},
+    {{NOTHING}},
+    {{ResultState.UNSENT}},
+    {{Because.BROADCAST}},
+    {{Actor.SCHEDULER}}
+FROM inserted
 WHERE %(ledger)s::boolean

@@ -1,15 +1,15 @@
--- Locks broadcast workunits of which a host has no result yet, oldest first; locked ones are skipped.
+-- Locks broadcast workunits of which a host has no result yet, oldest first; skips locked rows.
 SELECT w.id
 FROM workunit AS w
 WHERE
     w.broadcast
-    -- The literal code (INIT): a generic plan must match the partial index.
-    AND w.assimilate_state = 0
+    -- A literal (INIT), so that a generic plan matches the partial index.
+    AND w.assimilate_state = {{AssimilateState.INIT}}
     AND w.app_id = ANY(%(app_ids)s::bigint[])
     AND w.error_mask = 0
     AND w.canonical_result_id IS NULL
     AND w.cancel_requested_at IS NULL
-    AND w.release_state = 3
+    AND w.release_state = {{ReleaseState.RELEASED}}
     AND (w.start_after IS NULL OR w.start_after <= %(now)s::timestamptz)
     AND (w.end_before IS NULL OR w.end_before > %(now)s::timestamptz)
     AND (w.target_host_id IS NULL OR w.target_host_id = %(host_id)s::bigint)
@@ -21,7 +21,7 @@ WHERE
             r.workunit_id = w.id
             AND (
                 r.host_id = %(host_id)s::bigint
-                OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)
+                OR (r.target_kind = {{Target.HOST}} AND r.target_id = %(host_id)s::bigint)
             )
     )
 ORDER BY w.id

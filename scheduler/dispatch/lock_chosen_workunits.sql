@@ -1,6 +1,6 @@
--- Locks the first chosen workunits that are not locked by others and may still be sent; returns to
--- what they are bound.  SKIP LOCKED never waits, so the order of the choice may differ from the
--- order of ids.
+-- Locks the first chosen workunits that are sendable and not locked by other transactions; returns
+-- the host class and app version to which they are bound.  SKIP LOCKED never waits, so rows need
+-- not be locked in the order of ids.
 SELECT
     w.id,
     w.hr_class,
@@ -11,7 +11,7 @@ WHERE
     w.error_mask = 0
     AND w.canonical_result_id IS NULL
     AND w.cancel_requested_at IS NULL
-    AND w.release_state = 3
+    AND w.release_state = {{ReleaseState.RELEASED}}
     AND w.pending_dependency_count = 0
     AND (w.start_after IS NULL OR w.start_after <= %(now)s::timestamptz)
     AND (w.start_before IS NULL OR w.start_before > %(now)s::timestamptz)

@@ -1,8 +1,8 @@
 """Creates the rows for volunteers' own programs (the anonymous platform).
 
-A result refers to an app version, and a host's record of quota, trust and speed is kept per app
-version.  Programs of `app_info.xml` have one row per app and kind of device, shared by all
-volunteers.
+A result refers to an app version, and a host's record of quota, trust and speed is stored per app
+version.  Programs of `app_info.xml` have one app version row per app and kind of device, shared by
+all volunteers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from datetime import datetime
 
 from scheduler.dispatch import catalog as catalogs
 from scheduler.dispatch.catalog import ANONYMOUS, OWN_DEVICES, Catalog
-from scheduler.hosts.facts import OwnVersion
+from scheduler.dispatch.facts import OwnVersion
 from scheduler.models import AppVersion, Platform
 
 
 def with_rows(catalog: Catalog, own: Sequence[OwnVersion], *, now: datetime) -> Catalog:
     """Return the catalog with a row for each app and device of these versions.
 
-    Only the first use of an app on a device runs statements.  They run before the transaction locks
-    a workunit; two transactions that insert the same row wait for nothing else.
+    Statements run only at the first use of an app on a device.  Call this before the transaction
+    locks a workunit, so that two transactions that insert the same row cannot deadlock.
     """
     if not own:
         return catalog

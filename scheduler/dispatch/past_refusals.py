@@ -1,4 +1,4 @@
-"""Stores which hosts were refused which workunits, for reasons that last."""
+"""Stores which hosts were refused which workunits for a lasting reason."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ from datetime import datetime, timedelta
 
 from scheduler import sql
 from scheduler.dispatch.catalog import Catalog
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules.fit import Refusal
-from scheduler.hosts.facts import Candidate, HostFacts
+from scheduler.dispatch.facts import Candidate, HostFacts, Work
+from scheduler.dispatch.rules.fit import RefusalReason
 
-#: At most this many refusals of one RPC are stored, each with its workunit.
+#: The maximum number of refusals stored per host in one RPC, one per workunit.
 MAX_REFUSALS_PER_RPC = 16
-#: The same refusal of the same host is written at most once per hour.
+#: The row of a repeated refusal is updated at most once in this time.
 REWRITE_INTERVAL = timedelta(hours=1)
-
-
-#: Reasons that concern an app's versions: they count at once if no version could ever fit.
-_OF_VERSIONS = frozenset({Refusal.NO_VERSION.value, Refusal.PLAN_CLASS.value})
+#: Reasons that concern an app's versions: they are confirmed at once if no version can ever fit.
+_OF_VERSIONS = frozenset({RefusalReason.NO_VERSION.value, RefusalReason.PLAN_CLASS.value})
 
 
 def remember(
     works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
 ) -> None:
-    """Store lasting refusals, for the explanation of why a result finds no host.
+    """Store lasting refusals; they decide when a result is unsendable, and explain why.
 
-    `works` has, for each host, its facts, its platforms and the work that it received.
+    Each item of `works` is a host, its platforms and the outcome of its work request.
     """
     rows = [
-        (host, *row, _counts_at_once(row, host, platforms, catalog))
+        (host, platforms, *refusal)
         for host, platforms, work in works
-        for row in _lasting(work)
+        for refusal in _last_refusals(work)
     ]
     if not rows:
         return
-    hosts, candidates, reasons, sentences, at_once = zip(*rows, strict=True)
+    hosts, _, candidates, reasons, sentences = zip(*rows, strict=True)
     sql.execute(
         "dispatch/remember_refusals",
         {
@@ -44,21 +41,18 @@ def remember(
             "app_ids": [candidate.app_id for candidate in candidates],
             "reasons": list(reasons),
             "sentences": list(sentences),
-            "at_once": list(at_once),
+            "at_once": [
+                reason in _OF_VERSIONS
+                and catalog.never_fits(candidate.app_id, host.machine, platforms)
+                for host, platforms, candidate, reason, _ in rows
+            ],
             "again_before": now - REWRITE_INTERVAL,
             "now": now,
         },
     )
 
 
-def _counts_at_once(
-    row: tuple[Candidate, str, str], host: HostFacts, platforms: Sequence[str], catalog: Catalog
-) -> bool:
-    candidate, reason, _sentence = row
-    return reason in _OF_VERSIONS and catalog.never_fits(candidate.app_id, host.machine, platforms)
-
-
-def _lasting(work: Work) -> list[tuple[Candidate, str, str]]:
+def _last_refusals(work: Work) -> list[tuple[Candidate, str, str]]:
     """Return the last refusal of each workunit, at most `MAX_REFUSALS_PER_RPC`."""
-    kept = {candidate.workunit_id: row for row in work.lasting for candidate in row[:1]}
-    return list(kept.values())[:MAX_REFUSALS_PER_RPC]
+    by_workunit = {refusal[0].workunit_id: refusal for refusal in work.lasting}
+    return list(by_workunit.values())[:MAX_REFUSALS_PER_RPC]

@@ -1,21 +1,24 @@
 -- Reads the next page of unsent results of each candidate stream, best first, without locks.  A
--- stream (`lane`) is an app's work for all hosts, or that for one host, account or team; in
--- addition, work whose input files a host has is read.  Of equal priority the oldest workunit comes
--- first, whichever of its results it is: a replica or a retry does not wait behind all work that
--- was submitted later.  A page is cut along the index before anything is looked up, so that its
--- cost is that of its rows, whatever the planner estimates for the filters behind it.  The index
--- puts the highest priority first by `priority # -1`, so that one row comparison leads to where a
--- page begins.  Each row contains which of the requesting hosts and accounts may not have it.  Only rows
--- that may be sent are returned, and always the first and last row of a page, so that the reader
--- can tell where the stream begins and where the next page does.  The claim checks all of it again
--- under locks.  The literal 2 (UNSENT) matches the partial index read_candidates.
+-- stream is an app's results for all hosts, or for one host, account or team.  In addition, the
+-- results of the workunits `near_workunit_ids` are read, as stream -1.
+--
+-- At equal priority the oldest workunit comes first, so that its replicas and retries are sent
+-- before work that was submitted later.  A page is cut along the index before other tables are
+-- read, so that its cost depends only on its number of rows, not on the planner's estimates for the
+-- filters.  The index is ordered by `priority # -1` (highest priority first), so that one row
+-- comparison finds the start of a page.  The literal of UNSENT matches the partial index
+-- read_candidates.
+--
+-- `by_hosts` and `by_accounts` are the requesting hosts and accounts that must not receive the
+-- result.  Only sendable rows are returned, and also the first and last row of each page, because
+-- the caller needs the cursors at both ends.  The claim repeats all checks under locks.
 SELECT
-    page.lane,
+    page.stream,
     page.position,
     (w.id IS NOT NULL) AS sendable,
     taken.by_hosts,
     taken.by_accounts,
-    -- The columns of `hosts.facts.Candidate` follow.
+    -- The columns of `dispatch.facts.Candidate` follow.
     page.result_id,
     page.workunit_id,
     page.priority,
@@ -39,18 +42,18 @@ FROM (
     SELECT
         cut.*,
         row_number() OVER (
-            PARTITION BY cut.lane
+            PARTITION BY cut.stream
             ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
         ) AS position,
-        count(*) OVER (PARTITION BY cut.lane) AS page_rows
+        count(*) OVER (PARTITION BY cut.stream) AS page_rows
     FROM (
         SELECT
-            lane.lane,
+            stream.stream,
             along.*,
-            lane.one_result_per,
-            lane.retry_after
+            stream.one_result_per,
+            stream.retry_after
         FROM unnest(
-            %(lanes)s::integer[],
+            %(streams)s::integer[],
             %(app_ids)s::bigint[],
             %(target_kinds)s::smallint[],
             %(target_ids)s::bigint[],
@@ -59,8 +62,8 @@ FROM (
             %(after_priority)s::integer[],
             %(after_id)s::bigint[],
             %(pages)s::integer[]
-        ) AS lane (
-            lane, app_id, target_kind, target_id, one_result_per, retry_after, after_priority,
+        ) AS stream (
+            stream, app_id, target_kind, target_id, one_result_per, retry_after, after_priority,
             after_id, page
         )
         CROSS JOIN LATERAL (
@@ -73,13 +76,13 @@ FROM (
                 r.reliable_until
             FROM result AS r
             WHERE
-                r.app_id = lane.app_id
-                AND r.target_kind = lane.target_kind
-                AND r.target_id = lane.target_id
-                AND r.server_state = 2
-                AND (r.priority # -1, r.workunit_id) > (lane.after_priority # -1, lane.after_id)
+                r.app_id = stream.app_id
+                AND r.target_kind = stream.target_kind
+                AND r.target_id = stream.target_id
+                AND r.server_state = {{ServerState.UNSENT}}
+                AND (r.priority # -1, r.workunit_id) > (stream.after_priority # -1, stream.after_id)
             ORDER BY r.priority # -1 ASC, r.workunit_id ASC
-            LIMIT lane.page
+            LIMIT stream.page
         ) AS along
         UNION ALL
         SELECT
@@ -96,8 +99,8 @@ FROM (
         INNER JOIN app AS a ON r.app_id = a.id
         WHERE
             r.workunit_id = ANY(%(near_workunit_ids)s::bigint[])
-            AND r.server_state = 2
-            AND r.target_kind = 0
+            AND r.server_state = {{ServerState.UNSENT}}
+            AND r.target_kind = {{Target.EVERYBODY}}
     ) AS cut
 ) AS page
 LEFT JOIN LATERAL (
@@ -108,7 +111,7 @@ LEFT JOIN LATERAL (
         AND workunit.error_mask = 0
         AND workunit.canonical_result_id IS NULL
         AND workunit.cancel_requested_at IS NULL
-        AND workunit.release_state = 3
+        AND workunit.release_state = {{ReleaseState.RELEASED}}
         AND workunit.pending_dependency_count = 0
         AND (workunit.start_after IS NULL OR workunit.start_after <= %(now)s::timestamptz)
         AND (workunit.start_before IS NULL OR workunit.start_before > %(now)s::timestamptz)
@@ -118,28 +121,30 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT
         array_agg(o.host_id) FILTER (
-            WHERE o.server_state = 4 OR (page.one_result_per = 'host' AND NOT o.may_come_again)
+            WHERE
+                o.server_state = {{ServerState.IN_PROGRESS}}
+                OR (page.one_result_per = 'host' AND NOT o.may_come_again)
         ) AS by_hosts,
         array_agg(o.account_id) FILTER (
             WHERE page.one_result_per = 'account' AND NOT o.may_come_again
         ) AS by_accounts
     FROM (
         SELECT
-            twin.host_id,
-            twin.account_id,
-            twin.server_state,
+            sibling.host_id,
+            sibling.account_id,
+            sibling.server_state,
             (
-                twin.server_state = 5
-                AND twin.outcome <> 1
-                AND coalesce(twin.received_at, twin.report_deadline) + page.retry_after
+                sibling.server_state = {{ServerState.OVER}}
+                AND sibling.outcome <> {{Outcome.SUCCESS}}
+                AND coalesce(sibling.received_at, sibling.report_deadline) + page.retry_after
                 <= %(now)s::timestamptz
             ) AS may_come_again
-        FROM result AS twin
+        FROM result AS sibling
         WHERE
-            twin.workunit_id = page.workunit_id
+            sibling.workunit_id = page.workunit_id
             AND (
-                twin.host_id = ANY(%(host_ids)s::bigint[])
-                OR twin.account_id = ANY(%(account_ids)s::bigint[])
+                sibling.host_id = ANY(%(host_ids)s::bigint[])
+                OR sibling.account_id = ANY(%(account_ids)s::bigint[])
             )
     ) AS o
 ) AS taken ON w.id IS NOT NULL

@@ -1,6 +1,6 @@
--- Reads all results of locked workunits, oldest first: which may still be sent, and who has or had
--- the others.  It is a statement of its own after the lock: only a snapshot taken then contains
--- every result that was assigned to another host meanwhile (docs/decisions/0002).
+-- Reads all results of locked workunits with their state and host, oldest first.  It is a separate
+-- statement after the lock, because only a snapshot taken under the lock contains every result that
+-- other transactions assigned before (docs/decisions/0002).
 SELECT
     id,
     workunit_id,

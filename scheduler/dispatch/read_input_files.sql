@@ -1,4 +1,4 @@
--- Reads the input files of the workunits that were assigned to a host, in order.
+-- Reads the input files of assigned workunits, in the order of each workunit.
 SELECT
     wf.workunit_id,
     f.name,

@@ -1,6 +1,7 @@
--- Reads the results that hosts report or list, and all results that are assigned to them (to find
--- lost ones).  The workunits of the reported ones are locked by the statement before, so their
--- state is final; the others may change meanwhile, and nothing is decided by them.
+-- Reads the results that hosts report or list, and all results in progress on them (to find lost
+-- ones).  The previous statement locked the workunits of the reported results, so the state of
+-- these results cannot change.  The state of the other results may change, so the statements that
+-- update them check it again.
 SELECT
     r.id,
     r.name,
@@ -19,13 +20,13 @@ SELECT
     w.error_mask,
     (w.cancel_requested_at IS NOT NULL) AS cancelled,
     (w.canonical_result_id IS NOT NULL) AS has_canonical,
-    (w.assimilate_state = 2) AS assimilated,
+    (w.assimilate_state = {{AssimilateState.DONE}}) AS assimilated,
     r.account_id,
     w.output_bytes
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE
-    -- Each way of naming a result by its own index, and only then the rows.
+    -- Ids are looked up first, each kind of search by its own index; then the rows are read.
     r.id = ANY(
         array(
             SELECT unnest(%(reported_ids)s::bigint[])
@@ -34,8 +35,10 @@ WHERE
             FROM result AS listed
             WHERE listed.name = ANY(%(names)s::text[])
             UNION
-            SELECT held.id
-            FROM result AS held
-            WHERE held.host_id = ANY(%(host_ids)s::bigint[]) AND held.server_state = 4
+            SELECT assigned.id
+            FROM result AS assigned
+            WHERE
+                assigned.host_id = ANY(%(host_ids)s::bigint[])
+                AND assigned.server_state = {{ServerState.IN_PROGRESS}}
         )
     )

@@ -1,5 +1,5 @@
--- Reads the signed files of all app versions, in order.  Each file is looked up by itself: with a
--- join, a plan made early may read the whole table.
+-- Reads the signed files of all app versions, in order.  A lateral join looks up each file: for a
+-- plain join, a plan that was made early may read the whole table.
 SELECT
     vf.app_version_id,
     f.name,

@@ -1,4 +1,4 @@
--- Returns workunits with unsent results that use input files which the host already has (locality).
+-- Reads the workunits with unsent results that use input files which the host has (locality).
 SELECT DISTINCT input.workunit_id
 FROM file AS f
 CROSS JOIN LATERAL (
@@ -7,8 +7,8 @@ CROSS JOIN LATERAL (
     INNER JOIN result AS r ON use.workunit_id = r.workunit_id
     WHERE
         use.file_id = f.id
-        AND r.server_state = 2
-        AND r.target_kind = 0
+        AND r.server_state = {{ServerState.UNSENT}}
+        AND r.target_kind = {{Target.EVERYBODY}}
         AND r.app_id = ANY(%(app_ids)s::bigint[])
     ORDER BY use.workunit_id
     LIMIT %(most)s::integer

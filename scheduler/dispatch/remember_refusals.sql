@@ -1,6 +1,6 @@
--- Stores which hosts were refused which workunits' results, and the lasting reason; the latest
--- reason is kept, and the row of a host is rewritten only after an interval.
-INSERT INTO refusal AS known (
+-- Stores which hosts were refused results of which workunits, with the latest lasting reason.  A
+-- row is rewritten only if the reason changed, or after an interval.
+INSERT INTO refusal AS kept (
     workunit_id, host_id, app_id, reason, sentence, counts_at_once, first_at, at
 )
 SELECT
@@ -28,6 +28,6 @@ SET
     counts_at_once = excluded.counts_at_once,
     at = excluded.at
 WHERE
-    known.reason <> excluded.reason
-    OR known.counts_at_once <> excluded.counts_at_once
-    OR known.at < %(again_before)s::timestamptz
+    kept.reason <> excluded.reason
+    OR kept.counts_at_once <> excluded.counts_at_once
+    OR kept.at < %(again_before)s::timestamptz

@@ -1,4 +1,4 @@
--- Resends lost results to the host that lost them; the deadline changes, the state does not.
+-- Resends lost results to their host: sets new deadlines; the results stay IN_PROGRESS.
 WITH resent AS (
     UPDATE result AS r
     SET
@@ -15,7 +15,7 @@ WITH resent AS (
         AND w.id = r.workunit_id
         AND a.id = w.app_id
         -- IN_PROGRESS, written so that no partial index matches: the row is found by its id.
-        AND r.server_state * 10 + r.outcome = 40
+        AND r.server_state * 10 + r.outcome = {{ResultState.IN_PROGRESS}}
         AND r.host_id = %(host_id)s::bigint
     RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline
 ),
@@ -26,11 +26,11 @@ ledger AS (
         %(now)s::timestamptz,
         resent.workunit_id,
         resent.id,
-        1,
-        40,
-        40,
-        4,
-        2
+        {{Axis.RESULT}},
+        {{ResultState.IN_PROGRESS}},
+        {{ResultState.IN_PROGRESS}},
+        {{Because.RESENT}},
+        {{Actor.SCHEDULER}}
     FROM resent
     WHERE %(ledger)s::boolean
 )

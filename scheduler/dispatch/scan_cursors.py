@@ -1,27 +1,27 @@
 """Cursors at which scans of unsent results begin, in two per-process caches.
 
-Both save work and change no decision.  A scan that finds nothing behind its cursor starts again at
-the beginning, so "no work" is reported only when it is true.  Dropping entries is harmless, and
-they must expire: a retry of an old workunit, or work of a higher priority, may have been inserted
-before the cursor.
+The caches shorten scans but do not change which hosts receive work: a scan that finds no feasible
+result after its cursor is repeated from the beginning.  Entries may be dropped at any time.  They
+must expire, because a retry of an old workunit, or work of a higher priority, may have been
+inserted before the cursor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scheduler.dispatch.candidates import BEFORE_ALL, Cursor, StreamKey
+from scheduler.sql.low_water import LowWaterMark
 
 Cursors = Mapping[StreamKey, Cursor]
 
 
 class HostScanCursors:
-    """Per host, the cursor in each stream up to which nothing was feasible.
+    """For each host, the cursors up to which no candidate was feasible, by stream.
 
-    A host whose account's own workunits fill the head of a stream starts where it last found
-    something.  Only hosts that had to read further pages without success are kept.
+    A scan skips the head of a stream if it contains no feasible result for the host, for example
+    because its results are replicas of workunits that the account has computed.
     """
 
     LIFETIME = timedelta(seconds=10)
@@ -31,7 +31,7 @@ class HostScanCursors:
         self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
     def of(self, host_id: int, *, now: datetime) -> Cursors:
-        """Return where a host's scan begins; empty if at the beginning."""
+        """Return the cursors at which a host's scan begins; without one, it begins at the head."""
         kept_at, cursors = self._cursors.get(host_id, (now, {}))
         if abs(now - kept_at) > self.LIFETIME:
             self._cursors.pop(host_id, None)
@@ -39,35 +39,31 @@ class HostScanCursors:
         return cursors
 
     def keep(self, host_id: int, cursors: Cursors, *, now: datetime) -> None:
-        """Store the cursors up to which a host found nothing."""
+        """Store the cursors up to which no candidate was feasible for a host."""
         if len(self._cursors) >= self.MAX_HOSTS:
             self._cursors.clear()
         self._cursors[host_id] = (now, dict(cursors))
 
 
-@dataclass(slots=True)
-class _StreamMark:
-    """One stream: its first unsent result at the last scan, and when to use it."""
+class _StreamMark(LowWaterMark[Cursor]):
+    """The low-water mark of a stream, and the number of results that this process sent from it."""
 
-    begin: Cursor = BEFORE_ALL
-    scanned_at: datetime | None = None
     sent: int = 0
-    seconds: float = 0.0
 
 
 class LowWaterMarks:
-    """Per candidate stream, the first unsent result at the last scan.
+    """For each candidate stream, a mark just before its first unsent result at the last scan.
 
-    Sent results leave dead entries at the head of the index, which stay there while any transaction
-    of the database is old: each claim would walk over millions of them.  So scans begin at the
-    mark, and one every `FULL_SCAN_INTERVAL` begins at the very beginning.  Where a full scan is
-    slow, it is made less often, so that it takes at most one part in `FULL_SCAN_SHARE` of the time.
-    Only a stream from which this process has sent at least `MIN_SENT` results has a mark.
+    Sent results leave dead entries at the head of the index.  These cannot be removed while an old
+    transaction is open, and each scan would read millions of them.  So scans begin at the mark.
+    One scan per `FULL_SCAN_INTERVAL` begins at the head of the stream; slow full scans are made
+    less often, so that they take at most 1 / `FULL_SCAN_SHARE` of the time.  A mark is used only
+    for a stream from which this process has sent at least `MIN_SENT` results.
     """
 
     FULL_SCAN_INTERVAL = timedelta(seconds=1)
     MIN_SENT = 500
-    #: A scan from the beginning takes at most 1/20 of the time.
+    #: Scans from the head take at most 1/20 of the time.
     FULL_SCAN_SHARE = 20
     MAX_STREAMS = 10_000
 
@@ -77,12 +73,9 @@ class LowWaterMarks:
     def of(self, stream: StreamKey, *, now: datetime) -> Cursor:
         """Return the cursor at which to begin a scan of a stream."""
         mark = self._marks.get(stream)
-        if mark is None or mark.scanned_at is None or mark.sent < self.MIN_SENT:
+        if mark is None or mark.sent < self.MIN_SENT or mark.is_full_read_due(now.timestamp()):
             return BEFORE_ALL
-        interval = max(
-            self.FULL_SCAN_INTERVAL, timedelta(seconds=mark.seconds * self.FULL_SCAN_SHARE)
-        )
-        return BEFORE_ALL if abs(now - mark.scanned_at) >= interval else mark.begin
+        return mark.mark
 
     def record_scan(
         self,
@@ -93,16 +86,16 @@ class LowWaterMarks:
         seconds: float,
         now: datetime,
     ) -> None:
-        """Record the first result and the duration of a scan that began at `after`.
+        """Record the cursor `first` and the duration of a scan that began at `after`.
 
-        A scan without results leaves the mark where it is: another process may hold a mark further
-        on.
+        A scan without results (`first` is None) does not move the mark.
         """
         mark = self._mark(stream)
         if after == BEFORE_ALL:
-            mark.scanned_at, mark.seconds = now, seconds
-        if first is not None and after in (BEFORE_ALL, mark.begin):
-            mark.begin = first
+            pause = max(self.FULL_SCAN_INTERVAL.total_seconds(), seconds * self.FULL_SCAN_SHARE)
+            mark.record_full_read(now.timestamp(), pause)
+        if first is not None and after in (BEFORE_ALL, mark.mark):
+            mark.mark = first
 
     def count_sent(self, stream: StreamKey, count: int = 1) -> None:
         """Count results sent from a stream."""
@@ -111,4 +104,4 @@ class LowWaterMarks:
     def _mark(self, stream: StreamKey) -> _StreamMark:
         if len(self._marks) >= self.MAX_STREAMS:
             self._marks.clear()
-        return self._marks.setdefault(stream, _StreamMark())
+        return self._marks.setdefault(stream, _StreamMark(BEFORE_ALL))

@@ -1,7 +1,7 @@
 """Scans the unsent results for several hosts at once, page by page.
 
-Each host is judged by itself and in its turn, as if it had called alone.  A candidate that one host
-has chosen is not offered to the next.
+Candidates are judged for one host after the other.  A candidate that one host has chosen is not
+offered to the next host.
 """
 
 from __future__ import annotations
@@ -13,33 +13,35 @@ from datetime import datetime
 from itertools import islice
 from time import perf_counter
 
+from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import candidates as candidate_reads
 from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor, Page, StreamKey
 from scheduler.dispatch.chosen import Chosen
-from scheduler.dispatch.facts import Work
-from scheduler.dispatch.rules import selection, trust
-from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
     HostFacts,
     VersionFacts,
+    Work,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection, trust
+from scheduler.dispatch.rules.fit import RefusalReason, Rules
+from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
 
-#: One RPC judges at most this many pages, each four times as long as the last; then the client is
-#: asked to retry soon.
+#: The maximum number of pages judged in one RPC, each four times as long as the one before; after
+#: these, the reply asks the client to retry soon.
 MAX_PAGES = 6
-#: Page size for an app of which no version runs on the host: its results are read only so that
-#: their refusal can be explained.
+#: Page size for an app without a version for the host: its results are read only to explain their
+#: refusal.
 REFUSAL_PAGE_SIZE = 8
-#: At most this many workunits are looked at because the host has their input files.
+#: The maximum number of workunits read because the host has their input files.
 MAX_NEAR_WORKUNITS = 200
-#: Until results are judged, each is assumed to take this many of the requested seconds.
+#: The assumed run time of a result, used for the page size before any result is judged.
 ASSUMED_RESULT_SECONDS = 3600.0
 
 _host_scan_cursors = HostScanCursors()
@@ -48,17 +50,18 @@ low_water_marks = LowWaterMarks()
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """The request of one host and the candidates read and judged for it so far.
+    """The work request of one host and the candidates read and judged for it so far.
 
-    `streams` are the candidate streams that may hold work for it, `near` the workunits whose files
-    it has.  `feasible` is what it may have on each device, best first, and more than it needs;
-    `saturated` are devices for which a further result would miss its deadline (`selection.Choice`).
-    `candidates` are those read, by stream; `open_streams` the cursors at which to go on.
+    `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
+    host has.  `feasible` holds the assignments that the host may receive, by device, best first,
+    with spare ones; `saturated` the devices for which a further result would miss its deadline
+    (`selection.Choice`).  `candidates` holds the candidates read, by stream; `open_streams` the
+    cursors of the streams to read further; `seen` the cursors at the end of the pages read.
     """
 
     work: Work
     host: HostFacts
-    work_requests: tuple[WorkRequest, ...]
+    work_requests: Sequence[WorkRequest]
     headroom: Headroom
     versions: Mapping[int, Sequence[VersionFacts]]
     streams: tuple[CandidateStream, ...]
@@ -72,7 +75,6 @@ class Search:
 
     @property
     def has_feasible(self) -> bool:
-        """Whether at least one result is feasible."""
         return any(self.feasible.values())
 
     @property
@@ -87,7 +89,7 @@ class Search:
 
     @property
     def is_saturated(self) -> bool:
-        """Whether further results would miss their deadline on every unmet device."""
+        """Whether every device whose request is not met is saturated."""
         return all(request.device in self.saturated for request in self._unmet())
 
     def _unmet(self) -> Iterable[WorkRequest]:
@@ -98,25 +100,25 @@ class Search:
                 yield request
 
     def needed(self, request: WorkRequest) -> int:
-        """Return how many of the feasible results meet a request."""
+        """Return the number of feasible results that meet a request, at most the headroom."""
         return selection.needed(
             self.feasible.get(request.device, ()), request, max_results=self.headroom.total
         )
 
     @property
     def chosen(self) -> Iterable[Assignment]:
-        """The results that the host takes if no other host does."""
+        """The assignments that meet the host's requests, without spare ones."""
         for request in self.work_requests:
             yield from self.feasible.get(request.device, ())[: self.needed(request)]
 
     @property
     def chosen_workunits(self) -> list[int]:
-        """The workunits of the chosen results."""
+        """The ids of the workunits of the chosen results."""
         return [assignment.candidate.workunit_id for assignment in self.chosen]
 
     @property
     def spare_workunits(self) -> list[int]:
-        """The workunits of the results that it may take instead."""
+        """The ids of the workunits of the spare results."""
         return [
             assignment.candidate.workunit_id
             for request in self.work_requests
@@ -125,7 +127,7 @@ class Search:
 
     @property
     def expected_count(self) -> int:
-        """The number of results that the host may need."""
+        """The estimated number of results that meet the requests, at most the headroom."""
         return min(
             self.headroom.total,
             sum(int(request.seconds / ASSUMED_RESULT_SECONDS) for request in self.work_requests),
@@ -152,20 +154,24 @@ def streams_for(
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
-    """Return workunits that use files of this host, of apps with locality scheduling."""
-    local = [app.id for app in apps.values() if app.locality]
-    if not local or not host.near_files:
+    """Return the ids of workunits with unsent results that use input files of this host.
+
+    Only workunits of apps with locality scheduling are returned, at most `MAX_NEAR_WORKUNITS`.
+    """
+    app_ids = [app.id for app in apps.values() if app.locality]
+    if not app_ids or not host.near_files:
         return frozenset()
+    params = {"names": list(host.near_files), "app_ids": app_ids, "most": MAX_NEAR_WORKUNITS}
     return frozenset(
-        candidate_reads.workunits_near(host.near_files, local, most=MAX_NEAR_WORKUNITS)
+        row["workunit_id"] for row in sql.fetch("dispatch/read_workunits_near", params)
     )
 
 
 def find(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -> None:
-    """Judge candidates page by page until each host has enough or none are left.
+    """Judge candidates page by page until each host has enough or no candidates are left.
 
-    A host whose queue fills up first is finished at the first page that adds nothing.  A host whose
-    scan began at a cursor and found nothing is scanned again from the beginning.
+    A saturated host is finished at the first page that adds no feasible result.  A scan that began
+    at a cursor and found no feasible result is repeated from the beginning of the streams.
     """
     begun_later = []
     for search in searches:
@@ -190,7 +196,7 @@ def find_beyond(
     config: ProjectConfig,
     now: datetime,
 ) -> None:
-    """Judge what was read once more, without the `unavailable` workunits."""
+    """Judge the candidates of each search again, without those of `unavailable` workunits."""
     chosen = Chosen()
     for search in searches:
         search.candidates = {
@@ -225,8 +231,8 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.has_feasible:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
-            # A saturated host already receives something: another page is read only if this one
-            # helped.
+            # A saturated host has feasible results already: another page is read only if this one
+            # added some.
             is_stuck = search.is_saturated and search.feasible_count <= found_before
             if search.open_streams and not (search.has_enough or is_stuck):
                 still_unfinished.append(search)
@@ -282,9 +288,9 @@ def _turn(search: Search, read: Mapping[tuple[StreamKey, Cursor], Page], near_pa
 
 
 def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Candidate]) -> None:
-    """Add candidates of a stream; None stands for workunits whose files the host has.
+    """Add candidates of a stream; `stream` None means the workunits in `search.near`.
 
-    Candidates whose input files the host has are flagged `is_near`.
+    Candidates of workunits in `search.near` are flagged `is_near`.
     """
     if search.near:
         candidates = {
@@ -302,9 +308,9 @@ def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Cand
 def _judge(
     search: Search, chosen: Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
-    """Judge candidates that no other host chose: one page of them first, then all."""
+    """Judge the candidates that no other host has chosen: one page per stream first, then all."""
     apps = search.work.apps
-    rules = selection.Rules(
+    rules = Rules(
         apps=apps,
         versions=search.versions,
         headroom=search.headroom,
@@ -315,27 +321,21 @@ def _judge(
     )
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
     page_size = max(config.candidates_per_page, 4 * search.expected_count)
-    _judge_some(
-        search, chosen.left_for(search.host, search.candidates, apps, page_size), rules, draw
-    )
-    if not search.has_enough and any(
-        len(candidates) > page_size for candidates in search.candidates.values()
-    ):
-        _judge_some(
-            search, chosen.left_for(search.host, search.candidates, apps, None), rules, draw
-        )
+    for max_per_stream in (page_size, None):
+        left = chosen.left_for(search.host, search.candidates, apps, max_per_stream)
+        _judge_some(search, left, rules, draw)
+        if search.has_enough or max(map(len, search.candidates.values()), default=0) <= page_size:
+            break
     chosen.note(search.host, [assignment.candidate for assignment in search.chosen])
 
 
-def _judge_some(
-    search: Search, candidates: Iterable[Candidate], rules: selection.Rules, draw: float
-) -> None:
+def _judge_some(search: Search, candidates: Iterable[Candidate], rules: Rules, draw: float) -> None:
     work, host = search.work, search.host
     rules = replace(rules, headroom=search.headroom.copy())
     ordered, unwanted = selection.order(candidates, host=host, rules=rules, draw=draw)
     choice = selection.choose(ordered, host=host, work_requests=search.work_requests, rules=rules)
     for candidate, sentence in unwanted:
-        choice.refuse(candidate, selection.Refusal.TASTE, sentence)
+        choice.refuse(candidate, RefusalReason.TASTE, sentence)
     search.feasible, search.saturated = choice.feasible, choice.saturated
     work.refused = Counter({str(reason): n for reason, n in choice.refused.items()})
     work.sentences = {str(reason): text for reason, text in choice.example.items()}

@@ -8,7 +8,7 @@ a result that still has its files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,9 +19,9 @@ from scheduler.storage import OldFile
 
 log = logging.getLogger(__name__)
 
-#: An upload is never antique before this age, however quickly work is finished.
+#: The minimum age of antique uploads, even if all earlier work is assimilated.
 MIN_AGE: Final = timedelta(days=30)
-#: A submission publishes its files and then commits, which always takes less than this.
+#: The minimum age of orphaned downloads: a submission commits sooner after publishing its files.
 ORPHAN_AGE: Final = timedelta(days=1)
 
 
@@ -75,10 +75,10 @@ def delete_antique_files(
     before = antique_before(now, min_age)
     uploads, downloads = FileSummary(), FileSummary()
     for files in storage.old_uploads(before=before):
-        uploads.add(_gone(list(_unneeded(files)), dry_run=dry_run))
+        uploads.add(_gone(without_result(files), dry_run=dry_run))
         rest()
     for files in storage.old_downloads(before=now - ORPHAN_AGE):
-        downloads.add(_gone(list(_unknown(files)), dry_run=dry_run))
+        downloads.add(_gone(without_row(files), dry_run=dry_run))
         rest()
     done = Antiques(before, uploads, downloads)
     if done.changed and not dry_run:
@@ -94,7 +94,7 @@ def delete_antique_files(
 
 
 def antique_before(now: datetime, min_age: timedelta) -> datetime:
-    """Return X, but at least `min_age` ago; without unassimilated workunits X is now."""
+    """Return X or the time `min_age` ago, whichever is earlier; X is now if all is assimilated."""
     row = sql.fetch_one("files/read_antique_limit", {})
     oldest: datetime | None = row["oldest"] if row else None
     return min(oldest or now, now - min_age)
@@ -104,20 +104,17 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
     return files if dry_run else storage.delete_old_files(files)
 
 
-def _unneeded(files: list[OldFile]) -> Iterator[OldFile]:
-    """Return the uploads that belong to no result that still has its files."""
+def without_result(files: Sequence[OldFile]) -> list[OldFile]:
+    """Return the uploads that do not belong to a result that still has its files."""
     owners = {file.name: result_of(file.name) for file in files}
     ids = sorted({owner for owner in owners.values() if owner is not None})
-    living_ids = (
-        {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
-        if ids
-        else set()
-    )
-    return (file for file in files if owners[file.name] not in living_ids)
+    rows = sql.fetch("files/read_living_results", {"ids": ids}) if ids else []
+    living_ids = {row["id"] for row in rows}
+    return [file for file in files if owners[file.name] not in living_ids]
 
 
-def _unknown(files: list[OldFile]) -> Iterator[OldFile]:
+def without_row(files: Sequence[OldFile]) -> list[OldFile]:
     """Return the published files that have no row in the database."""
-    names = [file.name for file in files]
-    known_names = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
-    return (file for file in files if file.name not in known_names)
+    rows = sql.fetch("files/read_known_files", {"names": [file.name for file in files]})
+    known_names = {row["name"] for row in rows}
+    return [file for file in files if file.name not in known_names]

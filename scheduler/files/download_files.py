@@ -1,12 +1,12 @@
-"""Keep downloadable files: a row and a name for each content, once.
+"""Keep downloadable files, with one row and one name for each content.
 
-Theory of operation.  A physical name is an identity that clients remember forever (PROTOCOL trap
-4), so it contains the content's hash and the row's id, and is never reused.  A row of the same
-content that is not marked for deletion is reused, and locked FOR SHARE until the transaction ends.
-The deleter marks a file by an UPDATE after locking it: it either waits for this transaction and
-then sees the new reference, or has marked the file before, and then this transaction inserts a new
-row with a new name.  (KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content
-is on disk under its name before the commit.
+Theory of operation.  Clients never fetch a physical name again (PROTOCOL trap 4), so it contains
+the content's hash and the row's id, and is never reused.  A row of the same content that is not
+marked for deletion is reused, and locked FOR SHARE until the transaction ends.  The deleter locks a
+file before it marks it by an UPDATE.  Either it waits for this transaction and then sees the new
+reference, or it has marked the file before, and this transaction inserts a new row with a new name.
+(KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content is on disk under its
+name before the commit.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.http import int_to_base36
+
 from scheduler import storage
 from scheduler.files.rules.refused_names import usable
 from scheduler.sql import execute, fetch, fetch_into, fetch_one
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_STEM, _MAX_SUFFIX = 80, 12
 #: The maximum number of missing files that an error lists.
 _MAX_LISTED = 10
@@ -30,7 +31,7 @@ _MAX_ATTEMPTS = 3
 
 
 class UnknownFiles(LookupError):
-    """The server does not have these files, or no longer.
+    """The server does not have these files, or has deleted them.
 
     Hint: send their content; a file without references is deleted.
     """
@@ -76,8 +77,8 @@ def keep(
     """Find or create the files of `wanted` (by SHA-256), and find others by name or digest.
 
     Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
-    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and what
-    `storage.publish_all` raises.
+    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and the exceptions of
+    `storage.publish_all`.
     """
     asked_names, asked_digests = set(names), set(digests) - wanted.keys()
     known_files = _lock(wanted.keys() | asked_digests, asked_names)
@@ -101,14 +102,14 @@ def keep(
 
 
 def mark_unused_for_deletion(ids: Iterable[int], *, now: datetime) -> int:
-    """Mark those of these files for deletion that have no references; returns how many.
+    """Mark the files without references among `ids` for deletion; return their number.
 
-    Runs in the caller's transaction, which has dropped its references before.  The first statement
-    locks the files, so that the second sees all references that were committed until then.
+    Runs in the caller's transaction, after the caller has deleted its references.  The first
+    statement locks the files, so that the second sees all references committed until then.
     """
     params = {"ids": sorted(set(ids))}
     fetch("files/lock_files", params)
-    return execute("files/doom_unused_files", {**params, "now": now})
+    return execute("files/mark_unused_files", {**params, "now": now})
 
 
 def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
@@ -118,7 +119,7 @@ def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 
 def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
-    """Insert rows for contents that have none, and publish the contents."""
+    """Insert rows for contents without one, and publish these contents."""
     ids = (fetch_one("files/draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     rows = [
         (id_, physical_name(item.hint, sha256, id_), item.staged)
@@ -151,18 +152,4 @@ def physical_name(hint: str, sha256: str, file_id: int) -> str:
     if not stem or len(suffix) > _MAX_SUFFIX:
         stem, suffix = f"{stem}_{suffix}".strip("_"), ""
     ending = f".{suffix}" if suffix else ""
-    return usable(f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{base36(file_id)}{ending}")
-
-
-def base36(number: int) -> str:
-    """Return a number of zero or more in base 36.
-
-    >>> base36(0), base36(35), base36(36)
-    ('0', 'z', '10')
-    """
-    digits = ""
-    while True:
-        number, digit = divmod(number, 36)
-        digits = _ALPHABET[digit] + digits
-        if not number:
-            return digits
+    return usable(f"{stem[:_MAX_STEM] or 'file'}_{sha256[:16]}_{int_to_base36(file_id)}{ending}")

@@ -1,3 +1,3 @@
--- Ids drawn before the rows are made, because a file's name contains its id.
+-- Draws ids before the rows are inserted, because a file's name contains its id.
 SELECT array_agg(nextval((SELECT pg_get_serial_sequence('file', 'id')::regclass))) AS ids
 FROM generate_series(1, %(count)s::integer)

@@ -1,3 +1,3 @@
--- Drops expired holds of locked files; the files are locked first, in the order of a renewal.
+-- Deletes expired holds of locked files; the files are locked first, as when a hold is renewed.
 DELETE FROM file_hold
 WHERE file_id = any(%(ids)s::bigint[]) AND until <= %(now)s::timestamptz

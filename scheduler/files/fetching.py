@@ -1,4 +1,4 @@
-"""Fetching: the room of the network; fetches programs from their URLs.
+"""Fetches programs from URLs, and sends POST requests to other servers.
 
 Theory of operation.  A host name is resolved once and every address is checked; the connection
 goes to one of these, even if the name resolves to others later.  Each redirect is checked like the
@@ -35,11 +35,12 @@ _SILENCE_SECONDS: Final = 30.0
 _MIN_TIMEOUT_SECONDS: Final = 0.001
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
-#: How much of another server's answer is kept.
+#: The maximum size of `Posted.excerpt`, in bytes.
 _MAX_EXCERPT_BYTES: Final = 2000
 #: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
-#: Fetching holds a thread of a web process: one at a time leaves the others to volunteers.
+#: A fetch occupies a thread of a web process.  Only one runs at a time, so that the other threads
+#: serve volunteers.
 _turn = threading.Lock()
 
 
@@ -74,11 +75,10 @@ def fetch(url: str, folder: Path, rules: Rules) -> Path:
     with _one_at_a_time():
         if place.scheme == "rsync":
             if not rules.any_rsync:
-                msg = (
+                raise BadSource(
                     "This server does not fetch by rsync. "
                     "Hint: give an https address, or ask an operator to set RSYNC_SOURCES=true."
                 )
-                raise BadSource(msg)
             return _by_rsync(place, folder, rules)
         limit = _Limit(rules.seconds)
         try:
@@ -118,7 +118,7 @@ class _Limit:
 
     @contextmanager
     def on(self, connected: socket.socket) -> Iterator[None]:
-        """Shut a connection down at the limit, for socket timeouts apply to each read only."""
+        """Shut a connection down at the limit, since socket timeouts apply only to single reads."""
         watch = threading.Timer(self.left, self._shut_down, (connected,))
         watch.daemon = True
         watch.start()
@@ -222,8 +222,7 @@ def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPRes
         connection.request("GET", place.target, headers=headers)
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        msg = f"{url} does not answer: {error!r}. Hint: try later."
-        raise SourceFailed(msg) from error
+        raise SourceFailed(f"{url} does not answer: {error!r}. Hint: try later.") from error
 
 
 def _keep(
@@ -248,8 +247,7 @@ def _keep(
     if limit.is_over:  # the shutdown may look like the end of the file
         raise _too_slow(url, rules)
     if promised is not None and total != promised:
-        msg = f"{url} broke off after {total} of {promised} bytes. Hint: try again."
-        raise SourceFailed(msg)
+        raise SourceFailed(f"{url} broke off after {total} of {promised} bytes. Hint: try again.")
     return path
 
 
@@ -269,8 +267,8 @@ def _too_slow(url: str, rules: Rules) -> SourceFailed:
 def _require_safe_rsync(program: str) -> None:
     """Raise `SourceFailed` unless rsync has the security fixes of January 2025.
 
-    Without them a server can read and write files of its client (CVE-2024-12086, -12087).  The
-    fixes raised the protocol version, even where a distribution kept the program's version.
+    Without them, an rsync server can read and write files of this machine (CVE-2024-12086, -12087).
+    The fixes raised the protocol version, even where a distribution kept the program's version.
     """
     done = subprocess.run(  # noqa: S603  the program on the search path
         [program, "--version"], capture_output=True, check=False, timeout=10, env={"LC_ALL": "C"}
@@ -278,11 +276,10 @@ def _require_safe_rsync(program: str) -> None:
     match = re.search(rb"version (\S+)\s+protocol version (\d+)", done.stdout)
     if match is None or int(match[2]) < MIN_RSYNC_PROTOCOL:
         version = match[1].decode("ascii", "replace") if match else "of an unknown version"
-        msg = (
+        raise SourceFailed(
             f"The rsync of this server ({version}) has known vulnerabilities. Hint: install 3.4.0"
             " or your distribution's security update, or give an https address."
         )
-        raise SourceFailed(msg)
 
 
 def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
@@ -295,7 +292,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
     address = _addresses(place, rules)[0]
     at = f"[{address}]" if ":" in address else address
     path = folder / place.name
-    process = subprocess.Popen(  # noqa: S603  a list of its own making, ended by --
+    process = subprocess.Popen(  # noqa: S603  fixed options, ended by --
         [
             *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec "$@"', "sh"),
             str(rules.max_bytes // 512 + 1),
@@ -325,11 +322,10 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
         msg = f"{url} cannot be fetched: {error or process.returncode}. Hint: check the address."
         raise SourceFailed(msg)
     if not path.is_file():
-        msg = (
+        raise BadSource(
             f"{url} is not a file of {rules.max_bytes} bytes at most. "
             "Hint: name one archive or run.sh, not a folder."
         )
-        raise BadSource(msg)
     return path
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from django.db.models import QuerySet, Sum
 
-from scheduler import sql, storage
+from scheduler import storage
+from scheduler.files.antiques import ORPHAN_AGE, without_result, without_row
 from scheduler.lifecycle import AssimilateState, Axis, Because, FileDeleteState
 from scheduler.models import (
     AppVersionFile,
@@ -21,12 +23,8 @@ from scheduler.models import (
     Workunit,
     WorkunitFile,
 )
-from scheduler.results.facts import result_of
 
 BATCH: Final = 1000
-#: A submission publishes its files and then commits, which always takes less than this.
-_MAX_SUBMISSION_TIME: Final = timedelta(days=1)
-
 #: The assimilator that copies outputs to `results`.
 COPY_FILES: Final = "copy_files"
 
@@ -61,9 +59,9 @@ class References:
 
 
 def wrong_downloads() -> list[Violation]:
-    """Return the files for clients that are missing or have another size than their row."""
+    """Return the downloads that are missing, or whose size differs from their row."""
     violations = []
-    for batch in _batches():
+    for batch in served_in_batches(BATCH):
         there = storage.download_sizes([file.name for file in batch])
         for file in batch:
             nbytes = there.get(file.name)
@@ -75,32 +73,31 @@ def wrong_downloads() -> list[Violation]:
 
 
 def unknown_downloads(now: datetime) -> list[Violation]:
-    """Return the published files, on disk and in the store, without a row, and over a day old."""
-    violations = []
-    for files in storage.old_downloads(before=now - _MAX_SUBMISSION_TIME):
-        names = [file.name for file in files]
-        known_names = {row["name"] for row in sql.fetch("files/read_known_files", {"names": names})}
-        violations += [
-            Violation(file.name, f"{file.nbytes} bytes, of no row")
-            for file in files
-            if file.name not in known_names
-        ]
-    return violations
+    """Return published files, on disk and in the store, without a row and over a day old."""
+    return [
+        Violation(file.name, f"{file.nbytes} bytes, of no row")
+        for files in storage.old_downloads(before=now - ORPHAN_AGE)
+        for file in without_row(files)
+    ]
 
 
 def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
-    """Read every download and needed output, and return those whose content has changed.
+    """Read every download and needed output, and return the files whose content has changed.
 
     `progress` is called after each file with its expected size.  Missing files are not reported:
     `wrong_downloads` reports them without reading.
     """
     violations: list[Violation] = []
-    for batch in _batches():
+    for batch in served_in_batches(BATCH):
         for file in batch:
-            violations += _compared(file.name, file.sha256, storage.download_digest)
+            violations += _compared(
+                file.name, file.sha256, partial(storage.download_digest, file.name)
+            )
             progress(file.nbytes)
     for output in _needed_outputs().iterator(BATCH):
-        violations += _compared(output.name, output.sha256, storage.upload_digest)
+        violations += _compared(
+            output.name, output.sha256, partial(storage.upload_digest, output.name)
+        )
         progress(output.nbytes)
     return violations
 
@@ -147,45 +144,30 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
     for output in outputs:
         declared = workunit.outputs[output.position] if workunit.outputs else {}
         relative = f"{workunit.name}/{declared.get('open_name') or f'output_{output.position}'}"
-        try:
-            digest = storage.result_digest(app=app, relative=relative)
-        except FileNotFoundError:
-            yield Violation(f"{app}/{relative}", "is not there")
-        except OSError as error:
-            yield Violation(f"{app}/{relative}", f"cannot be read: {error}")
-        else:
-            if digest.sha256 != output.sha256:
-                yield Violation(
-                    f"{app}/{relative}", f"has SHA-256 {digest.sha256}, not {output.sha256}"
-                )
+        read = partial(storage.result_digest, app=app, relative=relative)
+        yield from _compared(f"{app}/{relative}", output.sha256, read, missing="is not there")
 
 
 def stray_uploads(now: datetime) -> list[Violation]:
-    """Return uploads, complete or not, of no result with outputs, that are over a day old."""
-    violations = []
-    for files in storage.old_uploads(before=now - _MAX_SUBMISSION_TIME):
-        owners = {file.name: result_of(file.name) for file in files}
-        ids = sorted({owner for owner in owners.values() if owner is not None})
-        living_ids = {row["id"] for row in sql.fetch("files/read_living_results", {"ids": ids})}
-        violations += [
-            Violation(file.name, f"{file.nbytes} bytes, of no result")
-            for file in files
-            if owners[file.name] not in living_ids
-        ]
-    return violations
+    """Return uploads over a day old, complete or not, that belong to no result with files."""
+    return [
+        Violation(file.name, f"{file.nbytes} bytes, of no result")
+        for files in storage.old_uploads(before=now - ORPHAN_AGE)
+        for file in without_result(files)
+    ]
 
 
 def bytes_to_read() -> int:
     """Return how many bytes `damaged_files` reads."""
-    downloads = _served_files().aggregate(n=Sum("nbytes"))["n"] or 0
+    downloads = served_files().aggregate(n=Sum("nbytes"))["n"] or 0
     return int(downloads + (_needed_outputs().aggregate(n=Sum("nbytes"))["n"] or 0))
 
 
 def references() -> References:
-    """Count the references to files, by each of the foreign keys that keep them."""
+    """Return the numbers of files, bytes, and references by each foreign key that keeps files."""
     return References(
-        files=_served_files().count(),
-        nbytes=int(_served_files().aggregate(n=Sum("nbytes"))["n"] or 0),
+        files=served_files().count(),
+        nbytes=int(served_files().aggregate(n=Sum("nbytes"))["n"] or 0),
         workunits=WorkunitFile.objects.count(),
         app_versions=AppVersionFile.objects.count(),
         requests=FileRequest.objects.exclude(file=None).count(),
@@ -193,20 +175,23 @@ def references() -> References:
     )
 
 
-def _compared(name: str, sha256: str, read: Callable[[str], storage.Digest]) -> Iterator[Violation]:
+def _compared(
+    name: str, sha256: str, read: Callable[[], storage.Digest], *, missing: str = ""
+) -> Iterator[Violation]:
+    """Yield a violation if a file's digest differs, or if it is missing and `missing` is set."""
     try:
-        digest = read(name)
+        actual = read().sha256
+        detail = "" if actual == sha256 else f"has SHA-256 {actual}, not {sha256}"
     except FileNotFoundError:
-        return
+        detail = missing
     except OSError as error:
-        yield Violation(name, f"cannot be read: {error}")
-        return
-    if digest.sha256 != sha256:
-        yield Violation(name, f"has SHA-256 {digest.sha256}, not {sha256}")
+        detail = f"cannot be read: {error}"
+    if detail:
+        yield Violation(name, detail)
 
 
-def _served_files() -> QuerySet[File]:
-    """Return the files that the server serves; those with `urls` are on other servers."""
+def served_files() -> QuerySet[File]:
+    """Return the files that this server serves; files with `urls` are on other servers."""
     return File.objects.filter(doomed_at=None, urls="")
 
 
@@ -214,14 +199,15 @@ def _needed_outputs() -> QuerySet[ResultFile]:
     return ResultFile.objects.filter(result__file_delete_state=FileDeleteState.INIT).order_by("pk")
 
 
-def _batches() -> Iterator[list[File]]:
+def served_in_batches(size: int) -> Iterator[list[File]]:
+    """Yield all served files in lists, including files that are added during the iteration."""
     last = 0
-    rows = _served_files().order_by("pk")
-    while batch := list(rows.filter(pk__gt=last)[:BATCH]):
+    rows = served_files().order_by("pk")
+    while batch := list(rows.filter(pk__gt=last)[:size]):
         last = batch[-1].pk
         yield batch
 
 
 def _still_exists(file: File) -> bool:
-    """Return whether a row is still not marked for deletion; a daemon may have changed it."""
-    return _served_files().filter(pk=file.pk).exists()
+    """Return whether a file is not marked for deletion now; a daemon may have changed its row."""
+    return served_files().filter(pk=file.pk).exists()

@@ -2,8 +2,8 @@
 
 Theory of operation.  A hold is a row that keeps a file for an account until a given time.  Held
 files are not marked for deletion (`download_files.mark_unused_for_deletion`); the housekeeper drops
-expired holds.  A submission holds the files that it keeps in its first pass.  It gives these holds
-up when it commits, because the workunits then refer to the files, or when it is refused.
+expired holds.  A submission holds the files that it stores in its first pass.  It gives up these
+holds when it commits, because the workunits then refer to the files, or when it is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scheduler import storage
 from scheduler.files import download_files
@@ -27,15 +28,15 @@ _MAX_PER_STATEMENT = 10_000
 
 
 class Holds:
-    """The holds of one submission on the files that it kept, of any number."""
+    """The holds of one submission on its files."""
 
     def __init__(self, account: Account | None, *, now: datetime) -> None:
-        """Prepare holds for an account (None: none), each for the project's `file_hold`."""
+        """Prepare holds that last for the project's `file_hold`; account None holds nothing."""
         self._account, self.until = account, now + settings.PROJECT.file_hold
         self._made, self._files = array("q"), array("q")
 
     def add(self, file_ids: Iterable[int]) -> list[int]:
-        """Hold files that the caller's transaction has locked; returns those not held before."""
+        """Hold files that the caller's transaction has locked; return the newly held ids."""
         ids = sorted(set(file_ids))
         self._files.extend(ids)
         if self._account is None or not ids:
@@ -49,11 +50,10 @@ class Holds:
         ids = sorted(set(self._files))
         for slice_ids in _slices(ids):
             if len(fetch("files/lock_kept_files", {"ids": slice_ids})) < len(slice_ids):
-                msg = "An input file was deleted meanwhile. Hint: submit again."
-                raise FileInMotion(msg)
+                raise FileInMotion("An input file was deleted meanwhile. Hint: submit again.")
 
     def give_up(self) -> list[int]:
-        """Give up the holds that were created, unless since renewed; returns the file ids."""
+        """Give up the created holds, except holds renewed since; return the ids of the files."""
         return [file for slice_ids in _slices(self._made) for file in self._give_up(slice_ids)]
 
     def abandon(self, *, now: datetime) -> None:
@@ -72,13 +72,13 @@ class Holds:
 
 
 def hold(file_ids: Sequence[int], account: Account, *, until: datetime) -> list[int]:
-    """Hold locked files for an account, or extend its holds; returns those not held before."""
+    """Hold locked files for an account, or extend its holds; return the ids of newly held files."""
     params = {"ids": list(file_ids), "account_id": account.pk, "until": until}
     return [row["file_id"] for row in fetch("files/hold_files", params) if row["made"]]
 
 
 def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[str]:
-    """Hold, or hold longer, those of these contents that the server has; returns their SHA-256s.
+    """Hold the existing files with these SHA-256s, or extend the holds; return their SHA-256s.
 
     Raises `quotas.QuotaExceeded`.
     """
@@ -117,6 +117,12 @@ def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
         if ids:
             mark_unused_for_deletion(ids, now=now)
     return bool(ids)
+
+
+def holds_of(account: Account, *, now: datetime) -> QuerySet[FileHold]:
+    """Return an account's unexpired holds, with their files."""
+    holds = FileHold.objects.filter(account=account, until__gt=now, file__doomed_at=None)
+    return holds.select_related("file")
 
 
 def _lock(ids: Sequence[int]) -> None:

@@ -1,9 +1,9 @@
 """Puts sticky files on hosts, fetches them from hosts, and deletes them there.
 
-A host may never act on a request, and a reply may be lost, so an unfinished request is sent again
-after a while.  A file to put on a host stays downloadable until the host lists it.  A file is
-fetched as the output of a result without computation, which the client regards as finished at once
-and uploads (BOINC calls its app a file mover).
+A host may not act on a request, and a reply may be lost, so an unfinished request is sent again
+after `request_verdicts.ASK_AGAIN_AFTER`.  A file for a host stays downloadable until the host lists
+it.  A file is fetched as the output of a result without computation, which the client regards as
+finished at once and uploads (BOINC calls the app of such results a file mover).
 """
 
 from __future__ import annotations
@@ -17,20 +17,11 @@ from django.db import transaction
 
 from scheduler import storage
 from scheduler.files import download_files
-from scheduler.files.rules import request_verdicts as policy
+from scheduler.files.rules import request_verdicts
 from scheduler.files.rules.request_verdicts import Fate, Kind
 from scheduler.messages.facts import FileMoves, FileToGet, FileToPut
 from scheduler.models import FileRequest, Host
-from scheduler.sql import execute, fetch
-
-__all__ = [
-    "FileRequestRefused",
-    "delete_file",
-    "get_file",
-    "is_file_move",
-    "put_file",
-    "take_pending",
-]
+from scheduler.sql import execute, fetch_into
 
 #: The maximum number of open requests of a host that one RPC processes.
 MAX_PER_RPC = 100
@@ -46,56 +37,38 @@ class FileRequestRefused(ValueError):
     """A request to a host is refused. Hint: the message explains what to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RequestRow(request_verdicts.OpenRequest):
     """A row of an open request to a host."""
 
     id: int
-    kind: int
-    file_name: str
     file_id: int | None
-    created_at: datetime
-    sent_at: datetime | None
     nbytes: int | None
     md5: str | None
 
-    @property
-    def request(self) -> policy.OpenRequest:
-        """The facts that `policy.judge` needs."""
-        return policy.OpenRequest(
-            kind=self.kind,
-            file_name=self.file_name,
-            created_at=self.created_at,
-            sent_at=self.sent_at,
-        )
-
 
 def is_file_move(result_name: str) -> bool:
-    """Return whether a result that a client lists or reports only moves a file, by its name.
+    """Return whether a result name from a client is that of a file move.
 
-    The name of a workunit's result ends with the number of its attempt, these never do.
+    Names of workunits' results end with the number of the attempt; names of file moves do not.
     """
     return _RESULT_NAME.fullmatch(result_name) is not None
 
 
 def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
-    """Update a host's open requests by the sticky files it lists; returns those to send now.
+    """Update a host's open requests by the sticky files it lists; return the requests to send now.
 
-    Runs in the caller's transaction: two statements, up to three more if a file that was put on the
-    host is no longer needed.  Reads the disk only for files that the host is to upload.
+    Runs in the caller's transaction: two statements, and up to three more if a file that the host
+    has downloaded is no longer needed.  Reads the disk only for files that the host is to upload.
     """
-    rows = [
-        _RequestRow(**row)
-        for row in fetch(
-            "files/read_open_file_requests", {"host_id": host_id, "limit": MAX_PER_RPC}
-        )
-    ]
+    params = {"host_id": host_id, "limit": MAX_PER_RPC}
+    rows = fetch_into(_RequestRow, "files/read_open_file_requests", params)
     if not rows:
         return FileMoves()
     gets = [row.file_name for row in rows if row.kind == Kind.GET]
     arrived = storage.finished_uploads(gets) if gets else {}
     fates = {
-        row.id: policy.judge(row.request, present=sticky_present, arrived=arrived, now=now)
+        row.id: request_verdicts.judge(row, present=sticky_present, arrived=arrived, now=now)
         for row in rows
     }
     _settle(rows, fates, now=now)
@@ -116,12 +89,12 @@ def _settle(rows: Sequence[_RequestRow], fates: dict[int, Fate], *, now: datetim
 def _moves(rows: Sequence[_RequestRow]) -> FileMoves:
     return FileMoves(
         puts=tuple(
-            FileToPut(request_id=r.id, name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
+            FileToPut(name=r.file_name, nbytes=r.nbytes or 0, md5=r.md5 or "")
             for r in rows
             if r.kind == Kind.PUT
         ),
         gets=tuple(
-            FileToGet(request_id=r.id, name=r.file_name, result_name=f"host_file_{r.id}.get")
+            FileToGet(name=r.file_name, result_name=f"host_file_{r.id}.get")
             for r in rows
             if r.kind == Kind.GET
         ),
@@ -178,8 +151,7 @@ def _create_request(
 def _check_host(host_id: int) -> None:
     host = Host.objects.filter(pk=host_id).first()
     if host is None:
-        msg = f"There is no host {host_id}. Hint: look hosts up in the admin."
-        raise FileRequestRefused(msg)
+        raise FileRequestRefused(f"There is no host {host_id}. Hint: look hosts up in the admin.")
     if host.merged_into_id is not None:
         msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: name that one."
         raise FileRequestRefused(msg)

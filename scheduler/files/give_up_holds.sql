@@ -1,4 +1,4 @@
--- Deletes an account's holds on files, except those that were renewed meanwhile.
+-- Deletes an account's holds on files, except holds that were renewed since.
 DELETE FROM file_hold
 WHERE
     account_id = %(account_id)s::bigint

@@ -1,5 +1,5 @@
 -- Inserts new contents; a content that a concurrent submission has inserted is not returned.
--- In order of content, so that two submissions of the same contents wait and never deadlock.
+-- Inserts in order of content, so that submissions of the same contents cannot deadlock.
 INSERT INTO file (id, name, sha256, md5, nbytes, created_at)
 SELECT
     new.id,

@@ -1,6 +1,6 @@
 -- Finds files by content or by name that are not marked for deletion, and locks them until commit.
--- Each is looked up separately: with one condition, generic plans read the whole table.
-WITH known AS (
+-- Contents and names have separate lookups: with one condition, generic plans read the whole table.
+WITH matching AS (
     SELECT by_content.id
     FROM unnest(%(contents)s::text[]) AS wanted (sha256)
     CROSS JOIN LATERAL (
@@ -23,8 +23,8 @@ WITH known AS (
 SELECT id, name, sha256, nbytes
 FROM file
 WHERE
-    id = any(array(SELECT id FROM known))
-    -- Written so that the partial index is not used: it would be read from end to end.
+    id = any(array(SELECT id FROM matching))
+    -- This form keeps the planner from reading the whole partial index.
     AND (doomed_at IS NULL) IS TRUE
 ORDER BY id
 FOR SHARE

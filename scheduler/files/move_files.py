@@ -9,18 +9,18 @@ a later call deletes the copy, after all such URLs have expired.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from scheduler import storage
-from scheduler.models import File
-from scheduler.storage.digests import Digest
+from scheduler.files.file_checks import served_in_batches
+from scheduler.storage import Digest
 from scheduler.storage.moving import Fate, Wanted, drop_copies, to_disk, to_store
 
 _BATCH: Final = 200
-#: The maximum number of names of unmoved files that are kept, for each fate.
+#: The maximum number of names of unmoved files in the summary, for each fate.
 _MAX_NAMES: Final = 20
 #: Extra time for clients to begin a download, beyond the expiry of its signed URL.
 _MARGIN: Final = timedelta(minutes=5)
@@ -36,7 +36,7 @@ class StillWritten(ValueError):
 
 @dataclass(slots=True)
 class Moved:
-    """A summary: files by their fate, bytes moved, copies dropped and still waiting."""
+    """A summary: files by fate, bytes moved, store copies that were deleted or are still kept."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     nbytes: int = 0
@@ -60,11 +60,6 @@ class Moved:
         return self.fates[Fate.MISSING] + self.fates[Fate.DAMAGED]
 
 
-def how_many() -> int:
-    """Return how many files there are to check."""
-    return File.objects.filter(doomed_at=None, urls="").count()
-
-
 def move(
     *, to: str, dry_run: bool = False, progress: Callable[[int], None], now: datetime
 ) -> Moved:
@@ -72,17 +67,17 @@ def move(
 
     `progress` is called after each batch with its number of files.  A repeated call resumes an
     interrupted one.  Raises `NoStore`; `StillWritten` if new files are still written to the source;
-    and what `storage.store` raises.
+    and the exceptions of `storage.store`.
     """
     store = storage.store()
     if store is None:
-        msg = "Files live on the disk, and there is no store. Hint: set STORAGE_URL."
-        raise NoStore(msg)
+        raise NoStore("Files live on the disk, and there is no store. Hint: set STORAGE_URL.")
     if to == "disk" and store.config.writes and not dry_run:
         msg = "New files still go to the store. Hint: add new=disk to STORAGE_URL and restart."
         raise StillWritten(msg)
     act, done = (to_store if to == "s3" else to_disk), Moved()
-    for files in _batches():
+    for rows in served_in_batches(_BATCH):
+        files = [Wanted(row.name, Digest(row.nbytes, row.md5, row.sha256)) for row in rows]
         done.add(files, act(store, files, dry_run=dry_run))
         progress(len(files))
     if to == "disk":
@@ -91,17 +86,3 @@ def move(
             store, before=before, dry_run=dry_run
         )
     return done
-
-
-def _batches() -> Iterator[list[Wanted]]:
-    """Yield all files in batches, including those of submissions that commit meanwhile."""
-    last = 0
-    while True:
-        rows = File.objects.filter(doomed_at=None, urls="", pk__gt=last).order_by("pk")[:_BATCH]
-        file_rows = list(rows.values_list("pk", "name", "nbytes", "md5", "sha256"))
-        if not file_rows:
-            return
-        last = file_rows[-1][0]
-        yield [
-            Wanted(name, Digest(nbytes, md5, sha256)) for _, name, nbytes, md5, sha256 in file_rows
-        ]

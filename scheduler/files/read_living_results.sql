@@ -1,4 +1,4 @@
--- Those of these results that exist and whose files are not deleted.
+-- Reads the ids among these of existing results whose files are not deleted.
 SELECT id
 FROM result
-WHERE id = any(%(ids)s::bigint[]) AND file_delete_state <> 2
+WHERE id = any(%(ids)s::bigint[]) AND file_delete_state <> {{FileDeleteState.DONE}}

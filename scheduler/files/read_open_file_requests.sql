@@ -1,4 +1,4 @@
--- A host's open file requests with their files, locked; requests locked by others are skipped.
+-- Locks and reads a host's open file requests with their files; skips requests locked by others.
 SELECT
     q.id,
     q.kind,

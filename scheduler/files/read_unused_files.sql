@@ -1,4 +1,5 @@
--- The files without references among the next by id; `doom_unused_files` checks again under locks.
+-- Reads the files without references among the next files by id; `mark_unused_files` checks again
+-- under locks.
 WITH slice AS (
     SELECT
         id,

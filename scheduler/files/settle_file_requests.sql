@@ -1,5 +1,5 @@
--- Writes the new state of file requests: sent, done or failed; finished ones drop their reference
--- to the file.
+-- Writes the new state of file requests: sent, done or failed; clears the reference of finished
+-- requests to their file.
 UPDATE file_request AS q
 SET
     state = verdict.state,

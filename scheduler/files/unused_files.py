@@ -35,7 +35,7 @@ def drop_past_holds(now: datetime, limit: int) -> int:
 
 
 def mark_forgotten_for_deletion(now: datetime, limit: int) -> int:
-    """Mark all files without references for deletion, `limit` at a time; returns how many."""
+    """Mark all files without references for deletion, `limit` at a time; return their number."""
     after, marked_count = 0, 0
     while True:
         row = (

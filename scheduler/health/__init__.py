@@ -1,1 +1,1 @@
-"""The project's state: alerts, counts, invariants, parked science."""
+"""The project's state: alerts, counts, invariants and parked subjects."""

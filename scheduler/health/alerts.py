@@ -1,6 +1,7 @@
 """Reads the facts for alerts with a bounded number of statements.
 
-The daemons' registry and science code are loaded by dotted name: this module imports no daemon.
+The daemons' registry and the science code are loaded by dotted name, because `scheduler` must not
+import `daemons`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
 from scheduler.models import App, ScienceFailure
 
-#: The disk is nearly full if fewer bytes than this are free beyond the reserve.
+#: The disk is nearly full if the free space minus the reserve is below this number of bytes.
 NEARLY_FULL_NBYTES = 2_000_000_000
-#: The columns of an app that name science code, or are passed to it.
+#: Columns of an app with the names and options of science code.
 SCIENCE_COLUMNS = (
     "validator",
     "validator_options",
@@ -34,7 +35,6 @@ _APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
 
 
 def current(*, now: datetime) -> tuple[Alert, ...]:
-    """Return the current alerts."""
     return judge(facts(now=now), now=now)
 
 
@@ -48,12 +48,12 @@ def facts(*, now: datetime) -> Facts:
     }
     row = sql.fetch_one("health/read_troubles", params) or {}
     stages = {str(stage.value): stage.name.lower() for stage in ScienceFailure.Stage}
-    shut = storage.notice("maintenance")
+    notice = storage.notice("maintenance")
     apps = list(App.objects.filter(deprecated=False).order_by("name").values(*_APP_COLUMNS))
     return Facts(
         lives=lives(),
-        daemons_paused=shut is not None and bool(shut.get("daemons", True)),
-        maintenance=_maintenance(shut),
+        daemons_paused=notice is not None and bool(notice.get("daemons", True)),
+        maintenance=_maintenance(notice),
         oldest={
             "transitioner": row["undecided_since"],
             "timeout_checker": row["overdue_since"],
@@ -76,14 +76,14 @@ def facts(*, now: datetime) -> Facts:
 
 
 def lives() -> dict[str, datetime | None]:
-    """Return when each daemon was last seen alive; None if it never was."""
+    """Return the time of each daemon's last heartbeat, None if it had none."""
     daemons: dict[str, Any] = import_string("daemons.registry.BY_NAME")
     seen = storage.signs_of_life()
     return {name: seen.get(name) for name in daemons}
 
 
 def _unknown_science(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a sentence for every app whose science is not allowed, or has wrong options."""
+    """Return a sentence for each app with unknown science code or invalid options."""
     return tuple(
         f"App {app['name']}: {refusal}" for app in apps for _, refusal in science_refusals(app)
     )
@@ -113,7 +113,7 @@ def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _refusal(check: Callable[..., object], *arguments: object) -> str:
-    """Return the error of a check as text; empty if it passes."""
+    """Return the error of a check as text, "" if the check passes."""
     try:
         check(*arguments)
     except (LookupError, ValueError) as error:

@@ -1,18 +1,24 @@
--- Counts results by state, and purged ones by outcome, with one scan.
+-- Counts results by state, and purged results by outcome, with one scan.
 SELECT
     result.server_state,
     result.outcome,
     count(*) AS results,
-    count(*) FILTER (WHERE result.file_delete_state IN (1, 3)) AS deletable,
     count(*) FILTER (
-        WHERE result.server_state = 4 AND result.report_deadline <= %(now)s::timestamptz
+        WHERE result.file_delete_state IN ({{FileDeleteState.READY}}, {{FileDeleteState.ERROR}})
+    ) AS deletable,
+    count(*) FILTER (
+        WHERE
+            result.server_state = {{ServerState.IN_PROGRESS}}
+            AND result.report_deadline <= %(now)s::timestamptz
     ) AS overdue,
-    min(result.report_deadline) FILTER (WHERE result.server_state = 4) AS overdue_since
+    min(result.report_deadline) FILTER (
+        WHERE result.server_state = {{ServerState.IN_PROGRESS}}
+    ) AS overdue_since
 FROM result
 GROUP BY result.server_state, result.outcome
 UNION ALL
 SELECT
-    5 AS server_state,
+    {{ServerState.OVER}} AS server_state,
     purged.outcome,
     sum(purged.results)::bigint AS results,
     0 AS deletable,

@@ -1,4 +1,4 @@
--- Counts the workunits of each app by station, and purged ones, with one scan.
+-- Counts the workunits of each app by station, and the purged workunits, with one scan.
 SELECT
     app.name AS app,
     coalesce(counted.in_progress, 0) AS in_progress,
@@ -17,16 +17,22 @@ LEFT JOIN (
     SELECT
         workunit.app_id,
         count(*) FILTER (
-            WHERE workunit.assimilate_state = 0 AND NOT workunit.need_validate
+            WHERE
+                workunit.assimilate_state = {{AssimilateState.INIT}}
+                AND NOT workunit.need_validate
         ) AS in_progress,
         count(*) FILTER (
-            WHERE workunit.assimilate_state = 0 AND workunit.need_validate
+            WHERE workunit.assimilate_state = {{AssimilateState.INIT}} AND workunit.need_validate
         ) AS waiting_for_validation,
-        count(*) FILTER (WHERE workunit.assimilate_state = 1) AS waiting_for_assimilation,
         count(*) FILTER (
-            WHERE workunit.assimilate_state = 2 AND workunit.file_delete_state <> 2
+            WHERE workunit.assimilate_state = {{AssimilateState.READY}}
+        ) AS waiting_for_assimilation,
+        count(*) FILTER (
+            WHERE
+                workunit.assimilate_state = {{AssimilateState.DONE}}
+                AND workunit.file_delete_state <> {{FileDeleteState.DONE}}
         ) AS waiting_for_deletion,
-        count(*) FILTER (WHERE workunit.file_delete_state = 2) AS purgeable,
+        count(*) FILTER (WHERE workunit.file_delete_state = {{FileDeleteState.DONE}}) AS purgeable,
         count(*) FILTER (WHERE workunit.canonical_result_id IS NOT NULL) AS done,
         count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed,
         count(*) FILTER (WHERE workunit.transition_at <= %(now)s::timestamptz) AS due,

@@ -1,8 +1,8 @@
 """Counts work by state, including purged work.
 
-Small tables are counted for every call.  A count of large tables is shared by all processes of
-`VAR_DIR` for some seconds, at most `MAX_KEPT`: one process counts again while the others use the
-last count.  Estimates of the planner are never used: they are as old as the last ANALYZE.
+Small tables are counted on every call.  A count of large tables is cached in `VAR_DIR` for all
+processes, for at most `MAX_KEPT`.  While one process counts again, the others return the cached
+count.  The planner's estimates are not used, because they are as old as the last ANALYZE.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from django.db import connection, transaction
 from scheduler import sql, storage
 from scheduler.lifecycle import Outcome, ServerState
 
-#: Tables up to this total size are counted for every call, within some tens of milliseconds.
+#: Tables up to this total size are counted on every call, within some tens of milliseconds.
 SMALL_NBYTES = 64 * 1024 * 1024
-#: A count of large tables is valid for one second per this many bytes of tables: counting then
-#: takes a few percent of one CPU, regardless of the number of readers.
+#: A count of large tables is valid for one second per this number of bytes, so that counting takes
+#: a few percent of one CPU, regardless of the number of readers.
 NBYTES_PER_SECOND = 16 * 1024 * 1024
-#: Maximum validity of a count.
+#: Maximum time for which a count is valid.
 MAX_KEPT: Final = timedelta(seconds=30)
-#: An older count is not returned even while another process counts again.
+#: Maximum age of a count that is returned while another process counts again.
 MAX_AGE: Final = timedelta(seconds=60)
-#: A chore of the housekeeper is late after this time: the longest interval is a day.
+#: A chore of the housekeeper is late after this time; the longest interval of a chore is a day.
 LATE_CHORE: Final = timedelta(days=2)
-#: The file of the last count of large tables, in `VAR_DIR`.
+#: File of the cached count of large tables, in `VAR_DIR`.
 _NOTICE: Final = "run/counts"
 _LOCK: Final = "count all work"
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A number of rows; `exact` is False for an earlier count, at most a minute old."""
+    """A number of rows; `exact` is False for a cached count, which is at most a minute old."""
 
     value: int
     exact: bool = True
 
     @property
     def label(self) -> str:
-        """The number as text for people.
+        """The number with thousands separators.
 
         >>> Count(12345).label
         '12,345'
@@ -53,7 +53,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class AppCounts:
-    """Number of workunits of an app by station; `done` and `failed` include purged ones."""
+    """Numbers of an app's workunits by station; `done` and `failed` include purged workunits."""
 
     in_progress: int
     waiting_for_validation: int
@@ -66,10 +66,11 @@ class AppCounts:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One count of everything, at `read_at`.
+    """The counts of all tables at `read_at`, valid for `kept_seconds`.
 
-    `apps` maps app names to workunits; `results` and `outcomes` map lower-case names to numbers.
-    `waiting` is the number of rows that a daemon has to process, `oldest` when the first was due.
+    `apps` maps app names to counts of workunits.  `results` and `outcomes` map lower-case names to
+    numbers of results.  `waiting` maps daemons to the numbers of due rows, `oldest` to the time
+    since which the oldest row is due.
     """
 
     read_at: datetime
@@ -84,7 +85,7 @@ class Counts:
 
     @property
     def workunits(self) -> dict[str, int]:
-        """The number of workunits at each station, and of failed ones, counted at theirs too."""
+        """Numbers of workunits by station; `failed` workunits also count at their stations."""
         names = (*STATIONS, "failed")
         return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
 
@@ -93,11 +94,11 @@ class Counts:
         return abs(now - self.read_at) <= timedelta(seconds=self.kept_seconds)
 
     def may_be_shown(self, now: datetime) -> bool:
-        """Whether the count may be returned while another process counts again."""
+        """Whether the count may be returned while another process counts again (`MAX_AGE`)."""
         return abs(now - self.read_at) <= MAX_AGE
 
 
-#: Each workunit is at exactly one of these stations; purged ones are finished.
+#: Each workunit is at exactly one of these stations; purged workunits are finished.
 STATIONS: Final = (
     "in_progress",
     "waiting_for_validation",
@@ -108,7 +109,7 @@ STATIONS: Final = (
 
 
 def current(*, now: datetime) -> Counts:
-    """Count everything, or return the shared count of large tables, at most a minute old."""
+    """Return new counts, or for large tables the cached counts, which are at most a minute old."""
     row = sql.fetch_one("health/read_counted_nbytes", {}) or {}
     nbytes = int(row["nbytes"])
     if nbytes <= SMALL_NBYTES:
@@ -125,13 +126,13 @@ def current(*, now: datetime) -> Counts:
             if stored is not None and stored.may_be_shown(now):
                 return stored
         counted = count(now=now, nbytes=nbytes)
-        # Stored under the lock, so that processes that wait for the lock read this count.
+        # Stored before the lock is released, so that waiting processes return this count.
         store(counted)
     return counted
 
 
 def try_lock() -> bool:
-    """Become the counting process until the transaction ends; False if another process is."""
+    """Take the lock for counting until the transaction ends; return False if it is not free."""
     return _lock("pg_try_advisory_xact_lock") is True
 
 
@@ -150,7 +151,10 @@ def _lock(function: str) -> object:
 
 
 def count(*, now: datetime, nbytes: int) -> Counts:
-    """Count everything with three statements; `nbytes` of tables determine the validity."""
+    """Count all tables with three statements.
+
+    `nbytes`, the size of the tables, determines how long the counts are valid.
+    """
     workunits = sql.fetch("health/count_workunits", {"now": now})
     results = sql.fetch("health/count_results", {"now": now})
     others = sql.fetch_one("health/count_others", {"late": now - LATE_CHORE}) or {}
@@ -209,22 +213,22 @@ def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-# The shared count of large tables
+# The cached count of large tables
 
 
 def store(counted: Counts) -> None:
-    """Share a count with all processes of `VAR_DIR`; write errors are ignored."""
+    """Write the cached count for all processes of `VAR_DIR`; ignore write errors."""
     with contextlib.suppress(OSError):
         storage.put_notice(_NOTICE, asdict(counted))
 
 
 def forget() -> None:
-    """Delete the shared count."""
+    """Delete the cached count."""
     storage.put_notice(_NOTICE, None)
 
 
 def _stored() -> Counts | None:
-    """Return the shared count; None if it is missing, or was written by another version."""
+    """Return the cached count; None if it is missing or another version wrote it."""
     kept = storage.notice(_NOTICE)
     if kept is None:
         return None

@@ -1,11 +1,11 @@
--- Marks workunits as assimilated without science code, by staff, and makes them due.
+-- Marks workunits as assimilated without science code (GIVEN_UP, by staff) and makes them due.
 WITH settled AS (
     UPDATE workunit AS w
     SET
         assimilate_state = %(target)s::smallint,
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
-        -- An assimilator that is running on the workunit no longer matches its claim.
+        -- Invalidates the claim of an assimilator that is processing the workunit.
         lease_token = w.lease_token + 1,
         transition_at = %(now)s::timestamptz
     WHERE

@@ -13,10 +13,10 @@ from scheduler.models import Installation
 
 
 def claim_folder() -> None:
-    """Record that VAR_DIR holds the files of this project: both store the same identifier.
+    """Store the project's identifier in VAR_DIR, or compare it with the stored identifier.
 
-    Raises `CommandError` if VAR_DIR belongs to another project, or if the database has not been
-    migrated.  Machines that share a database may share a VAR_DIR or have one each.
+    Raises `CommandError` if VAR_DIR belongs to another project, or if the database is not migrated.
+    Machines that share a database may share a VAR_DIR or use separate ones.
     """
     try:
         row, _ = Installation.objects.get_or_create(id=1, defaults={"identifier": uuid4()})
@@ -25,10 +25,9 @@ def claim_folder() -> None:
         raise CommandError(msg) from error
     identifier = str(row)
     if (owner := storage.record_owner(identifier)) != identifier:
-        msg = (
+        raise CommandError(
             f"{settings.VAR_DIR} holds the files of another project ({owner}), not of the project "
             f"in the database ({identifier}).\nHint: set VAR_DIR or DATABASE_URL so that they "
             "belong together; if these files are meant for this database, remove the file "
             "project-id."
         )
-        raise CommandError(msg)

@@ -1,7 +1,8 @@
 """Checks the invariants on the live database and returns violations.
 
-Each invariant is one statement, or a walk over the rows in batches that are each one snapshot,
-since daemons may be running.  A violation that a walk finds is read again before it is reported.
+An invariant is checked by one statement, or by a walk over the rows in batches.  Daemons may be
+running, so each batch is read from one snapshot, and a walk checks a violation again before it
+reports the violation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PACKAGE = "scheduler.health.invariant_sql"
 
 T = TypeVar("T", bound=Model)
 
-#: Statements that hold whether or not the ledger is written, in the order of a workunit's life.
+#: Invariants that do not need the ledger, in the order of a workunit's life.
 STATEMENTS = (
     "answer_or_reason",
     "canonical_is_valid",
@@ -59,13 +60,13 @@ STATEMENTS = (
     "unused_files_are_doomed",
     "moves_are_legal",
 )
-#: Statements that hold only if every move was written to the ledger.
+#: Invariants that hold only if every move was written to the ledger.
 LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_moves_are_known")
 
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A condition as a sentence, the function that finds its violations, and a hint."""
+    """A condition as a sentence, the function that returns violations, and a hint."""
 
     name: str
     sentence: str
@@ -74,7 +75,7 @@ class Invariant:
 
 
 def invariants() -> tuple[Invariant, ...]:
-    """Return all invariants; those that need the ledger are omitted if it is off."""
+    """Return all invariants, without `LEDGER_STATEMENTS` if the ledger is off."""
     names = STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
     return (
         *(_of_statement(name) for name in names),
@@ -122,12 +123,12 @@ def _run(name: str) -> list[Violation]:
         "becauses": [move.because.value for move in MOVES],
         "bys": [move.by.value for move in MOVES],
     }
-    used = params if name == "moves_are_legal" else {}
-    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, used, PACKAGE)]
+    accepted = params if name == "moves_are_legal" else {}
+    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, accepted, PACKAGE)]
 
 
 def _forgotten_workunits(now: datetime) -> list[Violation]:
-    """Return workunits that the transitioner would change but that are not due in time."""
+    """Return workunits that the transitioner would change, but that are not due in time."""
     forgotten = []
     for facts in _all_facts():
         if facts.transition_at is not None and facts.transition_at <= now:
@@ -193,5 +194,5 @@ def _in_batches(rows: QuerySet[T]) -> Iterator[T]:
 
 
 def _still(rows: QuerySet[T], row: T) -> bool:
-    """Whether a row still matches: a daemon may have changed it since it was read."""
+    """Whether the row still matches; a daemon may have changed it since it was read."""
     return rows.filter(pk=row.pk).exists()

@@ -1,8 +1,8 @@
 """Maintenance mode: refuses scheduler RPCs and uploads, and pauses the daemons.
 
-Theory of operation.  The switch is the file ``maintenance.json`` in the var folder.  Every web
-process and daemon checks it before each RPC, upload and pass, which costs one `stat` and works
-while the database is down.  The wording for volunteers is BOINC's.
+Theory of operation.  Maintenance is on while the file ``maintenance.json`` exists in the var
+folder.  Web processes check the file before each RPC and upload, daemons before each pass.  A check
+costs one `stat` and works while the database is down.  The messages for volunteers are BOINC's.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 
 from scheduler import storage
 
-#: Messages for volunteers, in BOINC's familiar wording.
+#: Messages for volunteers, as BOINC's server sends them.
 DOWN = "Project is temporarily shut down for maintenance"
 ENDED = "This project has ended and sends no more work. You may remove it from your client"
 
 _NOTICE = "maintenance"
-#: Delay of the next RPC if no end is set, and the limits of the delay if one is.
+#: Delay of the next RPC if maintenance has no end time, and the limits of the delay if it has one.
 _DEFAULT_DELAY = timedelta(hours=1)
 _MIN_DELAY, _MAX_DELAY = timedelta(minutes=1), timedelta(days=1)
 _MAX_MESSAGE = 200
@@ -29,10 +29,10 @@ class BadMaintenance(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """The maintenance that is on: what it stops, since when, and its expected end if known.
+    """The current maintenance: its effects, its start time and its expected end, if set.
 
-    `scheduler` refuses scheduler RPCs and postpones uploads; `daemons` pauses the daemons; `ended`
-    means that the project is over: reports are accepted, no work is sent.
+    `scheduler` refuses scheduler RPCs and postpones uploads.  `daemons` pauses the daemons.
+    `ended` means that the project has ended: reports are accepted, and no work is sent.
     """
 
     since: datetime
@@ -49,14 +49,14 @@ class Maintenance:
         return f"{sentence}. {self.message.rstrip(' .')}" if self.message else sentence
 
     def delay(self, now: datetime) -> float:
-        """Return after how many seconds a client may contact the server again."""
+        """Return the seconds until a client may contact the server again."""
         if self.until is None:
             return _DEFAULT_DELAY.total_seconds()
         return min(max(self.until - now, _MIN_DELAY), _MAX_DELAY).total_seconds()
 
 
 def current() -> Maintenance | None:
-    """Return the current maintenance or None; one `stat`, cheap enough for every RPC."""
+    """Return the current maintenance or None; costs one `stat` while maintenance is off."""
     notice = storage.notice(_NOTICE)
     if notice is None:
         return None
@@ -77,7 +77,7 @@ def stops_scheduler() -> Maintenance | None:
 
 
 def stops_daemons() -> bool:
-    """Whether daemons must wait before their next pass."""
+    """Return whether maintenance pauses the daemons."""
     maintenance = current()
     return maintenance is not None and maintenance.daemons
 
@@ -90,7 +90,10 @@ def begin(
     daemons: bool = True,
     now: datetime,
 ) -> Maintenance:
-    """Switch maintenance on, or change it; it lasts until `end` is called, even after `until`."""
+    """Switch maintenance on or replace it; raise `BadMaintenance` for invalid arguments.
+
+    Maintenance does not end automatically at `until`: call `end`.
+    """
     if until is not None and until <= now:
         msg = f"The end ({until:%Y-%m-%d %H:%M} UTC) is past. Hint: give a later end, or none."
         raise BadMaintenance(msg)
@@ -109,7 +112,7 @@ def begin(
 
 
 def end_project(*, message: str = "", now: datetime) -> Maintenance:
-    """Mark the project as ended: results are still accepted, no more work is sent."""
+    """Mark the project as ended: reports are still accepted, but no work is sent."""
     return _write(
         Maintenance(
             since=now, message=message[:_MAX_MESSAGE], scheduler=False, daemons=False, ended=True
@@ -118,7 +121,7 @@ def end_project(*, message: str = "", now: datetime) -> Maintenance:
 
 
 def end() -> Maintenance | None:
-    """Switch maintenance off; returns the maintenance that was on, if any."""
+    """Switch maintenance off; return the maintenance that was on, or None."""
     maintenance = current()
     storage.put_notice(_NOTICE, None)
     return maintenance

@@ -1,9 +1,9 @@
-"""Retry or drop subjects on which science code failed too often.
+"""Read, retry or drop subjects on which science code failed too often.
 
-A parked subject waits forever: its science failed too often (`ScienceFailure`), and the daemons
-skip it.  Retrying deletes the failures.  Dropping ends the wait in the way that the stage allows:
+The daemons skip a parked subject until staff retries or drops it (`ScienceFailure`).  Retrying
+deletes the failures.  The effect of dropping depends on the stage:
 
-    VALIDATE     the workunit is cancelled; one with a canonical result stays parked
+    VALIDATE     the workunit is cancelled; with a canonical result it stays parked
     ASSIMILATE   the workunit counts as assimilated without science code: GIVEN_UP, by staff
     TRICKLE      the trickle counts as handled
     GENERATE     stays parked, since an app cannot be dropped: switch its generator off instead
@@ -19,14 +19,10 @@ from itertools import islice
 from django.db import transaction
 
 from scheduler import wakeups
-from scheduler.health import parked_science
-from scheduler.health.parked_science import Failing, NotParked
 from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
 from scheduler.models import ScienceFailure, TrickleUp, Workunit
 from scheduler.sql import execute, fetch
 from scheduler.work import cancel
-
-__all__ = ["Dropped", "NotParked", "NothingNamed", "drop", "retry"]
 
 Stage = ScienceFailure.Stage
 #: Number of subjects that one transaction changes.
@@ -34,13 +30,46 @@ _CHUNK = 1000
 _OF_WORKUNITS = (Stage.VALIDATE, Stage.ASSIMILATE)
 
 
+class NotParked(LookupError):
+    """No subject is parked with this id. Hint: `manage.py parked list` lists them."""
+
+    def __init__(self, missing: Sequence[int]) -> None:
+        shown = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)  # noqa: PLR2004
+        super().__init__(f"Nothing is parked as {shown}. Hint: see `manage.py parked list`.")
+
+
 class NothingNamed(ValueError):
-    """No ids, no app and not all are selected. Hint: give ids, --app NAME, or --all."""
+    """No subject is selected. Hint: give ids, --app NAME, or --all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A subject on which science code failed; `parked_at` is None while it is still retried.
+
+    `subject` is the name of a workunit or app, or a trickle as ``trickle 7``.
+    """
+
+    id: int
+    stage: ScienceFailure.Stage
+    subject_id: int
+    subject: str
+    app: str
+    failures: int
+    transients: int
+    error: str
+    failed_at: datetime
+    parked_at: datetime | None
+
+    @property
+    def reason(self) -> str:
+        """The last non-empty line of the traceback."""
+        lines = [line.strip() for line in self.error.splitlines() if line.strip()]
+        return lines[-1] if lines else ""
 
 
 @dataclass(slots=True)
 class Dropped:
-    """Subjects by what was (or would be) done: `answered` and `generators` stay parked."""
+    """Subjects by the effect of dropping them; `answered` and `generators` stay parked."""
 
     cancelled: list[Failing] = field(default_factory=list)
     given_up: list[Failing] = field(default_factory=list)
@@ -50,41 +79,89 @@ class Dropped:
 
     @property
     def changed(self) -> list[Failing]:
-        """All subjects that were dropped."""
+        """All subjects except those that stay parked."""
         return [*self.cancelled, *self.given_up, *self.trickles]
+
+
+def find(*, ids: Sequence[int] = (), app: str = "", troubled: bool = False) -> list[Failing]:
+    """Return parked subjects, oldest first, of all apps or of `app`.
+
+    `ids` selects subjects that need not be parked; unknown ids raise `NotParked`.  `troubled` also
+    includes subjects that failed but are not parked.
+    """
+    failures = ScienceFailure.objects.select_related("app").order_by("parked_at", "id")
+    if ids:
+        failures = failures.filter(pk__in=ids)
+    elif not troubled:
+        failures = failures.filter(parked_at__isnull=False)
+    if app:
+        failures = failures.filter(app__name=app)
+    rows = list(failures)
+    if missing := sorted(set(ids) - {row.pk for row in rows}):
+        raise NotParked(missing)
+    names = _names(rows)
+    return [
+        Failing(
+            id=row.pk,
+            stage=Stage(row.stage),
+            subject_id=row.subject_id,
+            subject=names.get((row.stage, row.subject_id), f"{row.subject_id} (gone)"),
+            app=row.app.name,
+            failures=row.failures,
+            transients=row.transients,
+            error=row.error,
+            failed_at=row.failed_at,
+            parked_at=row.parked_at,
+        )
+        for row in rows
+    ]
+
+
+def _names(rows: Sequence[ScienceFailure]) -> dict[tuple[int, int], str]:
+    """Return names by stage and subject id; subjects that no longer exist are omitted."""
+    ids = {stage: [row.subject_id for row in rows if row.stage == stage] for stage in Stage}
+    workunits = Workunit.objects.filter(pk__in=ids[Stage.VALIDATE] + ids[Stage.ASSIMILATE])
+    trickles = TrickleUp.objects.filter(pk__in=ids[Stage.TRICKLE]).values_list("pk", flat=True)
+    names = {
+        (row.stage, row.subject_id): row.app.name for row in rows if row.stage == Stage.GENERATE
+    }
+    for workunit_id, name in workunits.values_list("pk", "name"):
+        names |= {(stage, workunit_id): name for stage in _OF_WORKUNITS}
+    return names | {(Stage.TRICKLE, number): f"trickle {number}" for number in trickles}
 
 
 def retry(
     *, ids: Sequence[int] = (), app: str = "", everything: bool = False, now: datetime
 ) -> list[Failing]:
-    """Delete failures, so that the daemons try again at once; returns them.
+    """Delete failures, so that the daemons retry the subjects immediately; return the subjects.
 
-    Selects by id (parked or not yet), or all parked subjects of one app or of all apps.  Raises
-    `NotParked` for unknown ids, and `NothingNamed`.  Each thousand is one transaction.
+    Selects subjects by `ids` (parked or not), or all parked subjects of `app` or, with
+    `everything`, of all apps.  Each thousand subjects are one transaction.  Raises `NotParked` for
+    unknown ids, `NothingNamed` without a selection.
     """
-    del now  # every operation takes it; this one does not need it
+    del now  # for the uniform signature of operations
     if not ids and not app and not everything:
         raise NothingNamed("Nothing is selected. Hint: give ids, --app NAME, or --all.")
-    chosen = parked_science.find(ids=ids, app=app)
-    for chunk in _chunks(chosen):
+    subjects = find(ids=ids, app=app)
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             execute("health/retry_science", {"ids": [subject.id for subject in chunk]})
-    return chosen
+    return subjects
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
-    """Drop subjects, each in the way that its stage allows; with `dry_run` nothing is changed.
+    """Drop parked subjects, with the effect of their stage; `dry_run` changes nothing.
 
-    Raises `NotParked` for ids that are not parked, and `NothingNamed`.
+    Raises `NotParked` for ids that are not parked, `NothingNamed` without ids.
     """
     if not ids:
         raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
-    chosen = parked_science.find(ids=ids)
-    if tried := [subject.id for subject in chosen if subject.parked_at is None]:
-        raise NotParked(tried)
+    subjects = find(ids=ids)
+    if unparked_ids := [subject.id for subject in subjects if subject.parked_at is None]:
+        raise NotParked(unparked_ids)
     total = Dropped()
-    for chunk in _chunks(chosen):
+    for chunk in _chunks(subjects):
         with transaction.atomic():
             _lock(chunk)
             plan = _plan(chunk)
@@ -95,16 +172,16 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
     return total
 
 
-def _plan(chosen: Sequence[Failing]) -> Dropped:
-    """Decide what to do with each; the workunits are locked, so that the decision stays valid."""
-    unvalidated = [subject.subject_id for subject in chosen if subject.stage == Stage.VALIDATE]
+def _plan(subjects: Sequence[Failing]) -> Dropped:
+    """Return the effect of dropping each subject.  The caller has locked the workunits."""
+    unvalidated = [subject.subject_id for subject in subjects if subject.stage == Stage.VALIDATE]
     answered = set(
         Workunit.objects.filter(pk__in=unvalidated)
         .exclude(canonical_result_id=None)
         .values_list("pk", flat=True)
     )
     plan = Dropped()
-    for subject in chosen:
+    for subject in subjects:
         if subject.stage == Stage.VALIDATE:
             (plan.answered if subject.subject_id in answered else plan.cancelled).append(subject)
         elif subject.stage == Stage.ASSIMILATE:
@@ -141,13 +218,13 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
     ScienceFailure.objects.filter(pk__in=[subject.id for subject in plan.changed]).delete()
 
 
-def _lock(chosen: Sequence[Failing]) -> None:
-    """Lock the workunits first, as all transactions do."""
-    workunits = {subject.subject_id for subject in chosen if subject.stage in _OF_WORKUNITS}
+def _lock(subjects: Sequence[Failing]) -> None:
+    """Lock the workunits before other rows, which is the lock order of all transactions."""
+    workunits = {subject.subject_id for subject in subjects if subject.stage in _OF_WORKUNITS}
     fetch("results/lock_workunits", {"workunit_ids": sorted(workunits)})
 
 
-def _chunks(chosen: Iterable[Failing]) -> Iterable[list[Failing]]:
-    remaining = iter(chosen)
+def _chunks(subjects: Iterable[Failing]) -> Iterable[list[Failing]]:
+    remaining = iter(subjects)
     while chunk := list(islice(remaining, _CHUNK)):
         yield chunk

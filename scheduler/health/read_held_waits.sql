@@ -1,5 +1,5 @@
--- Counts open workunits of a batch that may not be sent yet by reason, and those being computed.
--- Results are looked up for an array of workunits: an index reads it from leaf to leaf.
+-- Counts a batch's open workunits that may not be sent yet, by reason, and those in progress.
+-- An array of workunit ids makes the search of results one ordered index scan.
 SELECT
     counted.held,
     counted.following,
@@ -21,7 +21,7 @@ FROM (
             workunit.id,
             workunit.start_after,
             CASE
-                WHEN workunit.release_state = 2 THEN 'held'
+                WHEN workunit.release_state = {{ReleaseState.HELD}} THEN 'held'
                 WHEN workunit.pending_dependency_count > 0 AND batch.after_id IS NOT NULL
                     THEN 'following'
                 WHEN workunit.pending_dependency_count > 0 THEN 'depending'
@@ -40,5 +40,7 @@ CROSS JOIN LATERAL (
         count(DISTINCT result.workunit_id) AS computing,
         min(result.report_deadline) AS due_at
     FROM result
-    WHERE result.workunit_id = any(counted.open_ids) AND result.server_state = 4
+    WHERE
+        result.workunit_id = any(counted.open_ids)
+        AND result.server_state = {{ServerState.IN_PROGRESS}}
 ) AS computed

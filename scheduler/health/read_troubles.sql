@@ -1,5 +1,5 @@
--- Reads the facts for alerts in one row; each part uses an index or is small.
--- The oldest work of validator and assimilator is dated by the last report of its results.
+-- Reads the facts for alerts in one row; each subquery uses an index or a small table.
+-- The age of work for the validator and assimilator counts from the last report of a result.
 SELECT
     (
         SELECT min(workunit.transition_at)
@@ -9,7 +9,9 @@ SELECT
     (
         SELECT min(result.report_deadline)
         FROM result
-        WHERE result.server_state = 4 AND result.report_deadline <= %(now)s::timestamptz
+        WHERE
+            result.server_state = {{ServerState.IN_PROGRESS}}
+            AND result.report_deadline <= %(now)s::timestamptz
     ) AS overdue_since,
     (
         SELECT max(result.received_at)
@@ -41,7 +43,7 @@ SELECT
                 SELECT workunit.id
                 FROM workunit
                 WHERE
-                    workunit.assimilate_state = 1
+                    workunit.assimilate_state = {{AssimilateState.READY}}
                     AND coalesce(workunit.assimilate_after, '-infinity') <= %(now)s::timestamptz
                     AND NOT EXISTS (
                         SELECT 1
@@ -92,7 +94,9 @@ SELECT
                     AND EXISTS (
                         SELECT 1
                         FROM result
-                        WHERE result.workunit_id = refusal.workunit_id AND result.server_state = 2
+                        WHERE
+                            result.workunit_id = refusal.workunit_id
+                            AND result.server_state = {{ServerState.UNSENT}}
                     )
                 GROUP BY refusal.workunit_id
             ) AS counted

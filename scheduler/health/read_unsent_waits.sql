@@ -1,5 +1,5 @@
--- Counts unsent workunits that all active hosts had or were refused, by cause.
--- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version do not count.
+-- Counts unsent workunits that no active host can get, by cause: had a result, or was refused.
+-- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version are ignored.
 SELECT
     count(waiting.id) AS unsent,
     min(about.hosts) AS hosts,
@@ -84,25 +84,25 @@ LEFT JOIN LATERAL (
                 AND result.workunit_id = waiting.id
                 AND result.sent_at IS NOT NULL
                 AND (
-                    result.server_state = 4
-                    OR result.outcome = 1
+                    result.server_state = {{ServerState.IN_PROGRESS}}
+                    OR result.outcome = {{Outcome.SUCCESS}}
                     OR coalesce(result.received_at, result.report_deadline)
                     + waiting.retry_same_account_after > %(now)s::timestamptz
                 )
             UNION ALL
             SELECT
-                theirs.id AS host_id,
+                account_host.id AS host_id,
                 TRUE AS had_turn,
                 NULL AS reason
             FROM result
-            INNER JOIN host AS theirs ON result.account_id = theirs.account_id
+            INNER JOIN host AS account_host ON result.account_id = account_host.account_id
             WHERE
                 waiting.one_result_per = 'account'
                 AND result.workunit_id = waiting.id
                 AND result.sent_at IS NOT NULL
                 AND (
-                    result.server_state = 4
-                    OR result.outcome = 1
+                    result.server_state = {{ServerState.IN_PROGRESS}}
+                    OR result.outcome = {{Outcome.SUCCESS}}
                     OR coalesce(result.received_at, result.report_deadline)
                     + waiting.retry_same_account_after > %(now)s::timestamptz
                 )

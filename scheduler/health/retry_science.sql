@@ -1,4 +1,4 @@
--- Deletes failures of science code and their back-off, so that the subjects are tried at once.
+-- Deletes failures of science code and their back-off, so that subjects are retried immediately.
 WITH forgotten AS (
     DELETE FROM science_failure
     WHERE id = any(%(ids)s::bigint[])

@@ -1,4 +1,4 @@
-"""Reads why open work of a batch, or unsent work of all, makes no progress."""
+"""Reads why open work of a batch or unsent work of the project makes no progress."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 from django.conf import settings
 
-from scheduler import sql, storage
+from scheduler import sql
 from scheduler.dispatch.catalog import ANONYMOUS
 from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.health import maintenance
 from scheduler.health.rules.standstill_causes import (
     MAX_EXAMINED,
     HeldFacts,
@@ -25,12 +26,10 @@ from scheduler.models import Batch
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
     """Return why open work of a batch makes no progress, with three statements.
 
-    Work that targets a host, account or team waits only for it and is not examined; `explain` shows
-    its reasons.
+    Workunits that target a host, account or team are not examined; `explain` shows their reasons.
     """
     params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
-    rows = sql.fetch_rows("health/read_unsent_of_batch", params)
-    ids = [workunit_id for (workunit_id,) in rows]
+    ids = [workunit_id for (workunit_id,) in sql.fetch_rows("health/read_unsent_of_batch", params)]
     held_row: dict[str, Any] = sql.fetch_one("health/read_held_waits", params) or {}
     predecessor = batch.after.name if batch.after is not None else ""
     not_served = ""
@@ -65,9 +64,9 @@ def _unsent_facts(ids: Collection[int], *, now: datetime) -> UnsentFacts:
 
 
 def _maintenance() -> str:
-    notice = storage.notice("maintenance")
-    if notice is None or not notice.get("scheduler", True):
+    notice = maintenance.current()
+    if notice is None or not (notice.ended or notice.scheduler):
         return ""
-    if notice.get("ended"):
+    if notice.ended:
         return "The project has ended: no work is sent."
     return "The project is shut down for maintenance: no work is sent."

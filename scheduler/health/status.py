@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
@@ -14,9 +14,9 @@ from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
 from scheduler.models import App, AppVersion, CreditEntry
 
-#: How long a status is cached for all readers.
+#: Time for which a status is cached.
 KEEP = timedelta(seconds=2)
-#: Number of the newest valid results that are shown.
+#: Number of newest valid results on the status page.
 LATEST = 8
 
 _CACHE_KEY = "manyhands.status"
@@ -24,9 +24,10 @@ _CACHE_KEY = "manyhands.status"
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """The backlog of one daemon; `behind` is how long its oldest row has been due.
+    """The backlog of one daemon.
 
-    `silent` is how long ago the daemon was last seen alive, None if it never was.
+    `behind` is the time for which its oldest row has been due, None if no row is due.  `silent` is
+    the time since its last heartbeat, None if it had none.
     """
 
     daemon: str
@@ -47,7 +48,7 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class AppLine:
-    """An app that sends work, with its versions for each platform."""
+    """An app that sends work, with its newest version for each platform and plan class."""
 
     name: str
     title: str
@@ -56,7 +57,7 @@ class AppLine:
 
 @dataclass(frozen=True, slots=True)
 class ValidLine:
-    """A valid result: its app, the volunteer's display name, the credit and its time."""
+    """A valid result: its app, the volunteer's display name, and the grant of credit."""
 
     app: str
     volunteer: str
@@ -66,7 +67,7 @@ class ValidLine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The content of the status page; the counts were made at `read_at`."""
+    """The content of the status page; `read_at` is the time of the counts."""
 
     read_at: datetime
     workunits: dict[str, Count]
@@ -81,7 +82,7 @@ class Status:
 
 
 def words(name: str) -> str:
-    """Return a count's name as text for people.
+    """Return the name of a count with spaces instead of underscores.
 
     >>> words("waiting_for_validation")
     'waiting for validation'
@@ -90,7 +91,7 @@ def words(name: str) -> str:
 
 
 def current(*, now: datetime) -> Status:
-    """Return the status from the cache, at most `KEEP` old, or read it."""
+    """Return the cached status if it is at most `KEEP` old, else read a new one."""
     status: Status | None = cache.get(_CACHE_KEY)
     if status is None:
         status = read(now=now)
@@ -99,18 +100,18 @@ def current(*, now: datetime) -> Status:
 
 
 def forget() -> None:
-    """Clear the cached status and the shared count, so that the next reader sees the tables."""
+    """Delete the cached status and the cached counts; the next call reads the tables."""
     forget_own()
     counts.forget()
 
 
 def forget_own() -> None:
-    """Clear the status that this process caches."""
+    """Delete the status that this process caches."""
     cache.delete(_CACHE_KEY)
 
 
 def read(*, now: datetime) -> Status:
-    """Read the status from the tables; for large tables, use the last count."""
+    """Read the status from the tables, with cached counts of large tables."""
     counted = counts.current(now=now)
     exact = now - counted.read_at <= KEEP
     return Status(
@@ -119,7 +120,7 @@ def read(*, now: datetime) -> Status:
         results=_each(counted.results, exact=exact),
         outcomes=_each(counted.outcomes, exact=exact),
         people=_each(counted.people, exact=exact),
-        stations=_with_lives(_stations(counted, exact=exact), now),
+        stations=_stations(counted, exact=exact, now=now),
         counted=counted,
         waits=standstill.waits_of_project(now=now),
         apps=_apps(),
@@ -134,7 +135,7 @@ def _each(numbers: Mapping[str, int], *, exact: bool) -> dict[str, Count]:
 # Daemons
 
 
-#: The task of each daemon, in the order in which they process a workunit.
+#: The task of each daemon, in the order in which the daemons process a workunit.
 _DOES = {
     "transitioner": "decides what each workunit needs next",
     "timeout_checker": "gives up results whose deadline has passed",
@@ -147,32 +148,23 @@ _DOES = {
 }
 
 
-def _stations(counted: Counts, *, exact: bool) -> tuple[Station, ...]:
+def _stations(counted: Counts, *, exact: bool, now: datetime) -> tuple[Station, ...]:
+    seen = storage.signs_of_life()
     return tuple(
         Station(
             daemon,
             does,
             Count(counted.waiting[daemon], exact),
-            _behind(counted.oldest.get(daemon), counted.read_at),
+            behind=_behind(counted.oldest.get(daemon), counted.read_at),
+            silent=now - seen[daemon] if daemon in seen else None,
         )
         for daemon, does in _DOES.items()
     )
 
 
 def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
-    """Return how long the oldest row had been due at `read_at`; None if no row was due."""
+    """Return the time for which the oldest row was due at `read_at`; None if no row was due."""
     return None if oldest is None or oldest > read_at else read_at - oldest
-
-
-def _with_lives(stations: tuple[Station, ...], now: datetime) -> tuple[Station, ...]:
-    seen = storage.signs_of_life()
-    return tuple(
-        replace(station, silent=_age(seen.get(station.daemon), now)) for station in stations
-    )
-
-
-def _age(at: datetime | None, now: datetime) -> timedelta | None:
-    return None if at is None else now - at
 
 
 # Apps and their newest valid results
@@ -196,12 +188,12 @@ def _apps() -> tuple[AppLine, ...]:
 
 
 def _latest() -> tuple[ValidLine, ...]:
-    """Return the newest grants, which outlive the workunits and are read by primary key."""
+    """Return the newest grants of credit, read by the primary key."""
     entries = CreditEntry.objects.select_related("app", "account").order_by("-id")[:LATEST]
     return tuple(
         ValidLine(
             app=entry.app.user_friendly_name or entry.app.name,
-            # Never the e-mail address: the page is public.
+            # The page is public, so it never shows the e-mail address.
             volunteer=entry.account.name or "a volunteer",
             credit=float(entry.amount),
             granted_at=entry.granted_at,

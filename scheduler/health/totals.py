@@ -35,7 +35,7 @@ class Totals:
 
 
 def current(*, now: datetime) -> Totals:
-    """Return the totals; their counts are those of the status page."""
+    """Return the totals; the counts are the same as on the status page."""
     live = status.current(now=now)
     apps = tuple(
         _app_total(app, live.counted.apps.get(app.name))
@@ -57,7 +57,7 @@ def _app_total(app: App, counted: AppCounts | None) -> AppTotal:
         name=app.name,
         title=app.user_friendly_name or app.name,
         total_credit=float(app.total_credit),
-        # It is None if the app was created after the last count.
+        # `counted` is None if the app was created after the last count.
         workunits_done=counted.done if counted else 0,
         workunits_failed=counted.failed if counted else 0,
     )

@@ -1,4 +1,4 @@
-"""Denies a host, with a reason; allows it again; limits its results in progress."""
+"""Denies and allows hosts, and limits their results in progress."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from scheduler.models import Host
 from scheduler.people import audit
 from scheduler.people.audit import Event
 
 _MAX_REASON = 200
+#: The maximum number of ids in one audit entry, so that it stays readable.
+_HOSTS_PER_ENTRY = 100
 
 
 class UnknownHost(LookupError):
@@ -20,14 +23,15 @@ class UnknownHost(LookupError):
 
 
 class BadLimit(ValueError):
-    """An invalid limit.  Hint: give 1 or more, or nothing for no limit of its own."""
+    """An invalid limit.  Hint: pass 1 or more, or None for no limit."""
 
 
 @transaction.atomic
 def deny(host_id: int, *, reason: str, now: datetime) -> bool:
     """Deny a host from now on, with a reason; return whether it was allowed before.
 
-    Results that it holds time out: a denied host cannot report either (BOINC's rule).
+    Its results in progress time out, because a denied host cannot report either (BOINC's rule).
+    Raises `UnknownHost`.
     """
     changed = Host.objects.filter(pk=host_id, denied=False).update(denied=True)
     count = Host.objects.filter(pk=host_id).update(deny_reason=reason[:_MAX_REASON])
@@ -39,7 +43,7 @@ def deny(host_id: int, *, reason: str, now: datetime) -> bool:
 
 @transaction.atomic
 def allow(host_id: int, *, now: datetime) -> bool:
-    """Allow a host again; return whether it was denied before."""
+    """Allow a host again; return whether it was denied before.  Raises `UnknownHost`."""
     changed = Host.objects.filter(pk=host_id, denied=True).update(denied=False, deny_reason="")
     if not changed and not Host.objects.filter(pk=host_id).exists():
         raise _unknown(host_id)
@@ -49,14 +53,30 @@ def allow(host_id: int, *, now: datetime) -> bool:
 
 
 @transaction.atomic
+def change_all(hosts: QuerySet[Host], *, denied: bool, reason: str = "", now: datetime) -> int:
+    """Deny or allow hosts; return the number of hosts that were changed."""
+    others = hosts.filter(denied=not denied).order_by("pk")
+    ids = [host.pk for host in others.select_for_update(no_key=True, of=("self",))]
+    for first in range(0, len(ids), _HOSTS_PER_ENTRY):
+        some = ids[first : first + _HOSTS_PER_ENTRY]
+        subject = f"{len(some)} hosts" if len(some) > 1 else f"host {some[0]}"
+        details = {"denied": denied, "hosts": some}
+        audit.record(Event.HOST_CHANGED, now=now, subject=subject, details=details)
+    rows = Host.objects.filter(pk__in=ids)
+    return rows.update(denied=denied, deny_reason=reason[:_MAX_REASON])
+
+
+@transaction.atomic
 def limit(host_id: int, max_in_progress: int | None, *, now: datetime) -> None:
-    """Limit how many results a host may hold, whatever its CPUs; None removes the limit."""
+    """Set a host's maximum number of results in progress; None removes the limit.
+
+    The limit does not depend on the number of CPUs.  Raises `BadLimit`, `UnknownHost`.
+    """
     if max_in_progress is not None and max_in_progress < 1:
-        msg = (
+        raise BadLimit(
             f"{max_in_progress} is not a valid limit. "
             "Hint: give 1 or more; `host deny` stops all work."
         )
-        raise BadLimit(msg)
     if not Host.objects.filter(pk=host_id).update(max_in_progress=max_in_progress):
         raise _unknown(host_id)
     _record(host_id, {"max_in_progress": max_in_progress}, now)

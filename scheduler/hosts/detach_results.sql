@@ -1,15 +1,15 @@
--- Ends the results that detached hosts held: IN_PROGRESS to OVER/CLIENT_DETACHED, the ledger, the
--- wake-up.  The workunits are locked by the statement before.
+-- Ends the results in progress on detached hosts: IN_PROGRESS to OVER/CLIENT_DETACHED, with ledger
+-- entries and wake-ups of the workunits.  A previous statement has locked the workunits.
 WITH detached AS (
     UPDATE result
     SET
-        server_state = 5,
-        outcome = 7,
+        server_state = {{ServerState.OVER}},
+        outcome = {{Outcome.CLIENT_DETACHED}},
         received_at = %(now)s::timestamptz
     WHERE
         host_id = ANY(%(host_ids)s::bigint[])
         AND workunit_id = ANY(%(workunit_ids)s::bigint[])
-        AND server_state = 4
+        AND server_state = {{ServerState.IN_PROGRESS}}
     RETURNING id, workunit_id
 ),
 
@@ -26,11 +26,11 @@ ledger AS (
         %(now)s::timestamptz,
         workunit_id,
         id,
-        1,
-        40,
-        57,
-        11,
-        2
+        {{Axis.RESULT}},
+        {{ResultState.IN_PROGRESS}},
+        {{ResultState.CLIENT_DETACHED}},
+        {{Because.HOST_DETACHED}},
+        {{Actor.SCHEDULER}}
     FROM detached
     WHERE %(ledger)s::boolean
 )

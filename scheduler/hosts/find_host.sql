@@ -1,6 +1,15 @@
--- Finds the newest host of an account that looks like the client's computer (PROTOCOL 2.5): first by
--- its cross-project id and hardware, then, unless several clients may share a computer, by its name.
-SELECT h.*
+-- Finds the newest host of an account that matches the client's computer (PROTOCOL 2.5): by
+-- cross-project id and hardware, else, unless several clients may share a computer, by name,
+-- address and hardware.
+SELECT
+    h.id AS host_id,
+    h.denied,
+    h.venue,
+    h.created_at AS host_created_at,
+    h.total_credit::double precision AS host_total_credit,
+    h.expavg_credit AS host_expavg_credit,
+    h.max_in_progress,
+    h.last_decisions
 FROM host AS h
 WHERE
     h.account_id = %(account_id)s::bigint

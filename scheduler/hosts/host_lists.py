@@ -19,12 +19,12 @@ class HostPage:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The last work requests and their outcome, a line each, newest first."""
+        """The outcomes of the last work requests, one line each, newest first."""
         return tuple(decision_label(decision) for decision in self.host.last_decisions)
 
 
 def newest(*, denied: bool = False, email: str = "", limit: int = 50) -> list[Host]:
-    """Return the newest hosts: all, those denied, or those of one account."""
+    """Return the newest hosts, optionally only denied ones or those of one account."""
     hosts = Host.objects.filter(merged_into=None).select_related("account")
     if denied:
         hosts = hosts.filter(denied=True)
@@ -34,7 +34,7 @@ def newest(*, denied: bool = False, email: str = "", limit: int = 50) -> list[Ho
 
 
 def page(host_id: int) -> HostPage | None:
-    """Return everything about one host, or None."""
+    """Return a host with its records, or None if there is no such host."""
     host = Host.objects.select_related("account").filter(pk=host_id).first()
     if host is None:
         return None

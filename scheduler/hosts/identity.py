@@ -1,4 +1,4 @@
-"""The identity of hosts: credentials, callers, and what RPCs change of a host."""
+"""The identity of hosts: credentials, callers, and updates of hosts by RPCs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from scheduler.models import Account
 MAX_DECISIONS = 5
 
 
-class UnknownKey(Exception):
+class CallerRefused(Exception):
+    """A caller is not served. Hint: the subclass is the reason."""
+
+
+class UnknownKey(CallerRefused):
     """No account has this key. Hint: remove the project from the client and add it again."""
 
 
-class HostDenied(Exception):
+class HostDenied(CallerRefused):
     """This host is denied.  Hint: the project's staff can allow it again in the admin."""
 
 
-class HostBusy(Exception):
+class HostBusy(CallerRefused):
     """Another request of this host is being answered.  Hint: retry in a minute."""
 
 
-class TooManyHosts(Exception):
+class TooManyHosts(CallerRefused):
     """The account has reached its daily limit of new hosts.  Hint: HOSTS_PER_ACCOUNT."""
-
-
-Refusal = UnknownKey | HostDenied | HostBusy | TooManyHosts
-REFUSALS = (UnknownKey, HostDenied, HostBusy, TooManyHosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The account and the host of one RPC, as they were before it.
+    """The account and the host of one RPC, as they were before it: columns of `recognise.sql`.
 
-    `assigned` is set if the client must be sent its host id, and its sequence of RPCs restarts;
-    `detached` if the client came back without results: those assigned to the host are lost.
+    `assigned` is set if the reply must contain the host id; the sequence number of the host's RPCs
+    then restarts.  `detached` is set if the client attached again without results: the results in
+    progress on the host are lost.
     """
 
     account_id: int
@@ -75,7 +76,7 @@ class Caller:
     host_total_credit: float
     host_expavg_credit: float
     max_in_progress: int | None
-    last_decisions: tuple[dict[str, Any], ...]
+    last_decisions: Sequence[dict[str, Any]]
     any_sensor: bool
     any_broadcast: bool
     any_for_host: bool
@@ -97,10 +98,11 @@ class HostUpdate(NamedTuple):
 
 
 def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
-    """Write what each RPC changes of its host; these are the last locks of the batch's transaction.
+    """Write the changes that each RPC makes to its host.
 
-    That is the description of the computer, the last decisions (newest first), the results sent and
-    reported by app version, and the results that the client lists for the first time.
+    These are the description of the computer, the last decisions (newest first), the record of each
+    app version, and the acknowledgement of results that the client lists for the first time.  Call
+    this last in the transaction of a batch: hosts are locked after all other rows.
     """
     rows = [_columns(host_update) for host_update in host_updates]
     record_updates = [
@@ -112,7 +114,7 @@ def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
         "hosts/update_hosts",
         {column: [row[column] for row in rows] for column in rows[0]}
         | {
-            "taught_host_ids": [host_id for host_id, _update in record_updates],
+            "record_host_ids": [host_id for host_id, _update in record_updates],
             "app_version_ids": [update.app_version_id for _host_id, update in record_updates],
             "pairs": [f"{host_id}:{update.app_version_id}" for host_id, update in record_updates],
             "sent": [update.sent for _host_id, update in record_updates],
@@ -144,15 +146,16 @@ def _columns(host_update: HostUpdate) -> dict[str, Any]:
 
 
 def adopt(
-    *, account_id: int, cross_project_id: str | None, global_prefs: tuple[str, float] | None
+    account_id: int, *, cross_project_id: str | None, global_prefs: tuple[str, float] | None
 ) -> None:
-    """Store a newer identity and newer (preferences, modification time) from a client."""
+    """Store the cross-project id and the (preferences, modification time) of a client, if any."""
     changes: dict[str, Any] = {}
     if cross_project_id:
         changes["cross_project_id"] = cross_project_id
     if global_prefs:
         changes["global_prefs"], changes["global_prefs_mod_time"] = global_prefs
-    Account.objects.filter(pk=account_id).update(**changes)
+    if changes:
+        Account.objects.filter(pk=account_id).update(**changes)
 
 
 _FACTS = tuple(each.name for each in fields(HostDescription))
@@ -167,7 +170,7 @@ def columns_of(description: HostDescription) -> dict[str, Any]:
 
 
 def key_hash(key: str) -> str:
-    """Return the hash by which a key is found."""
+    """Return the hash under which an account key is stored."""
     return sha256(key.encode()).hexdigest()
 
 
@@ -177,9 +180,9 @@ def stored_cpid(host_cpid: str, email: str) -> str:
 
 
 def detach(*, host_ids: Sequence[int], workunit_ids: Sequence[int], now: datetime) -> int:
-    """End all results that hosts held and lost; return how many.
+    """End all results in progress on detached hosts; return the number of results.
 
-    `workunit_ids` must be locked already: all workunits of which the hosts hold results.
+    `workunit_ids` are all workunits of which the hosts hold results; they must be locked already.
     """
     if not (host_ids and workunit_ids):
         return 0

@@ -1,4 +1,4 @@
-"""Facts about a computer, and a program's use of it [pure]."""
+"""Facts about a computer and the resources that a program uses [pure]."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Gpu:
     opencl_driver: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values stored with its host (`models.Host.capabilities`)."""
+        """Return the values stored with the host (`models.Host.capabilities`)."""
         return {
             name: min(value, _MAX_VALUE) if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -40,7 +40,7 @@ class Gpu:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Create it from stored values; unknown keys are ignored."""
+        """Create an instance from stored values; unknown keys are ignored."""
         names = {each.name for each in fields(cls)}
         return cls(**{"kind": ""} | {name: stored[name] for name in names & stored.keys()})
 
@@ -49,8 +49,8 @@ class Gpu:
 class Machine:
     """The properties of a computer that plan classes use.
 
-    `ncpus` and `memory_bytes` are what the project may use, `fpops` is operations per second and
-    CPU, `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
+    `ncpus` and `memory_bytes` are limits for the project, `fpops` is operations per second and CPU,
+    `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
     `docker_version` are empty if the program is missing; `wsl` is set if a Windows computer has a
     Linux environment (WSL).
     """
@@ -77,7 +77,7 @@ class Usage:
 
     `gpu_kind` is empty for a CPU program, `gpu_ram` is in bytes.  `peak_flops` is the peak speed of
     the devices used, for credit; `projected_flops` is the expected speed until it has been
-    measured.  `cmdline` is added to the program's own.
+    measured.  `cmdline` is appended to the command line of the app version.
     """
 
     avg_ncpus: float

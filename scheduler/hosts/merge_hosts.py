@@ -1,4 +1,4 @@
-"""Merges two rows of one computer, left by a client that attached again."""
+"""Merges two host rows of one computer, whose client attached again."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
         _check_mergeable(kept_id, merged_id, hosts)
         kept, merged = hosts[kept_id], hosts[merged_id]
         CreditEntry.objects.filter(host_id=merged_id).update(host_id=kept_id)
-        # The records of the merged host are dropped and learned again: averages of different counts
-        # cannot be combined in a useful way.
+        # The records of the merged host are deleted and measured again: averages of different
+        # counts cannot be combined in a useful way.
         HostAppVersion.objects.filter(host_id=merged_id).delete()
         kept.total_credit = (
             CreditEntry.objects.filter(host_id=kept_id).aggregate(sum=Sum("amount"))["sum"] or 0
@@ -49,7 +49,7 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
 
 
 def _retarget(kept_id: int, merged_id: int) -> None:
-    """Retarget work for the merged host alone to the kept one: no other host could get it."""
+    """Retarget work for the merged host to the kept one; otherwise no host could receive it."""
     targeted = Workunit.objects.filter(target_host_id=merged_id)
     ids = list(targeted.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     Workunit.objects.filter(pk__in=ids).update(target_host_id=kept_id)
@@ -58,19 +58,15 @@ def _retarget(kept_id: int, merged_id: int) -> None:
 
 def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> None:
     if kept_id == merged_id:
-        msg = f"Host {kept_id} cannot be merged into itself. Hint: name two hosts."
-        raise CannotMerge(msg)
+        raise CannotMerge(f"Host {kept_id} cannot be merged into itself. Hint: name two hosts.")
     if missing := {kept_id, merged_id} - set(hosts):
-        msg = f"There is no host {min(missing)}. Hint: look hosts up in the admin."
-        raise CannotMerge(msg)
+        raise CannotMerge(f"There is no host {min(missing)}. Hint: look hosts up in the admin.")
     kept, merged = hosts[kept_id], hosts[merged_id]
     if kept.account_id != merged.account_id:
-        msg = (
+        raise CannotMerge(
             f"Host {kept_id} belongs to account {kept.account_id}, host {merged_id} to account "
             f"{merged.account_id}. Hint: merge hosts of one account."
         )
-        raise CannotMerge(msg)
     for host in (kept, merged):
         if host.merged_into_id is not None:
-            msg = f"Host {host.pk} is merged into host {host.merged_into_id} already."
-            raise CannotMerge(msg)
+            raise CannotMerge(f"Host {host.pk} is merged into host {host.merged_into_id} already.")

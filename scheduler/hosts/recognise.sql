@@ -1,5 +1,6 @@
--- Recognizes many callers at once: the account by the hash of its key, and the host by the id that
--- the client sends.  A caller without a row has an unknown key.
+-- Finds the account of each caller by the hash of its key, and the host by the id that the client
+-- sends.  A caller with an unknown key has no row.  Columns that are stored in `Caller` have the
+-- names of its fields.
 SELECT
     caller.position,
     a.id AS account_id,
@@ -8,7 +9,7 @@ SELECT
     a.is_active,
     a.cross_project_id,
     a.created_at AS account_created_at,
-    a.total_credit AS account_total_credit,
+    a.total_credit::double precision AS account_total_credit,
     a.expavg_credit AS account_expavg_credit,
     a.project_prefs,
     a.global_prefs,
@@ -16,15 +17,15 @@ SELECT
     a.venue AS account_venue,
     a.team_id,
     t.name AS team_name,
-    k.kind AS key_kind,
+    k.kind = 1 AS is_strong,
     k.revoked_at,
     h.id AS host_id,
     h.account_id AS host_account_id,
     h.rpc_seqno,
     h.denied,
-    h.venue AS host_venue,
+    h.venue,
     h.created_at AS host_created_at,
-    h.total_credit AS host_total_credit,
+    h.total_credit::double precision AS host_total_credit,
     h.expavg_credit AS host_expavg_credit,
     h.max_in_progress,
     h.last_decisions,
@@ -35,40 +36,50 @@ SELECT
     for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
     -- The host is locked until the transaction ends: one RPC at a time per host.  A host of another
-    -- account is not locked: anyone could send its id to block its client.
+    -- account is not locked, because anyone could block a client by sending the id of its host.
     CASE
         WHEN h.account_id = a.id
             THEN pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0))
     END AS locked
 FROM unnest(%(key_hashes)s::text[], %(host_ids)s::bigint[])
     WITH ORDINALITY AS caller (key_hash, host_id, position)
--- A submission key (3) cannot attach a client.
+-- A strong key is of kind 1; a submission key (3) cannot attach a client.
 INNER JOIN account_key AS k ON caller.key_hash = k.key_hash AND k.kind <> 3
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON caller.host_id = claimed.id
 LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
--- Flags for rare kinds of work: an RPC needs further statements only if there is some.
+-- Flags for rare kinds of work: an RPC runs further statements only if such work exists.
 CROSS JOIN (
     SELECT
         EXISTS (
             SELECT FROM app WHERE app.non_cpu_intensive AND NOT app.deprecated
         ) AS any_sensor,
         EXISTS (
-            SELECT FROM workunit WHERE workunit.broadcast AND workunit.assimilate_state = 0
+            SELECT FROM workunit
+            WHERE workunit.broadcast AND workunit.assimilate_state = {{AssimilateState.INIT}}
         ) AS any_broadcast,
         EXISTS (
             SELECT FROM app
             CROSS JOIN LATERAL (
                 SELECT FROM result AS r
-                WHERE r.app_id = app.id AND r.server_state = 2 AND r.target_kind > 0
+                WHERE
+                    r.app_id = app.id
+                    AND r.server_state = {{ServerState.UNSENT}}
+                    AND r.target_kind > {{Target.EVERYBODY}}
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,
-        -- The value changes as soon as a row that dispatch caches in its process is written or
-        -- deleted: each version of a row has its own transaction and position.
+        -- The change token of the catalog.  It differs after a row that dispatch caches is written
+        -- or deleted, because each version of a row has its own transaction and position.
         (
-            SELECT sum(hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0))
+            SELECT
+                coalesce(
+                    sum(
+                        hashtextextended(concat_ws(' ', kept.kind, kept.place, kept.writer), 0)
+                    )::text,
+                    ''
+                )
             FROM (
                 SELECT 1 AS kind, app.ctid AS place, app.xmin AS writer FROM app
                 UNION ALL
@@ -80,14 +91,14 @@ CROSS JOIN (
                 UNION ALL
                 SELECT 5, c.ctid, c.xmin FROM plan_class AS c
             ) AS kept
-        )::text AS catalog_sign
+        ) AS catalog_sign
 ) AS flags
 CROSS JOIN LATERAL (
     SELECT
         EXISTS (
             SELECT FROM trickle_down AS t
             WHERE t.host_id = h.id AND t.sent_at IS NULL
-            -- Looked up by the host, instead of a hash of the whole table.
+            -- Forces a lookup by host, instead of a hash of the whole table.
             OFFSET 0
         )
         OR EXISTS (

@@ -1,80 +1,89 @@
-"""Recognizes callers: the account of a key, and a client's host, old or new."""
+"""Recognizes callers: finds the account of a key, and finds or creates the host."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from django.db import connection
 
 from scheduler import sql
 from scheduler.hosts.facts import HostDescription
 from scheduler.hosts.identity import (
-    REFUSALS,
     Caller,
+    CallerRefused,
     Credentials,
     HostBusy,
     HostDenied,
-    Refusal,
     TooManyHosts,
     UnknownKey,
     columns_of,
     key_hash,
     stored_cpid,
 )
-from scheduler.models import AccountKey, Host
+from scheduler.models import Host
 
 DAY = timedelta(days=1)
-
-
-class CallerRequest(NamedTuple):
-    """The credentials of a caller, and the description of its computer."""
-
-    credentials: Credentials
-    description: HostDescription
-
-
-class NewHostLimit(NamedTuple):
-    """How many hosts an account may add in the 24 hours before `now`; 0 means no limit."""
-
-    per_day: int
-    now: datetime
+#: Advisory locks of the transaction; `recognise.sql` takes those of hosts by the same names.
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s::text, 0))"
+_TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s::text, 0))"
+_CALLER_FIELDS: Final = tuple(each.name for each in fields(Caller))
+#: The columns of `recognise.sql` that are equal for all hosts that were just created.
+_NEW_HOST: Final = {
+    "denied": False,
+    "host_total_credit": 0.0,
+    "host_expavg_credit": 0.0,
+    "max_in_progress": None,
+    "last_decisions": (),
+    "locked": True,
+}
 
 
 def recognize(
-    requests: Sequence[CallerRequest], *, hosts_per_account: int, now: datetime
-) -> list[Caller | Refusal]:
+    requests: Sequence[tuple[Credentials, HostDescription]],
+    *,
+    hosts_per_account: int,
+    now: datetime,
+) -> list[Caller | CallerRefused]:
     """Find the account of each key and the host of each client; create the hosts that are new.
 
     Runs inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal
     is returned, not raised, because the other callers of the batch are still served.  An account
     gets at most `hosts_per_account` new hosts within 24 hours; 0 means no limit.
     """
-    limit = NewHostLimit(hosts_per_account, now)
-    rows = sql.fetch(
-        "hosts/recognise",
-        {
-            "key_hashes": [key_hash(request.credentials.key) for request in requests],
-            "host_ids": [request.credentials.host_id for request in requests],
-        },
-    )
-    rows_by_position = {row["position"]: row for row in rows}
-    unrecognized = _unrecognized(requests, rows_by_position)
-    # Two first requests of one computer must find one host, not create two.
-    for account_id in sorted(
-        {rows_by_position[position]["account_id"] for position in unrecognized}
-    ):
-        _lock_account_hosts(account_id)
-    callers: list[Caller | Refusal] = []
+    rows = {
+        row["position"]: row
+        for row in sql.fetch(
+            "hosts/recognise",
+            {
+                "key_hashes": [key_hash(credentials.key) for credentials, _ in requests],
+                "host_ids": [credentials.host_id for credentials, _ in requests],
+            },
+        )
+    }
+    unrecognized = {
+        position
+        for position, row in rows.items()
+        if _is_admissible(row) and _names_no_own_host(row, requests[position - 1][0])
+    }
+    # Two concurrent first requests of one computer must not create two hosts.
+    for account_id in sorted({rows[position]["account_id"] for position in unrecognized}):
+        _lock(_LOCK, f"hosts of account {account_id}")
+    callers: list[Caller | CallerRefused] = []
     present: set[int] = set()
     for position, request in enumerate(requests, start=1):
-        row = rows_by_position.get(position)
         try:
             caller = _admit(
-                row, request, present, is_unrecognized=position in unrecognized, limit=limit
+                rows.get(position),
+                request,
+                present,
+                is_unrecognized=position in unrecognized,
+                hosts_per_account=hosts_per_account,
+                now=now,
             )
-        except REFUSALS as refusal:
+        except CallerRefused as refusal:
             callers.append(refusal)
         else:
             present.add(caller.host_id)
@@ -82,50 +91,42 @@ def recognize(
     return callers
 
 
-def _unrecognized(
-    requests: Sequence[CallerRequest], rows_by_position: Mapping[int, dict[str, Any]]
-) -> set[int]:
-    """Return the positions of callers with a valid key whose host is not the named one."""
-    return {
-        position
-        for position, row in rows_by_position.items()
-        if _is_admissible(row)
-        and (row["host_id"] is None or _is_different_host(row, requests[position - 1].credentials))
-    }
-
-
-def _is_admissible(row: Mapping[str, Any]) -> bool:
+def _is_admissible(row: dict[str, Any]) -> bool:
     return row["revoked_at"] is None and row["is_active"]
+
+
+def _names_no_own_host(row: dict[str, Any], credentials: Credentials) -> bool:
+    """Whether the request has no host id or that of another account, or is of a copied client."""
+    # An equal sequence number means a retry after a lost reply, a lower one a copy of the client
+    # (PROTOCOL 2.5, trap 9).
+    return bool(
+        row["host_id"] is None
+        or row["host_account_id"] != row["account_id"]
+        or credentials.rpc_seqno < row["rpc_seqno"]
+    )
 
 
 def _admit(
     row: dict[str, Any] | None,
-    request: CallerRequest,
+    request: tuple[Credentials, HostDescription],
     present: Collection[int],
     *,
     is_unrecognized: bool,
-    limit: NewHostLimit,
+    hosts_per_account: int,
+    now: datetime,
 ) -> Caller:
-    """Return the caller of a row; raises one of `REFUSALS`."""
+    """Return the caller of a row; raises `CallerRefused`."""
     if row is None or not _is_admissible(row):
         raise UnknownKey
-    assigned = is_unrecognized or row["was_merged"]
+    row |= {"assigned": is_unrecognized or row["was_merged"], "detached": False}
     if is_unrecognized:
-        row = row | _find_or_create(row, *request, limit=limit)
+        row |= _find_or_create(row, *request, hosts_per_account=hosts_per_account, now=now)
     if row["denied"]:
         raise HostDenied
     # A lock of our own transaction excludes all others, but not a second caller in this batch.
     if not row["locked"] or row["host_id"] in present:
         raise HostBusy
-    return _caller(row, assigned=assigned)
-
-
-def _is_different_host(row: dict[str, Any], credentials: Credentials) -> bool:
-    # An equal sequence number is the same client after a lost reply; a lower one is a copy of it
-    # (PROTOCOL 2.5, trap 9).
-    return bool(
-        row["host_account_id"] != row["account_id"] or credentials.rpc_seqno < row["rpc_seqno"]
-    )
+    return Caller(**{name: row[name] for name in _CALLER_FIELDS})
 
 
 def _find_or_create(
@@ -133,110 +134,44 @@ def _find_or_create(
     credentials: Credentials,
     description: HostDescription,
     *,
-    limit: NewHostLimit,
+    hosts_per_account: int,
+    now: datetime,
 ) -> dict[str, Any]:
-    cpid = stored_cpid(description.host_cpid, row["email"])
-    facts = columns_of(description) | {
-        "account_id": row["account_id"],
-        # A copy of a client sends the cpid of the original: then only its other facts count.
-        "host_cpid": cpid if credentials.host_id == 0 else "",
-        "allow_multiple_clients": credentials.allow_multiple_clients,
-    }
-    host_row = sql.fetch_one("hosts/find_host", facts)
-    if host_row is None:
-        return _create(row, description, cpid, limit)
-    detached = not credentials.holds_results and not credentials.allow_multiple_clients
-    return _host_columns(host_row) | {"locked": _lock_host(host_row["id"]), "detached": detached}
+    """Return the columns of the host that matches the client's computer, else of a new host.
 
-
-def _create(
-    row: dict[str, Any], description: HostDescription, cpid: str, limit: NewHostLimit
-) -> dict[str, Any]:
-    # The lock on the account's hosts is held, so this count cannot change before the insert.
-    added = Host.objects.filter(account_id=row["account_id"], created_at__gt=limit.now - DAY)
-    if limit.per_day and added.count() >= limit.per_day:
-        raise TooManyHosts
-    facts = columns_of(description) | {"host_cpid": cpid}
-    facts["last_ip_addr"] = facts.pop("ip_addr")
-    host = Host.objects.create(
-        account_id=row["account_id"],
-        venue=row["account_venue"],
-        created_at=limit.now,
-        rpc_at=limit.now,
-        **facts,
+    Raises `TooManyHosts`.
+    """
+    account_id, allows_several = row["account_id"], credentials.allow_multiple_clients
+    columns = columns_of(description)
+    columns["host_cpid"] = stored_cpid(description.host_cpid, row["email"])
+    host_row = sql.fetch_one(
+        "hosts/find_host",
+        columns
+        | {
+            "account_id": account_id,
+            # A copy of a client sends the cpid of the original, so the cpid is not compared.
+            "host_cpid": columns["host_cpid"] if credentials.host_id == 0 else "",
+            "allow_multiple_clients": allows_several,
+        },
     )
-    return {
-        "host_id": host.pk,
-        "denied": False,
-        "host_venue": host.venue,
-        "host_created_at": limit.now,
-        "host_total_credit": 0,
-        "host_expavg_credit": 0,
-        "max_in_progress": None,
-        "last_decisions": [],
-        "locked": True,
-    }
+    if host_row is not None:
+        detached = not (credentials.holds_results or allows_several)
+        locked = _lock(_TRY_LOCK, f"host {host_row['host_id']}")
+        return host_row | {"locked": locked, "detached": detached}
+    # The lock on the account's hosts is held, so this count cannot change before the insert.
+    added = Host.objects.filter(account_id=account_id, created_at__gt=now - DAY)
+    if hosts_per_account and added.count() >= hosts_per_account:
+        raise TooManyHosts
+    columns["last_ip_addr"] = columns.pop("ip_addr")
+    host = Host.objects.create(
+        account_id=account_id, venue=row["account_venue"], created_at=now, rpc_at=now, **columns
+    )
+    return _NEW_HOST | {"host_id": host.pk, "venue": host.venue, "host_created_at": now}
 
 
-def _host_columns(host_row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "host_id": host_row["id"],
-        "denied": host_row["denied"],
-        "host_venue": host_row["venue"],
-        "host_created_at": host_row["created_at"],
-        "host_total_credit": host_row["total_credit"],
-        "host_expavg_credit": host_row["expavg_credit"],
-        "max_in_progress": host_row["max_in_progress"],
-        "last_decisions": host_row["last_decisions"],
-    }
-
-
-def _lock_account_hosts(account_id: int) -> None:
+def _lock(statement: str, name: str) -> bool:
+    """Run a statement that takes an advisory lock; returns whether it did."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended('hosts of account ' || %s::text, 0))",
-            [str(account_id)],
-        )
-
-
-def _lock_host(host_id: int) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_try_advisory_xact_lock(hashtextextended('host ' || %s::text, 0))",
-            [str(host_id)],
-        )
+        cursor.execute(statement, [name])
         row = cursor.fetchone()
     return bool(row and row[0])
-
-
-def _caller(row: dict[str, Any], *, assigned: bool) -> Caller:
-    return Caller(
-        account_id=row["account_id"],
-        email=row["email"],
-        name=row["name"],
-        cross_project_id=row["cross_project_id"],
-        account_created_at=row["account_created_at"],
-        account_total_credit=float(row["account_total_credit"]),
-        account_expavg_credit=row["account_expavg_credit"],
-        project_prefs=row["project_prefs"],
-        global_prefs=row["global_prefs"],
-        global_prefs_mod_time=row["global_prefs_mod_time"],
-        team_id=row["team_id"],
-        team_name=row["team_name"],
-        is_strong=row["key_kind"] == AccountKey.Kind.STRONG,
-        venue=row["host_venue"] or "",
-        host_id=row["host_id"],
-        host_created_at=row["host_created_at"],
-        host_total_credit=float(row["host_total_credit"]),
-        host_expavg_credit=row["host_expavg_credit"],
-        max_in_progress=row["max_in_progress"],
-        last_decisions=tuple(row["last_decisions"]),
-        any_sensor=row["any_sensor"],
-        any_broadcast=row["any_broadcast"],
-        any_targeted=row["any_targeted"],
-        catalog_sign=row["catalog_sign"] or "",
-        # If the host was found by its facts, work for it follows with its next request.
-        any_for_host=row["any_for_host"],
-        assigned=assigned,
-        detached=bool(row.get("detached")),
-    )

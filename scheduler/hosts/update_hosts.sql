@@ -1,7 +1,8 @@
--- Writes what RPCs change of their hosts: the descriptions of the computers and the sequence
--- numbers; by app version, the results sent today and changes of the quota; and the results that
--- clients list for the first time.  Hosts are locked in ascending order, before their records, and
--- results that others hold are skipped, so that no deadlock is possible.
+-- Writes the changes that RPCs make to their hosts: the descriptions of the computers and the
+-- sequence numbers; by app version, the results sent today and changes of the quota; and the
+-- acknowledgement of results that clients list for the first time.  Hosts are locked in ascending
+-- order, before their records, and results that other transactions hold are skipped, so that no
+-- deadlock is possible.
 WITH described AS (
     SELECT *
     FROM unnest(
@@ -43,7 +44,7 @@ WITH described AS (
     )
 ),
 
-mine AS (
+locked AS (
     SELECT h.id
     FROM host AS h
     WHERE h.id = ANY(%(host_ids)s::bigint[])
@@ -51,7 +52,7 @@ mine AS (
     FOR NO KEY UPDATE
 ),
 
-touched AS (
+updated AS (
     UPDATE host
     SET
         rpc_at = %(now)s::timestamptz,
@@ -83,52 +84,52 @@ touched AS (
         p_features = described.p_features,
         capabilities = described.capabilities,
         last_decisions = described.last_decisions
-    FROM mine
-    INNER JOIN described ON mine.id = described.host_id
-    WHERE host.id = mine.id
+    FROM locked
+    INNER JOIN described ON locked.id = described.host_id
+    WHERE host.id = locked.id
     RETURNING host.id
 ),
 
-learned AS (
-    INSERT INTO host_app_version AS known (
+updated_records AS (
+    INSERT INTO host_app_version AS record (
         host_id, app_version_id, results_today, quota_day, max_results_per_day
     )
     SELECT
-        touched.id,
-        lesson.app_version_id,
-        lesson.sent,
+        updated.id,
+        change.app_version_id,
+        change.sent,
         %(today)s::date,
-        lesson.quota_after
-    FROM touched
+        change.quota_after
+    FROM updated
     INNER JOIN unnest(
-        %(taught_host_ids)s::bigint[],
+        %(record_host_ids)s::bigint[],
         %(app_version_ids)s::bigint[],
         %(sent)s::integer[],
         %(quotas_after)s::integer[]
-    ) AS lesson (host_id, app_version_id, sent, quota_after)
-        ON touched.id = lesson.host_id
-    ORDER BY touched.id, lesson.app_version_id
+    ) AS change (host_id, app_version_id, sent, quota_after)
+        ON updated.id = change.host_id
+    ORDER BY updated.id, change.app_version_id
     ON CONFLICT (host_id, app_version_id) DO UPDATE
     SET
         results_today = excluded.results_today
-        + CASE WHEN known.quota_day = excluded.quota_day THEN known.results_today ELSE 0 END,
+        + CASE WHEN record.quota_day = excluded.quota_day THEN record.results_today ELSE 0 END,
         quota_day = excluded.quota_day,
-        -- A verdict that arrived meanwhile is newer than what this RPC read.
+        -- If the quota changed since this RPC read it, the newer quota is kept.
         max_results_per_day = CASE
-            WHEN known.max_results_per_day = (
+            WHEN record.max_results_per_day = (
                 (%(quotas_before)s::integer[])[
                     array_position(
-                        %(pairs)s::text[], known.host_id || ':' || known.app_version_id
+                        %(pairs)s::text[], record.host_id || ':' || record.app_version_id
                     )
                 ]
             ) THEN excluded.max_results_per_day
-            ELSE known.max_results_per_day
+            ELSE record.max_results_per_day
         END,
         consecutive_valid = CASE
             WHEN (%(had_errors)s::boolean[])[
-                array_position(%(pairs)s::text[], known.host_id || ':' || known.app_version_id)
+                array_position(%(pairs)s::text[], record.host_id || ':' || record.app_version_id)
             ] THEN 0
-            ELSE known.consecutive_valid
+            ELSE record.consecutive_valid
         END
 )
 
@@ -143,7 +144,7 @@ WHERE
                 listed.id = ANY(%(acknowledged_ids)s::bigint[])
                 -- IN_PROGRESS, written so that no partial index matches: the row is found by its
                 -- id.
-                AND listed.server_state * 10 + listed.outcome = 40
+                AND listed.server_state * 10 + listed.outcome = {{ResultState.IN_PROGRESS}}
                 AND listed.acknowledged_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED
         )

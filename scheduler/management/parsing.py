@@ -1,14 +1,17 @@
-"""Option parsing for commands: a short help, and one-line errors with a hint."""
+"""Option parsing for commands: short help, one-line errors, argument types."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from argparse import SUPPRESS
+from argparse import SUPPRESS, ArgumentTypeError
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 #: Options of every Django command, which are hidden in the help.
 _DJANGO = {
@@ -24,6 +27,7 @@ _DJANGO = {
 }
 #: `-5d` is parsed as a value, so that its option can report the error.
 _NEGATIVE = re.compile(r"-\.?\d")
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def prepare(parser: CommandParser) -> CommandParser:
@@ -51,14 +55,48 @@ def prepare(parser: CommandParser) -> CommandParser:
     return parser
 
 
-class PlainCommand(BaseCommand):
-    """A command that reports errors in one line with a hint, and has a short help."""
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        return prepare(super().create_parser(prog_name, subcommand, **kwargs))
-
-
 def _hint(prog: str, near: list[str]) -> str:
     if near:
         return f". Hint: did you mean {near[0]}?"
     return f". Hint: `{prog} --help` lists the options."
+
+
+def duration(text: str) -> timedelta:
+    """Parse a duration such as ``3d``; for argparse.
+
+    >>> duration("3d"), duration("90min")
+    (datetime.timedelta(days=3), datetime.timedelta(seconds=5400))
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|d|w)\s*", text)
+    if match is None:
+        msg = f"{text!r} is not a duration. Hint: write 90s, 30min, 12h, 3d or 1w."
+        raise ArgumentTypeError(msg)
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+
+
+def moment(text: str) -> datetime:
+    """Parse an ISO date or time, UTC unless it has a time zone; for argparse.
+
+    >>> moment("2027-01-31T12:00").isoformat()
+    '2027-01-31T12:00:00+00:00'
+    """
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is not a time. Hint: write 2027-01-31 or 2027-01-31T12:00 (UTC)."
+        raise ArgumentTypeError(msg) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object; for argparse.
+
+    >>> json_object('{"min_quorum": 2}')
+    {'min_quorum': 2}
+    """
+    with suppress(ValueError):
+        value = json.loads(text)
+        if isinstance(value, dict):
+            return value
+    msg = f"{text!r:.80} is not a JSON object. Hint: write one, such as '{{\"min_quorum\": 2}}'."
+    raise ArgumentTypeError(msg)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ from xml.sax.saxutils import escape
 
 from scheduler.boinc import statistics_export
 from scheduler.health.invariants import one_snapshot
+from scheduler.storage.syncing import sync, sync_folder
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
 #: Characters that XML 1.0 may not contain, even escaped.
@@ -62,8 +62,7 @@ def export(folder: Path, *, now: datetime) -> Written:
             )
             open_file("tables.xml").write(PROLOGUE + tables(written, now))
     except OSError as error:
-        reason = error.strerror or str(error)
-        msg = f"{folder} cannot be written to: {reason}."
+        msg = f"{folder} cannot be written to: {error.strerror or error}."
         raise BadFolder(f"{msg} Hint: name a folder that this user may write to.") from error
     return written
 
@@ -89,11 +88,10 @@ def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]
         yield open_file
         for file in files.values():
             file.close()
-        for name in files:
-            _sync(folder / f".{name}.part")
+        sync([str(folder / f".{name}.part") for name in files], top=str(folder))
         for name in files:
             (folder / f".{name}.part").replace(folder / name)
-        _sync(folder)
+        sync_folder(str(folder))
     finally:
         for name, file in files.items():
             with suppress(OSError, ValueError):
@@ -113,14 +111,6 @@ class _Packed(TextIOWrapper):
             super().close()
         finally:
             self._raw_file.close()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # The format
@@ -232,9 +222,6 @@ def _element(tag: str, children: Iterable[Element]) -> str:
 
 def _line(child: Element) -> str:
     tag, value = child
-    text = f"{value:.6f}" if isinstance(value, float) else escape(_valid_in_xml(str(value)))
-    return f" <{tag}>{text}</{tag}>\n"
-
-
-def _valid_in_xml(text: str) -> str:
-    return _INVALID_IN_XML.sub("", text)
+    if isinstance(value, float):
+        return f" <{tag}>{value:.6f}</{tag}>\n"
+    return f" <{tag}>{escape(_INVALID_IN_XML.sub('', str(value)))}</{tag}>\n"

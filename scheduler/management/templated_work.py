@@ -11,7 +11,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from scheduler.boinc_submission import sent_files, templates
-from scheduler.boinc_submission.templates import SubmittedFile, Templates, WorkunitDescription
+from scheduler.boinc_submission.rules.templated import SubmittedFile, WorkunitDescription
+from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App
 from scheduler.work.submission import submit
 from scheduler.work.submission.submission_checks import find_target
@@ -26,6 +27,11 @@ NUMBERS: Mapping[str, str] = {
     "target": "target_nresults",
     "max_errors": "max_error_results",
 }
+#: Fields of a workunit that templates lack.
+_COMMON = (
+    *("max_timeouts", "priority", "app_version_num", "keywords", "broadcast", "held"),
+    *("target_host", "target_account", "target_team", "start_after", "start_before", "end_before"),
+)
 
 
 def workunits(
@@ -53,7 +59,8 @@ def workunits(
     )
     files = sent_files.find(submitter, templates.names(drafts))
     files |= sent_files.keep_remote_files(submitter, templates.remotes(drafts), now=now)
-    return [_with_rest(templates.with_files(draft, files), common) for draft in drafts]
+    fields = {name: getattr(common, name) for name in _COMMON}
+    return [replace(templates.with_files(draft, files), **fields) for draft in drafts]
 
 
 def _templates(options: Mapping[str, Any], app: App) -> Templates:
@@ -95,10 +102,9 @@ def _groups(paths: Sequence[Path], wanted: int) -> Iterable[Sequence[Path]]:
 
 
 def _described(paths: Sequence[Path], options: Mapping[str, Any]) -> WorkunitDescription:
+    name = paths[0].name if paths else ""
     return WorkunitDescription(
-        command_line=(options["command_line"] or "").replace(
-            "{file}", paths[0].name if paths else ""
-        ),
+        command_line=(options["command_line"] or "").replace("{file}", name),
         files=tuple(SubmittedFile(name=path.name, path=str(path)) for path in paths),
     )
 
@@ -108,21 +114,3 @@ def _numbers(options: Mapping[str, Any]) -> dict[str, float]:
     if options["deadline"] is not None:
         numbers["delay_bound"] = options["deadline"].total_seconds()
     return numbers
-
-
-def _with_rest(workunit: submit.NewWorkunit, common: submit.NewWorkunit) -> submit.NewWorkunit:
-    return replace(
-        workunit,
-        max_timeouts=common.max_timeouts,
-        priority=common.priority,
-        app_version_num=common.app_version_num,
-        keywords=common.keywords,
-        target_host=common.target_host,
-        target_account=common.target_account,
-        target_team=common.target_team,
-        broadcast=common.broadcast,
-        start_after=common.start_after,
-        start_before=common.start_before,
-        end_before=common.end_before,
-        held=common.held,
-    )

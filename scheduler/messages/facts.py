@@ -32,7 +32,6 @@ class PendingTrickle:
 class FileToPut:
     """A file that the host is to download and keep."""
 
-    request_id: int
     name: str
     nbytes: int
     md5: str
@@ -42,7 +41,6 @@ class FileToPut:
 class FileToGet:
     """A file that the host is to upload, as the output of a result named `result_name`."""
 
-    request_id: int
     name: str
     result_name: str
 
@@ -57,7 +55,7 @@ class FileMoves:
 
 
 def moment(seconds: int) -> datetime:
-    """Return the time of a client's clock; a value out of range becomes the nearest in range.
+    """Return a client's Unix time as a `datetime`; values out of range are clamped.
 
     >>> moment(0).isoformat(), moment(-5).isoformat()
     ('1970-01-01T00:00:00+00:00', '1970-01-01T00:00:00+00:00')

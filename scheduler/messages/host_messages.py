@@ -1,4 +1,4 @@
-"""Lists trickles and file requests, for commands."""
+"""Queries for management commands: trickles and file requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler.models import FileRequest, Result, TrickleDown, TrickleUp
 
 
 def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
-    """Return trickles in both directions, newest first; only those of `result` if it is named."""
+    """Return trickles in both directions, newest first; `result` is the name of one result."""
     ups = TrickleUp.objects.order_by("-id")
     downs = TrickleDown.objects.order_by("-id")
     if result is not None:
@@ -46,7 +46,7 @@ def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, An
 
 
 def file_requests(*, host_id: int | None = None, limit: int = 100) -> list[FileRequest]:
-    """Return file requests, newest first; only those of the host `host_id` if it is given."""
+    """Return file requests, newest first, of one host or of all."""
     requests = FileRequest.objects.order_by("-id")
     if host_id is not None:
         requests = requests.filter(host_id=host_id)

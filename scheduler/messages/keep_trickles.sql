@@ -1,6 +1,6 @@
--- Stores the trickles of a host's results, repeated ones once; those that name no result of the
--- host are only counted.
-WITH said AS (
+-- Stores the trickles of a host's results; a repeated trickle is stored once.  Trickles that name
+-- no result of the host are only counted.
+WITH received AS (
     SELECT *
     FROM unnest(
         %(result_names)s::text[],
@@ -10,7 +10,7 @@ WITH said AS (
     ) AS u (result_name, variety, said_at, text)
 ),
 
-known AS (
+own_result AS (
     SELECT
         r.id,
         r.app_id,
@@ -21,26 +21,26 @@ known AS (
         AND r.host_id = %(host_id)s::bigint
 ),
 
-kept AS (
+inserted AS (
     INSERT INTO trickle_up (result_id, host_id, app_id, variety, text, said_at, received_at)
     SELECT
-        known.id,
+        own_result.id,
         %(host_id)s::bigint,
-        known.app_id,
-        said.variety,
-        said.text,
-        said.said_at,
+        own_result.app_id,
+        received.variety,
+        received.text,
+        received.said_at,
         %(now)s::timestamptz
-    FROM said
-    INNER JOIN known ON said.result_name = known.name
+    FROM received
+    INNER JOIN own_result ON received.result_name = own_result.name
     ON CONFLICT (result_id, variety, said_at) DO NOTHING
     RETURNING id
 )
 
 SELECT
-    (SELECT count(*) FROM kept) AS kept,
+    (SELECT count(*) FROM inserted) AS kept,
     (
         SELECT count(*)
-        FROM said
-        WHERE said.result_name <> ALL(ARRAY(SELECT name FROM known))
+        FROM received
+        WHERE received.result_name <> ALL(ARRAY(SELECT name FROM own_result))
     ) AS unknown

@@ -1,14 +1,15 @@
 """Stores the trickles of running results and sends trickles to them.
 
-A client repeats the trickles of a request until a reply acknowledges all of them.  So all are
-acknowledged, including those that cannot be stored, and a repeated trickle is stored once.
-Trickles to results are never acknowledged by clients; they are done once sent (PROTOCOL 6.1, 6.2).
+A client repeats the trickles of a request until a reply acknowledges all of them.  So the server
+acknowledges all of them, including trickles that cannot be stored, and stores a repeated trickle
+once.  Clients do not acknowledge trickles to results, so each is sent once (PROTOCOL 6.1, 6.2).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from scheduler import wakeups
@@ -19,10 +20,10 @@ from scheduler.sql import fetch, fetch_one
 
 log = logging.getLogger(__name__)
 
-#: The largest trickle, and how many trickles of one request are stored.
+#: The maximum size of a trickle, and the maximum number of trickles stored per request.
 MAX_BYTES = 64 * 1024
 MAX_PER_RPC = 1000
-#: How many trickles one reply sends to a host, and the longest line of one.
+#: The maximum number of trickles in a reply, and the maximum length of a line of a trickle.
 MAX_DOWN_PER_RPC = 100
 MAX_LINE_BYTES = 255
 _MAX_VARIETY_LENGTH = 254
@@ -134,10 +135,10 @@ def _fits(trickle: ReceivedTrickle) -> bool:
 
 
 def _clean(trickle: ReceivedTrickle) -> ReceivedTrickle:
-    """Return the trickle without what PostgreSQL cannot store: NUL and lone surrogates."""
-    return ReceivedTrickle(
+    """Return the trickle without characters that PostgreSQL rejects: NUL and lone surrogates."""
+    return replace(
+        trickle,
         result_name=_plain(trickle.result_name),
-        said_at=trickle.said_at,
         variety=_plain(trickle.variety)[:_MAX_VARIETY_LENGTH],
         text=_plain(trickle.text),
     )

@@ -1,4 +1,4 @@
-"""Tables and their constraints; methods use their own row only."""
+"""The database tables and their constraints; methods of models use only their row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The security audit log: log-ins, use of keys and tokens, publishing, rights."""
+"""The table of the security audit log."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from django.db import models
 
 
 class AuditEntry(models.Model):
-    """One security event, with its actor and the network address it came from.
+    """A security event, with its actor and the actor's network address.
 
-    Append-only: written by `people.audit.record`, deleted only by the housekeeper after
-    `AUDIT_KEPT_DAYS`.  No foreign keys, so that an entry outlives the account it is about.
+    The table is append-only: `people.audit.record` inserts rows, and only the housekeeper deletes
+    them, after `AUDIT_KEPT_DAYS`.  It has no foreign keys, so that entries outlive accounts.
     """
 
     class Event(models.TextChoices):
@@ -40,12 +40,12 @@ class AuditEntry(models.Model):
 
     at = models.DateTimeField()
     event = models.CharField(max_length=40, choices=Event.choices)
-    #: The account that acted; None for the shell, a daemon, or a caller that is not logged in.
+    #: The account of the actor; None for the shell, a daemon or an unauthenticated caller.
     account_id = models.BigIntegerField(null=True, blank=True)
-    #: The account's e-mail address, `shell:<user>`, or what an unauthenticated caller claimed.
+    #: E-mail address of the account, `shell:<user>`, or the address of an unauthenticated caller.
     actor = models.CharField(max_length=254, blank=True, default="")
     address = models.GenericIPAddressField(null=True, blank=True)
-    #: The subject of the event: an e-mail address, `token 17`, `app shout`, a file name.
+    #: Subject of the event, such as an e-mail address, `token 17`, `app shout` or a file name.
     subject = models.CharField(max_length=254, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
 
@@ -53,7 +53,7 @@ class AuditEntry(models.Model):
         db_table = "audit_entry"
         verbose_name = "audit log entry"
         verbose_name_plural = "audit log"
-        # Entries cannot be added, changed or deleted by hand.
+        # Entries cannot be added, changed or deleted in the admin.
         default_permissions = ("view",)
         indexes = [
             models.Index(fields=["at"], name="drop_old_audit_entries"),

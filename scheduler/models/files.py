@@ -6,21 +6,21 @@ from django.db import models
 
 
 class File(models.Model):
-    """One immutable file that clients download, identified by its content and by its name.
+    """An immutable file that clients download, identified by its content and by its name.
 
-    The physical name is an identity that clients remember forever (PROTOCOL trap 4), so a name is
-    never reused for other content.  A file without references is first marked for deletion
-    (`doomed_at`; submissions no longer find the row), then deleted from disk, then its row is
-    dropped.  A content that is submitted again meanwhile gets a new row with a new name, so that
-    deletion and submission cannot race.
+    Clients cache files by physical name forever (PROTOCOL trap 4), so a name is never reused for
+    other content.  A file without references is deleted in three steps: it is marked (`doomed_at`),
+    deleted from disk, and its row is deleted.  Submissions ignore marked rows.  The same content,
+    submitted again during the deletion, gets a new row with a new name, so that deletion and
+    submission cannot race.
     """
 
     name = models.CharField(max_length=250)
     sha256 = models.CharField(max_length=64)
     md5 = models.CharField(max_length=32)
     nbytes = models.BigIntegerField()
-    # The URLs from which hosts fetch it, one per line; empty: this server.  `sha256` of a file on
-    # another server is of its URLs, MD5 and size, because this server has not read it.
+    # URLs of a file on another server, one per line; empty: this server.  For a file on another
+    # server, `sha256` is the digest of URLs, MD5 and size, because this server has not read it.
     urls = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     doomed_at = models.DateTimeField(null=True, blank=True)
@@ -51,9 +51,9 @@ class File(models.Model):
 
 
 class FileHold(models.Model):
-    """An account's hold on a file to which no workunit refers yet, until a given time."""
+    """An account's hold, which keeps a file without references until a given time."""
 
-    # CASCADE for the deleter: an expired hold must not keep the row of a deleted file.
+    # CASCADE, because an expired hold must not prevent the deletion of the file's row.
     file = models.ForeignKey(File, models.CASCADE, related_name="holds", db_index=False)
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="+")
     until = models.DateTimeField()
@@ -70,17 +70,17 @@ class FileHold(models.Model):
 
 
 class JobFile(models.Model):
-    """The name that a submitter with BOINC's tools gave a file (a BOINC job file).
+    """An account's name for a file in BOINC's remote job submission (a BOINC job file).
 
-    Clients get the name of the `File` row.  So accounts cannot take names from each other, and a
-    content that two accounts upload is stored once.
+    Clients get the name of the `File` row.  So two accounts can use the same name, and content that
+    two accounts upload is stored once.
     """
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False
     )
     name = models.CharField(max_length=255)
-    # CASCADE for the deleter, as above: a name alone does not keep a file.
+    # CASCADE, because a name must not prevent the deletion of the file's row.
     file = models.ForeignKey(File, models.CASCADE, related_name="job_files")
     created_at = models.DateTimeField()
 
@@ -97,7 +97,7 @@ class JobFile(models.Model):
 
 
 class Installation(models.Model):
-    """The identifier of this project, which each of its VAR_DIRs carries as well; one row."""
+    """The identifier of this project, also stored in each of its VAR_DIRs; a single row."""
 
     identifier = models.UUIDField()
 

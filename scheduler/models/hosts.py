@@ -6,10 +6,10 @@ from django.db import models
 
 
 class Host(models.Model):
-    """One attached computer, as described by its client (PROTOCOL 2.1).
+    """An attached computer, as described by its client (PROTOCOL 2.1).
 
-    Speeds are operations per second and CPU; sizes are bytes.  A host that was merged into another
-    keeps its row with a reference, so that a client with the old id gets the new one.
+    Speeds are in operations per second and CPU, sizes in bytes.  After a merge, the row of the old
+    host refers to the new one (`merged_into`), so that a client with the old id gets the new id.
     """
 
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="hosts")
@@ -56,7 +56,7 @@ class Host(models.Model):
     deny_reason = models.CharField(max_length=200, blank=True, default="")
     p_features = models.TextField(blank=True, default="")
     capabilities = models.JSONField(default=dict, blank=True)
-    # The outcomes of the last few work requests, newest first: see `dispatch.facts.Decision`.
+    # Outcomes of the last work requests, newest first (`dispatch.facts.Decision`).
     last_decisions = models.JSONField(default=list, blank=True)
 
     class Meta:
@@ -72,7 +72,7 @@ class Host(models.Model):
 
 
 class HostAppVersion(models.Model):
-    """Statistics of one app version on one host (BOINC's host_app_version)."""
+    """Statistics of an app version on a host (BOINC's host_app_version)."""
 
     host = models.ForeignKey(Host, models.CASCADE, related_name="app_versions")
     app_version = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""The append-only tables: all moves, and all grants of credit."""
+"""The tables of moves and of credit: ledger, grants and sums by app."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scheduler.models._choices import choices
 
 
 class LedgerEntry(models.Model):
-    """One move: its time, subject, axis, source and target state, reason and actor.
+    """A move: its time, subject, axis, source and target state, reason and actor.
 
-    Written by the statement that makes the move.  Partitioned by day on `at`; without foreign keys,
-    because an entry outlives its subject until its day is dropped.  `result_id` is NULL for a move
-    of the workunit itself.  `source` is 0 if the move created the row.
+    The statement that makes the move inserts the entry.  The append-only table is partitioned by
+    day (`at`); old days are dropped.  No foreign keys: entries outlive their subjects.
+    `result_id` is NULL for a move of the workunit.  `source` is 0 if the move created the row.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -27,7 +27,7 @@ class LedgerEntry(models.Model):
     by = models.SmallIntegerField(choices=choices(Actor))
 
     class Meta:
-        # Created by SQL in the first migration, because Django does not partition.
+        # Created by SQL in the first migration, because Django cannot create partitioned tables.
         db_table = "ledger_entry"
         managed = False
         verbose_name_plural = "ledger entries"
@@ -37,10 +37,10 @@ class LedgerEntry(models.Model):
 
 
 class CreditEntry(models.Model):
-    """One grant of credit; totals on hosts and accounts are sums of these.
+    """A grant of credit; `total_credit` of hosts, accounts, teams and apps is a sum of entries.
 
-    The pair (result, rule) is unique, so that no crash or repetition grants credit twice.
-    `result_id` is not a foreign key, because the entry outlives the purged result.
+    The table is append-only.  The pair (result, rule) is unique, so that a retry grants no credit
+    twice.  `result_id` is not a foreign key, because entries outlive purged results.
     """
 
     result_id = models.BigIntegerField()
@@ -50,7 +50,7 @@ class CreditEntry(models.Model):
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # No constraint: a copy of the app of the result's workunit; fsck checks it (decision 12).
+    # No constraint: the column is a copy of the workunit's app; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )
@@ -71,7 +71,7 @@ class CreditEntry(models.Model):
 
 
 class AccountAppCredit(models.Model):
-    """An account's credit for one app: the sum of its entries, and its recent average."""
+    """The sum and the recent average of an account's credit for one app."""
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="app_credits", db_index=False

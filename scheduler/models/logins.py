@@ -1,4 +1,4 @@
-"""The tables of the login throttle and of invitations to create accounts."""
+"""The tables of the log-in throttle and of invitations to create accounts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from django.db import models
 
 
 class ThrottleBucket(models.Model):
-    """How much of one limit is used, shared by all processes (`people.throttle`).
+    """The current usage of a limit, shared by all processes (`people.throttle`).
 
-    The table is UNLOGGED (set by its migration): a crash of PostgreSQL empties it, which resets the
-    limits.  A row whose `empty_at` has passed is equivalent to no row; the housekeeper deletes it.
+    The table is UNLOGGED (set by its migration), so a crash of PostgreSQL empties it and resets the
+    limits.  The housekeeper deletes rows whose `empty_at` has passed; these have no effect.
     """
 
-    #: The limit, and a keyed hash of the network or account that it counts.
+    #: Name of the limit, and a keyed hash of the network or account.
     key = models.CharField(max_length=64, unique=True)
-    #: When the bucket is empty again: each attempt moves this one interval into the future.
+    #: Time when the bucket will be empty; each attempt adds one interval.
     empty_at = models.DateTimeField()
-    #: Whether the last attempt had room in the bucket.
+    #: Whether the last attempt was allowed.
     was_allowed = models.BooleanField(default=True)
-    #: When a refused attempt was last recorded in the audit log.
+    #: Time of the last audit entry about a refused attempt.
     recorded_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -30,12 +30,12 @@ class ThrottleBucket(models.Model):
 
 
 class LoginNetwork(models.Model):
-    """A network from which an account logged in; it is exempt from the account's own limit."""
+    """A network from which an account logged in, exempt from the limit for unknown networks."""
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False
     )
-    #: In the format of `people.rules.throttle_limits.network_of`: a /24 or a /64.
+    #: A /24 or /64 in the format of `people.rules.throttle_limits.network_of`.
     network = models.CharField(max_length=50)
     last_login_at = models.DateTimeField()
 

@@ -6,7 +6,7 @@ from django.db import models
 
 
 class TrickleUp(models.Model):
-    """A message of a running result; a client repeats it until it is acknowledged."""
+    """A message from a running result; clients repeat it until the server acknowledges it."""
 
     result_id = models.BigIntegerField()
     host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="+")
@@ -63,7 +63,7 @@ class TrickleDown(models.Model):
 
 
 class UsageSample(models.Model):
-    """A report of a running result's usage, append-only; in seconds, bytes, a fraction of 1."""
+    """A running result's usage at one time, in seconds, bytes and fractions of 1; append-only."""
 
     result_id = models.BigIntegerField()
     at = models.DateTimeField()
@@ -82,10 +82,10 @@ class UsageSample(models.Model):
 
 
 class FileRequest(models.Model):
-    """A file to be put on a host, fetched from it, or deleted there (sticky files)."""
+    """A request to send a sticky file to a host, fetch it from the host, or delete it there."""
 
     class Kind(models.IntegerChoices):
-        """The action that is requested of the host."""
+        """The requested action."""
 
         PUT = 1
         GET = 2

@@ -1,4 +1,4 @@
-"""The tables of people: accounts, their keys, teams."""
+"""The tables of accounts, account keys and teams."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from scheduler.rights import ALL_RIGHTS, Right, let_through
 
 
 class AccountManager(BaseUserManager["Account"]):
-    """Finds accounts by e-mail, ignoring case; creates staff for ``createsuperuser``."""
+    """Finds accounts by e-mail address, ignoring case, and creates superusers."""
 
     def get_by_natural_key(self, username: str | None) -> Account:
-        """Return the account of an e-mail address; raises `Account.DoesNotExist`."""
+        """Return the account with this e-mail address; raise `Account.DoesNotExist`."""
         return self.get(email=(username or "").lower())
 
     def create_superuser(self, email: str, password: str, **fields: Any) -> Account:
-        """Create a member of staff with every right; called by Django's `createsuperuser`."""
-        # Imported by name, because models do not import operations.
+        """Create a staff account with all rights; called by Django's `createsuperuser`."""
+        # Imported by name, because models must not import operations.
         create_staff = import_string("scheduler.people.accounts.create_staff")
         account: Account = create_staff(email=email, password=password, **fields)
         return account
 
 
 class Team(models.Model):
-    """A team of accounts, which has the sum of their credit."""
+    """A team of accounts."""
 
     name = models.CharField(max_length=254, unique=True)
     founder = models.ForeignKey(
@@ -56,8 +56,8 @@ class Team(models.Model):
 class Account(AbstractBaseUser, PermissionsMixin):
     """A person: volunteer, submitter or member of staff.
 
-    The password is stored as Django's hash of BOINC's ``md5(password + lower(e-mail))``, so that
-    the client's dialog and the web form check the same secret (`people.accounts`).
+    The stored password is Django's hash of BOINC's ``md5(password + lower(e-mail))``, so that BOINC
+    clients and the web form use the same secret (`people.accounts`).
     """
 
     email = models.EmailField(max_length=254, unique=True)
@@ -73,7 +73,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
-    # Whether the account is exported to statistics sites, and the owner of its hosts is shown.
+    # Whether statistics sites get the account's data, including the owner of its hosts.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=True, db_default=True)
     is_staff = models.BooleanField(default=False)
@@ -104,10 +104,10 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
     @cached_property
     def rights(self) -> frozenset[Right]:
-        """The account's rights: all rights for a superuser, else those of its groups and its own.
+        """The rights of the account and of its groups; all rights for a superuser.
 
-        Read by one statement and cached on the object, like Django's permissions.  After
-        `act_through` only those that the token's scopes allow.
+        The rights are read by one statement and cached on the object, like Django's permissions.
+        After `act_through`, they are limited to rights that the token's scopes allow.
         """
         if not self.is_active:
             return frozenset()
@@ -115,20 +115,20 @@ class Account(AbstractBaseUser, PermissionsMixin):
         return rights if self._scopes is None else let_through(rights, self._scopes)
 
     def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
-        """Clear the cached rights, too: they depend on columns that are read again."""
+        """Also clear the cached rights, which depend on the columns."""
         super().refresh_from_db(*args, **kwargs)
         self.__dict__.pop("rights", None)
 
     def has_right(self, right: Right) -> bool:
-        """Return whether the account, or the token that it acts through, has the right."""
+        """Return whether the account has the right and the scopes of its token allow it."""
         return right in self.rights
 
     def act_through(self, scopes: Collection[str]) -> None:
-        """Limit the rights of this object to those that a token of these scopes allows."""
+        """Limit the rights of this object to rights that a token with these scopes allows."""
         self._scopes = frozenset(scopes)
         self.__dict__.pop("rights", None)
 
-    #: The scopes of the token that this object acts through; None without a token.
+    #: The scopes of the token that limits the rights; None without a token.
     _scopes: frozenset[str] | None = None
 
     def _read_rights(self) -> frozenset[Right]:
@@ -145,12 +145,14 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
 
 class AccountKey(models.Model):
-    """A secret that identifies an account; stored hashed, and sealed for the replies.
+    """A secret that identifies an account; stored hashed, and encrypted for log-in.
 
-    STRONG keys are random; clients attach with them, and science programs can read them in
-    `init_data.xml`.  A WEAK key is BOINC's weak authenticator: it may fetch and report work but not
-    change preferences, and it is renewed when the password changes.  A SUBMISSION key submits work
-    by BOINC's web RPCs and does nothing else; log-in never returns one, so no client holds one.
+    - STRONG: a random key with which clients attach.  Science programs can read it in
+      `init_data.xml`.
+    - WEAK: BOINC's weak authenticator, which permits fetching and reporting work, but not changing
+      preferences.  It is renewed when the password changes.
+    - SUBMISSION: permits only submission of work by BOINC's web RPCs.  Log-in never returns it, so
+      clients do not have it.
     """
 
     class Kind(models.IntegerChoices):

@@ -1,4 +1,4 @@
-"""The tables of science apps, their versions and platforms."""
+"""The tables of apps, app versions, plan classes and platforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.db import models
 
 
 class OneResultPer(models.TextChoices):
-    """The unit that gets at most one result per workunit, so that no host confirms itself."""
+    """The unit that gets at most one result per workunit, so that results are independent."""
 
     ACCOUNT = "account"
     HOST = "host"
@@ -16,7 +16,7 @@ class OneResultPer(models.TextChoices):
 
 
 class CreditRule(models.TextChoices):
-    """How the credit of a valid result is computed."""
+    """The rule that computes the credit of a valid result."""
 
     FIXED = "fixed"
     RUNTIME = "runtime"
@@ -25,7 +25,7 @@ class CreditRule(models.TextChoices):
 
 
 class AppKind(models.TextChoices):
-    """The kind of an app's programs, and how hosts run them (docs/apps.md)."""
+    """The kind of an app's programs, which determines how hosts run them (docs/apps.md)."""
 
     NATIVE = "native"
     SCRIPT = "script"
@@ -34,7 +34,7 @@ class AppKind(models.TextChoices):
 
 
 class SuccessRule(models.TextChoices):
-    """The condition under which a report is a success, if all outputs have arrived."""
+    """The condition under which a report with all outputs is a success."""
 
     EXIT_CODE = "exit_code"
     EMPTY_STDERR = "empty_stderr"
@@ -43,7 +43,7 @@ class SuccessRule(models.TextChoices):
 
 
 class Platform(models.Model):
-    """A kind of computer, by BOINC's name (``x86_64-pc-linux-gnu``)."""
+    """A platform with its BOINC name, such as ``x86_64-pc-linux-gnu``."""
 
     name = models.CharField(max_length=254, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")
@@ -56,7 +56,7 @@ class Platform(models.Model):
 
 
 class App(models.Model):
-    """One science application, with the rules for its results."""
+    """A science application, with the rules for its results."""
 
     name = models.CharField(max_length=60, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")
@@ -66,7 +66,7 @@ class App(models.Model):
     non_cpu_intensive = models.BooleanField(default=False)
     fraction_done_exact = models.BooleanField(default=False)
 
-    # The kind of its programs, the condition of success, and defaults for submissions.
+    # Kind of the programs, condition of success, and defaults for submissions.
     kind = models.CharField(max_length=10, choices=AppKind.choices, default=AppKind.NATIVE)
     success_rule = models.CharField(
         max_length=12, choices=SuccessRule.choices, default=SuccessRule.EXIT_CODE
@@ -79,7 +79,7 @@ class App(models.Model):
         max_length=10, choices=OneResultPer.choices, default=OneResultPer.ACCOUNT
     )
     retry_same_account_after = models.DurationField(default=timedelta(days=1))
-    # If every active account (or host) has had a result: whether to end the workunit, or wait.
+    # Whether a workunit fails once every active account (or host) has had a result, or waits.
     fail_when_all_tried = models.BooleanField(default=False, db_default=False)
     hr_type = models.SmallIntegerField(default=0)
     homogeneous_app_version = models.BooleanField(default=False)
@@ -89,29 +89,29 @@ class App(models.Model):
     ack_timeout = models.DurationField(null=True, blank=True)
     max_infeasible = models.IntegerField(null=True, blank=True)
 
-    # Limits per host, and how they depend on its record.
+    # Limits per host, and their dependence on the host's results.
     daily_quota = models.IntegerField(null=True, blank=True)
     max_in_progress_per_cpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_gpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_host = models.IntegerField(null=True, blank=True)
 
-    # Adaptive replication: 1 disables it; a workunit with target 1 gets `target_nresults` results
-    # if its first one is sent to a host that is not trusted.
+    # Adaptive replication: a workunit with target 1 gets `target_nresults` results if its first
+    # result is sent to an untrusted host; 1 disables it.
     target_nresults = models.IntegerField(default=1)
     trusted_after = models.IntegerField(default=10)
 
-    # Retries: first to hosts that are quick and reliable, with a part of the delay bound.
+    # Retries go first to fast, reliable hosts, with a fraction of the delay bound.
     reliable_max_turnaround = models.DurationField(null=True, blank=True)
     reliable_wait = models.DurationField(default=timedelta(days=1))
     reduced_delay = models.FloatField(default=0.5)
     retry_priority = models.IntegerField(default=0)
 
-    # Which hosts get which work.
+    # Matching of work to hosts.
     locality = models.BooleanField(default=False)
     n_size_classes = models.SmallIntegerField(default=1)
     size_bounds = models.JSONField(default=list, blank=True)
 
-    # The science: its plug-ins, their options, and how long and how often they may fail.
+    # Science code: plug-ins, their options, time limits and numbers of failures.
     validator = models.CharField(max_length=200, default="bitwise")
     validator_options = models.JSONField(default=dict, blank=True)
     assimilator = models.CharField(max_length=200, default="copy_files")
@@ -171,9 +171,9 @@ class App(models.Model):
 
 
 class PlanClass(models.Model):
-    """The requirements of a kind of app version on a computer, and its usage of resources.
+    """The requirements of app versions on a host, and their usage of resources.
 
-    `spec` is validated by `dispatch.rules.plan_classes`; an app version names its plan class.
+    App versions refer to a plan class by its name.  `dispatch.rules.plan_classes` validates `spec`.
     """
 
     name = models.CharField(max_length=60, unique=True)
@@ -189,7 +189,7 @@ class PlanClass(models.Model):
 
 
 class AppVersion(models.Model):
-    """One build of an app for a platform; immutable once clients may have it (PROTOCOL trap 5)."""
+    """A build of an app for a platform; immutable once clients may have it (PROTOCOL trap 5)."""
 
     app = models.ForeignKey(App, models.PROTECT, related_name="versions")
     platform = models.ForeignKey(Platform, models.PROTECT, related_name="versions")
@@ -203,12 +203,12 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
-    # Properties that clients get: exempt from CPU throttling; runs only while the network may be
-    # used; starts other programs, which compute.
+    # Properties sent to clients: exempt from CPU throttling; needs network access; is a wrapper,
+    # which starts the computing program.
     dont_throttle = models.BooleanField(default=False)
     needs_network = models.BooleanField(default=False)
     is_wrapper = models.BooleanField(default=False)
-    # An OCI image with its digest (containers), and the URL from which the program was fetched.
+    # OCI image with digest (for containers), and source URL of the program.
     image = models.CharField(max_length=400, blank=True, default="")
     source_url = models.CharField(max_length=1000, blank=True, default="")
     pfc_n = models.FloatField(default=0)
@@ -237,7 +237,7 @@ class AppVersion(models.Model):
 
 
 class AppVersionFile(models.Model):
-    """One signed file of an app version."""
+    """A signed file of an app version."""
 
     app_version = models.ForeignKey(AppVersion, models.CASCADE, related_name="files")
     file = models.ForeignKey("scheduler.File", models.PROTECT, related_name="+")

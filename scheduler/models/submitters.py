@@ -6,21 +6,22 @@ from django.db import models
 
 
 class Submitter(models.Model):
-    """The permission of an account to submit work, and its quotas.
+    """An account's permission to submit work, and its quotas.
 
-    A limit of None means no limit.  Accounts with rights need no row and have no limits; with fair
-    shares a row is created for their clock.
+    None means no limit.  An account with the right `submit_for_every_app` needs no row; with fair
+    shares, a row is created to store its clock.
     """
 
     account = models.OneToOneField(
         "scheduler.Account", models.CASCADE, primary_key=True, related_name="submitter"
     )
-    # Whether for every app; else for those that `SubmitterApp` names.
+    # Whether the account may submit for every app, or only for the apps in `SubmitterApp`.
     all_apps = models.BooleanField(default=False, db_default=False)
     max_unfinished_workunits = models.BigIntegerField(null=True, blank=True)
     max_kept_bytes = models.BigIntegerField(null=True, blank=True)
-    # The linear-bounded model: the submitter's share, and the logical start of the next work.  Not
-    # in the account's row: the validator updates that, and a submission locks this for seconds.
+    # BOINC's linear-bounded model: the submitter's share, and the logical start time of the next
+    # work.  They are not columns of the account, which the validator updates, because a submission
+    # locks this row for seconds.
     share = models.FloatField(default=1, db_default=1)
     logical_start_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
@@ -50,7 +51,7 @@ class Submitter(models.Model):
 
 
 class SubmitterApp(models.Model):
-    """One app for which an account may submit; `may_manage` also allows publishing versions."""
+    """Permission to submit for an app; `may_manage` also permits managing and publishing it."""
 
     submitter = models.ForeignKey(Submitter, models.CASCADE, related_name="apps", db_index=False)
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+")
@@ -71,12 +72,12 @@ class SubmitterApp(models.Model):
 
 
 class ApiToken(models.Model):
-    """A secret by which a program acts for an account, within scopes; only its hash is stored."""
+    """A secret by which a program acts for an account within scopes; stored only as a hash."""
 
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     token_hash = models.CharField(max_length=64, unique=True)
-    #: The token that created this one; revoking it revokes this one, too.
+    #: The token that created this token; revoking the parent also revokes this token.
     parent = models.ForeignKey("self", models.SET_NULL, null=True, related_name="children")
     may_submit = models.BooleanField(default=False)
     may_read = models.BooleanField(default=True)
@@ -85,7 +86,7 @@ class ApiToken(models.Model):
     may_administer = models.BooleanField(default=False)
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
-    # A date, not a time: an update by every request would be a bottleneck.
+    # A date instead of a time, so that at most one request a day updates the row.
     last_used_on = models.DateField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
@@ -98,9 +99,9 @@ class ApiToken(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """A processed request and its answer, which repeated requests with the same key get.
+    """The idempotency key of a request, with the answer for repeated requests.
 
-    Written by the transaction that processes the request, so that both are committed or neither.
+    The transaction that processes the request inserts the row.
     """
 
     account = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""The tables of problems: refusals, failures of science code, outages."""
+"""The tables of refusals, failures of science code, outages and heartbeats."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from django.db.models.functions import Now
 
 
 class Refusal(models.Model):
-    """A host that requested work and was refused a workunit's result, with the reason.
+    """The reason why a host that requested work cannot get a result of a workunit.
 
-    Only lasting reasons are stored (memory, platform, ...), not temporary ones (a full queue, a
-    quota).  No foreign keys: a row is deleted with its workunit, or when it is old.
+    Only permanent reasons such as memory or platform are stored, not temporary reasons such as a
+    full queue or a quota.  There are no foreign keys; a row is deleted with its workunit, or when
+    it is old.
 
-    `first_at` is the time of the first refusal, `at` that of the last.  `counts_at_once` means that
-    no version of the app can ever run on the host; other refusals count once they are repeated
-    after a while (`dispatch.rules.sendability`).
+    `first_at` and `at` are the times of the first and the last refusal.  `counts_at_once` means
+    that no version of the app can ever run on the host.  Other refusals count once they are
+    repeated later (`dispatch.rules.sendability`).
     """
 
     workunit_id = models.BigIntegerField()
@@ -40,11 +41,11 @@ class Refusal(models.Model):
 
 
 class ScienceFailure(models.Model):
-    """The failures of science code on one subject, and since when the subject is parked.
+    """The failures of science code on a subject, and the time when the subject was parked.
 
     `subject_id` is the id of a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app
     (GENERATE).  `transients` counts the failures that the science code reported as transient.  The
-    row is deleted as soon as the subject succeeds.
+    row is deleted when the science code succeeds.
     """
 
     class Stage(models.IntegerChoices):
@@ -77,7 +78,7 @@ class ScienceFailure(models.Model):
 
 
 class Outage(models.Model):
-    """A time in which volunteers could not reach the server; affected deadlines were extended."""
+    """A period when volunteers could not reach the server, which extends deadlines."""
 
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
@@ -98,7 +99,7 @@ class Outage(models.Model):
 
 
 class Heartbeat(models.Model):
-    """The last sign of life of a part of the server."""
+    """The time of the last heartbeat of a part of the server."""
 
     name = models.CharField(max_length=60, unique=True)
     seen_at = models.DateTimeField()

@@ -21,7 +21,7 @@ from scheduler.models._choices import choices, named
 
 
 class Queue(models.Model):
-    """A named queue of work with its own limits."""
+    """A named set of workunits with its own limit and order."""
 
     name = models.CharField(max_length=100, unique=True)
     app = models.ForeignKey(
@@ -43,7 +43,7 @@ class Queue(models.Model):
 
 
 class Batch(models.Model):
-    """Workunits that one account submitted together."""
+    """A group of workunits of one submitter."""
 
     class State(models.IntegerChoices):
         """BOINC's batch states (PROTOCOL 8.2)."""
@@ -63,27 +63,27 @@ class Batch(models.Model):
     created_at = models.DateTimeField()
     expire_at = models.DateTimeField(null=True, blank=True)
     accelerate = models.BooleanField(default=False, db_default=False)
-    # Whether to accelerate the rest automatically when most of it is done.
+    # Whether to accelerate the tail automatically when most workunits are done.
     accelerate_tail = models.BooleanField(default=False, db_default=False)
     priority = models.IntegerField(null=True, blank=True)
-    # Whether outputs are kept for the submitter until the batch is retired.
+    # Whether outputs are kept until the submitter retires the batch.
     keep_outputs = models.BooleanField(default=False, db_default=False)
-    # The batch that must be complete before this one starts, and whether it may have failed.
+    # The predecessor, which must be complete before this batch starts, and whether it may fail.
     after = models.ForeignKey(
         "self", models.PROTECT, null=True, blank=True, related_name="followers"
     )
     after_any = models.BooleanField(default=False, db_default=False)
-    # When its workunits were released, or failed, after that batch; NULL while some may wait.
+    # When the end of the predecessor released or failed the workunits; NULL while some may wait.
     let_go_at = models.DateTimeField(null=True, blank=True)
-    # When most of it was done and the rest was accelerated.
+    # When the tail was accelerated, because most workunits were done.
     tail_at = models.DateTimeField(null=True, blank=True)
     completed_at = models.DateTimeField(null=True, blank=True)
     retired_at = models.DateTimeField(null=True, blank=True)
-    # How many workunits were submitted, and how many purged ones succeeded or failed.
+    # Numbers of submitted workunits, and of purged workunits that succeeded or failed.
     workunits_submitted = models.BigIntegerField(default=0, db_default=0)
     purged_done = models.BigIntegerField(default=0, db_default=0)
     purged_failed = models.BigIntegerField(default=0, db_default=0)
-    # The purged ones' results, canonical credit, and estimated operations.
+    # Results, canonical credit and estimated operations of purged workunits.
     purged_results = models.BigIntegerField(default=0, db_default=0)
     purged_credit = models.FloatField(default=0, db_default=0)
     purged_fpops = models.FloatField(default=0, db_default=0)
@@ -108,7 +108,7 @@ class Batch(models.Model):
 class BatchUsage(models.Model):
     """The usage of a batch's purged workunits by day (UTC).
 
-    A workunit counts on the day of its end, a result on the day of its report.
+    A workunit counts on the day it finished, a result on the day it was reported.
     """
 
     batch = models.ForeignKey(Batch, models.CASCADE, related_name="usage", db_index=False)
@@ -130,9 +130,10 @@ class BatchUsage(models.Model):
 
 
 class PurgedWorkunits(models.Model):
-    """The numbers of an app's purged workunits, successful and failed.
+    """The numbers of an app's purged workunits that succeeded and failed.
 
-    Only purgers write this table, one row per app in a transaction, so nothing else waits for it.
+    Only purgers update this table, one row per app and transaction, so that other processes never
+    wait for these row locks.
     """
 
     app = models.OneToOneField("scheduler.App", models.CASCADE, related_name="+")
@@ -148,7 +149,7 @@ class PurgedWorkunits(models.Model):
 
 
 class PurgedResults(models.Model):
-    """The number of an app's purged results with one outcome."""
+    """The number of an app's purged results with an outcome."""
 
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
     outcome = models.SmallIntegerField(choices=choices(Outcome))
@@ -168,13 +169,13 @@ class PurgedResults(models.Model):
 
 
 class Workunit(models.Model):
-    """One job to compute, by as many hosts as are needed for a verified result.
+    """A job, which is computed by as many hosts as are needed for a verified result.
 
     Units are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
     `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output
     files of each result, as objects with the keys ``open_name``, ``max_nbytes`` and, if true,
-    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is NULL if the transitioner has
-    nothing to decide.
+    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is the time
+    when the workunit is due for the transitioner, or NULL.
     """
 
     name = models.CharField(max_length=200)
@@ -197,7 +198,7 @@ class Workunit(models.Model):
     rsc_memory_bound = models.FloatField(default=5e8, db_default=5e8)
     rsc_disk_bound = models.FloatField(default=1e9, db_default=1e9)
     rsc_bandwidth_bound = models.FloatField(default=0, db_default=0)
-    # The sum of `max_nbytes` of `outputs`; 0 for workunits from before this column existed.
+    # The sum of `max_nbytes` of `outputs`; 0 for workunits created before this column existed.
     output_bytes = models.BigIntegerField(default=0, db_default=0)
     delay_bound = models.DurationField(default=timedelta(days=7), db_default=timedelta(days=7))
     min_quorum = models.IntegerField(default=1, db_default=1)
@@ -229,9 +230,9 @@ class Workunit(models.Model):
     )
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
     dependency_failed_at = models.DateTimeField(null=True, blank=True)
-    # The id of the workunit that retries this one, if it failed and was submitted again.
+    # Id of the workunit that retries this failed workunit.
     retried_as = models.BigIntegerField(null=True, blank=True)
-    # Whether its canonical outputs and its row stay until its batch is retired.
+    # Whether the canonical outputs and the row are kept until the batch is retired.
     outputs_kept = models.BooleanField(default=False, db_default=False)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
@@ -252,7 +253,7 @@ class Workunit(models.Model):
     error_mask = models.IntegerField(default=0, db_default=0)
     need_validate = models.BooleanField(default=False, db_default=False)
     validate_after = models.DateTimeField(null=True, blank=True)
-    # No constraint: it would cost the purger a look-up per result; fsck checks it.
+    # No constraint, because it would cost the purger a look-up per result; fsck checks it.
     canonical_result = models.ForeignKey(
         "scheduler.Result",
         models.DO_NOTHING,
@@ -275,7 +276,7 @@ class Workunit(models.Model):
         db_default=FileDeleteState.INIT,
     )
     file_delete_after = models.DateTimeField(null=True, blank=True)
-    # A description of its input files, written when the references to them are dropped.
+    # Descriptions of the input files, written when the references to the files are deleted.
     past_inputs = models.JSONField(null=True, blank=True)
     transition_at = models.DateTimeField(null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
@@ -287,7 +288,7 @@ class Workunit(models.Model):
         # Each index has the name of the statement that uses it.
         db_table = "workunit"
         constraints = [
-            # Not unique=True: Django would add a second index for LIKE.
+            # Not unique=True, with which Django would add a second index for LIKE.
             models.UniqueConstraint(fields=["name"], name="workunit_name_is_unique"),
             named("release_state", ReleaseState, table="workunit"),
             named("assimilate_state", AssimilateState, table="workunit"),
@@ -373,15 +374,11 @@ class Workunit(models.Model):
 
 
 class WorkunitFile(models.Model):
-    """One input file of a workunit."""
+    """An input file of a workunit."""
 
-    # No constraint: one statement inserts both rows; fsck checks it (decision 12).
+    # No constraint, because one statement inserts both rows; fsck checks it (decision 12).
     workunit = models.ForeignKey(
-        Workunit,
-        models.CASCADE,
-        related_name="input_files",
-        db_constraint=False,
-        db_index=False,
+        Workunit, models.CASCADE, related_name="input_files", db_constraint=False, db_index=False
     )
     file = models.ForeignKey("scheduler.File", models.PROTECT, related_name="+")
     position = models.SmallIntegerField()
@@ -402,14 +399,15 @@ class WorkunitFile(models.Model):
 
 
 class Result(models.Model):
-    """One attempt at a workunit by one host (BOINC's result, shown to volunteers as a task).
+    """An attempt at a workunit by a host (BOINC's result; volunteers see it as a task).
 
-    `app` and `priority` are copies of the workunit's, so that a claim scans one index.  `cpu_time`
-    and `elapsed_time` are seconds as reported by the client; `*_at` are by the server's clock.
+    `app` and `priority` are copies of the workunit's columns, so that a claim scans one index.
+    `cpu_time` and `elapsed_time` are seconds, as reported by the client.  `*_at` are times of the
+    server's clock.
     """
 
     workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)
-    # No constraint: a copy of the workunit's app, which has one; fsck checks it (decision 12).
+    # No constraint, because the column is a copy of the workunit's; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )
@@ -467,7 +465,7 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
-    # The only recipients (0: all hosts): `lifecycle.Target` and the host's, account's or team's id.
+    # Recipients: `lifecycle.Target`, and the id of the host, account or team; 0, 0: all hosts.
     target_kind = models.SmallIntegerField(default=0, db_default=0)
     target_id = models.BigIntegerField(default=0, db_default=0)
     reliable_until = models.DateTimeField(null=True, blank=True)
@@ -521,7 +519,7 @@ class Result(models.Model):
                 F("app"),
                 F("target_kind"),
                 F("target_id"),
-                # ~priority: the highest first, so that one row comparison finds a cursor's place.
+                # ~priority sorts the highest first, so that one row comparison resumes a scan.
                 F("priority").bitxor(-1),
                 F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),
@@ -529,8 +527,8 @@ class Result(models.Model):
             ),
             models.Index(
                 fields=["report_deadline"],
-                # The second condition restricts the index to queries about deadlines: a query for
-                # the results of some hosts must not scan all results in progress.
+                # The second condition excludes the index from queries for results of some hosts,
+                # which would scan all results in progress.
                 condition=Q(server_state=ServerState.IN_PROGRESS, report_deadline__isnull=False),
                 name="time_out_results",
             ),
@@ -551,7 +549,7 @@ class Result(models.Model):
 
 
 class ResultFile(models.Model):
-    """One output file of a reported result, with the digests of the uploaded content."""
+    """An output file of a reported result, with the digests of the uploaded content."""
 
     result = models.ForeignKey(Result, models.CASCADE, related_name="output_files", db_index=False)
     position = models.SmallIntegerField()
@@ -563,9 +561,7 @@ class ResultFile(models.Model):
     class Meta:
         db_table = "result_file"
         constraints = [
-            models.UniqueConstraint(
-                fields=["result", "position"], name="result_file_has_its_place"
-            ),
+            models.UniqueConstraint(fields=["result", "position"], name="result_file_has_its_place")
         ]
 
     def __str__(self) -> str:

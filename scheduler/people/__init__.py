@@ -1,1 +1,1 @@
-"""Accounts, keys, tokens, roles, quotas, the login throttle, the audit log."""
+"""Accounts, keys, tokens, roles, quotas, the log-in throttle and the audit log."""

@@ -1,10 +1,11 @@
-"""Create, renew and revoke the keys of accounts.
+"""Find accounts by their keys; create, renew and revoke keys.
 
-Theory of operation.  A key is stored hashed, to be recognized, and sealed, to be returned again at
-log-in.  An account has one current strong key and one current weak key.  The weak key is derived
-from the current strong key and the stored password hash, and renewed with either (PROTOCOL 1.6);
-it is recognized by its own hash, so that a rehashed password changes no key (trap 31).  Submission
-keys are never current, so log-in cannot return one.  Every change holds the account's lock.
+Theory of operation.  A row stores a key twice: hashed, to look up the key, and encrypted, to return
+the key at log-in.  An account has one current strong key and one current weak key.  The weak key is
+derived from the current strong key and the stored password hash, and is renewed when either changes
+(PROTOCOL 1.6).  It is looked up by its own hash, so rehashing a password does not change the key
+(trap 31).  Submission keys are never current, so log-in cannot return one.  Every change locks the
+account's row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -20,7 +22,6 @@ from django.db.models.expressions import Combinable
 from scheduler import signing
 from scheduler.models import Account, AccountKey
 from scheduler.people import audit
-from scheduler.people.account_lookup import current_key, key_hash
 
 _MAX_KEY_NAME = 100
 
@@ -38,17 +39,48 @@ class BadName(AccountRefused):
 
 
 class UnknownKey(AccountRefused):
-    """The account has no such key that is not revoked. Hint: list its keys."""
+    """The account has no unrevoked key with this id. Hint: list the account's keys."""
+
+
+class KeyOwner(NamedTuple):
+    """An account, and the key that identified it, with the kind of the key."""
+
+    account: Account
+    kind: AccountKey.Kind
+    key: AccountKey
+
+
+def key_hash(key: str) -> str:
+    """Return a key's SHA-256 as 64 hex digits.  Keys are random, so no salt is needed."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def find_account_by_key(key: str) -> KeyOwner | None:
+    """Return the owner of an unrevoked key if the account is active, else None; one statement.
+
+    White space and quotation marks around the key are ignored, as BOINC's server does.
+    """
+    row = (
+        AccountKey.objects.select_related("account")
+        .filter(
+            key_hash=key_hash(key.strip().strip("'\"")),
+            revoked_at__isnull=True,
+            account__is_active=True,
+        )
+        .first()
+    )
+    return KeyOwner(row.account, AccountKey.Kind(row.kind), row) if row else None
+
+
+def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:
+    """Return the account's current key of this kind, or None."""
+    return account.keys.filter(kind=kind, is_current=True).first()
 
 
 def new_key(
-    *,
-    account: Account,
-    name: str,
-    kind: AccountKey.Kind = AccountKey.Kind.STRONG,
-    now: datetime,
+    *, account: Account, name: str, kind: AccountKey.Kind = AccountKey.Kind.STRONG, now: datetime
 ) -> str:
-    """Create another strong or submission key; its text can be read only from this return value.
+    """Create a strong or submission key and return its text.
 
     The current keys stay valid.  Raises `BadName` for an empty or too long name, and
     `AccountRefused` for a weak key, of which an account has only one.
@@ -57,8 +89,7 @@ def new_key(
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
         raise BadName(msg)
     if kind is AccountKey.Kind.WEAK:
-        msg = "An account has one weak key. Hint: revoke it to get another."
-        raise AccountRefused(msg)
+        raise AccountRefused("An account has one weak key. Hint: revoke it to get another.")
     key = secrets.token_hex(16)
     with transaction.atomic():
         _save_key(account, key, kind, name, now, is_current=False)
@@ -69,7 +100,7 @@ def new_key(
 
 
 def first_submission_key(*, account: Account, now: datetime) -> str | None:
-    """Create a submission key for an account that has none; None if it has one."""
+    """Create a submission key; return None if the account already has one."""
     with transaction.atomic():
         locked = lock(account)
         if live_keys(locked, AccountKey.Kind.SUBMISSION).exists():
@@ -94,7 +125,7 @@ def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet
 
 
 def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
-    """Record the use of a submission key in the audit log, once a day for each address."""
+    """Record the use of a submission key in the audit log, at most once per day and address."""
     audit.identify(account)
     audit.record_daily(
         audit.Event.KEY_USED,
@@ -107,10 +138,10 @@ def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
 def revoke_after_password_change(
     account: Account, *, revoke_host_keys: bool, now: datetime
 ) -> dict[str, int]:
-    """Revoke the locked account's submission keys, and its strong keys if that is requested.
+    """Revoke the locked account's submission keys and renew its weak key.
 
-    The weak key is renewed, the strong one too if they are revoked.  Returns how many keys of each
-    kind were revoked.
+    `revoke_host_keys` also revokes the strong keys and creates a new one.  Returns the number of
+    revoked keys of each kind.
     """
     counts = {"submission_keys": _revoke_all(account, AccountKey.Kind.SUBMISSION, now)}
     if revoke_host_keys:
@@ -124,17 +155,16 @@ def revoke_after_password_change(
 
 
 def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
-    """Revoke a key permanently; returns the new current key if the current one was revoked.
+    """Revoke a key permanently; return the new current key if the current one was revoked.
 
-    Clients that hold a revoked key are told that it is invalid.  Refuses a key that is not the
-    account's, or is revoked already (`UnknownKey`).
+    Clients with a revoked key get an error.  Raises `UnknownKey` if the account has no unrevoked
+    key with this id.
     """
     with transaction.atomic():
         locked = lock(account)
         revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
         if revoked is None:
-            msg = f"The account has no unrevoked key {key_id}. Hint: list its keys."
-            raise UnknownKey(msg)
+            raise UnknownKey(f"The account has no unrevoked key {key_id}. Hint: list its keys.")
         was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
         _revoke(revoked, now)
         audit.record(
@@ -154,7 +184,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
 
 
 def first_keys(account: Account, now: datetime | Combinable) -> str:
-    """Create the first strong and weak key of a new account; returns the strong one."""
+    """Create the strong key and the weak key of a new account; return the strong key."""
     key = secrets.token_hex(16)
     _save_key(account, key, AccountKey.Kind.STRONG, "first key", now)
     _save_key(account, _weak_key(account, key), AccountKey.Kind.WEAK, "weak key", now)
@@ -162,24 +192,23 @@ def first_keys(account: Account, now: datetime | Combinable) -> str:
 
 
 def lock(account: Account) -> Account:
-    """Lock an account's row and return its current state."""
+    """Lock the account's row; return the account as read again."""
     return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
 
 
 def login_key(account: Account) -> str:
-    """Return the current strong key, which log-in returns; raises `UnknownKey` without one."""
+    """Return the account's current strong key; raise `UnknownKey` if it has none."""
     current = current_key(account, AccountKey.Kind.STRONG)
     if current is None:
-        msg = f"Account {account.pk} has no current key. Hint: create one with new_key."
-        raise UnknownKey(msg)
+        raise UnknownKey(f"Account {account.pk} has no current key. Hint: create one with new_key.")
     return signing.unseal(bytes(current.sealed))
 
 
 def renew_weak_key(account: Account, key: str, now: datetime) -> str:
-    """Revoke the weak key and derive another from the current strong key and the password."""
+    """Replace the weak key by one derived from the strong key `key` and the password hash."""
     if old := current_key(account, AccountKey.Kind.WEAK):
         _revoke(old, now)
-    # A salt, because the key must change even if strong key and password have not.
+    # The salt changes the weak key even if the strong key and the password are unchanged.
     weak = _weak_key(account, key, salt=secrets.token_hex(8))
     _save_key(account, weak, AccountKey.Kind.WEAK, "weak key", now)
     return weak

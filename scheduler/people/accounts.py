@@ -1,15 +1,15 @@
 """Create accounts, check and change passwords.
 
-Theory of operation.  One secret serves the client's dialog and the web form: BOINC's
-``md5(password + lower(e-mail))``, here the *password digest*, of which Django's hash is stored.
-`people.account_keys` manages the keys that clients send afterwards.
+Theory of operation.  BOINC clients and the web form use the same secret: the *password digest*,
+``md5(password + lower(e-mail))``.  Django's hash of the digest is stored.  `people.account_keys`
+manages the keys that clients send after log-in.
 
-Every function that checks a password charges the throttle first (`people.throttle`), if the
-caller passes the `address` that the attempt came from; None means the shell.  `project.hashers`
-hashes passwords in a queue, outside transactions and without a database connection
-(`people.hashing`).
+Every function that checks a password first charges the throttle (`people.throttle`) for `address`,
+the network address of the attempt.  None means the shell, which is not throttled.
+`project.hashers` hashes passwords in a queue, outside transactions and without a database
+connection (`people.hashing`).
 
-Errors carry `error_num`, BOINC's number for them.
+The attribute `error_num` of an error is BOINC's error number.
 """
 
 from __future__ import annotations
@@ -41,51 +41,16 @@ from scheduler.people import audit, invitations, throttle
 from scheduler.people.account_keys import (
     AccountRefused,
     BadName,
-    UnknownKey,
     first_keys,
     lock,
     login_key,
-    new_key,
     revoke_after_password_change,
-    revoke_key,
 )
-from scheduler.people.account_lookup import KeyOwner, find_account_by_email, find_account_by_key
 from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
-from scheduler.people.invitations import BadInvitation
-from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-__all__ = [
-    "AccountCreationDisabled",
-    "AccountRefused",
-    "BadEmail",
-    "BadInvitation",
-    "BadName",
-    "BadPasswordDigest",
-    "Credentials",
-    "EmailTaken",
-    "HashQueueFull",
-    "KeyOwner",
-    "MasterPasswordBackend",
-    "TooManyAttempts",
-    "UnknownEmail",
-    "UnknownKey",
-    "WrongPassword",
-    "change_password",
-    "create_account",
-    "create_staff",
-    "find_account_by_key",
-    "good_name",
-    "log_in",
-    "look_up",
-    "new_key",
-    "password_digest",
-    "revoke_key",
-    "stored_hash",
-]
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
@@ -118,7 +83,7 @@ class BadEmail(AccountRefused):
 
 
 class WrongPassword(AccountRefused):
-    """The password is wrong. Hint: check it; the e-mail address is part of it."""
+    """The password is wrong. Hint: check the password and the e-mail address it is hashed with."""
 
     error_num = -206
 
@@ -166,11 +131,13 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
 ) -> Credentials:
     """Create an account, or return the existing one if its password is the same (PROTOCOL 1.4).
 
-    Raises `AccountRefused` (a bad digest, address or name; `EmailTaken`: another password;
-    `AccountCreationDisabled`, `BadInvitation`: not open to the caller), `TooManyAttempts`,
-    `HashQueueFull`.  Staff may create accounts regardless of the project's setting.  A new account
-    joins the team of this name; a team that does not exist or takes no members is ignored, because
-    a client would treat an error as a failed log-in.
+    `by_staff` creates an account regardless of the project's setting.  The new account joins the
+    team `team_name`.  A team that does not exist or accepts no members is ignored, because a client
+    would treat an error as a failed log-in.
+
+    Raises `AccountRefused` for an invalid digest, address or name, `EmailTaken` for an existing
+    account with another password, `AccountCreationDisabled` and `BadInvitation` if the caller may
+    not create accounts, `TooManyAttempts` and `HashQueueFull`.
     """
     email = email.strip().lower()
     _check_digest(passwd_hash)
@@ -179,23 +146,21 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
             return _existing(existing, passwd_hash, attempt)
         if not by_staff:
             _check_open_to(invite_code, now)
-        fields: dict[str, Any] = {"email": _good_email(email), "name": good_name(name)}
-        fields["team"] = _team(team_name)
+        fields = {"email": _good_email(email), "name": good_name(name), "team": _team(team_name)}
         stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
                 if not by_staff and settings.PROJECT.account_creation is AccountCreation.INVITATION:
                     invitations.use(invite_code, now=now)
-                made = _create(stored, now, fields)
-                _record_creation(made.account, attempt, now)
+                credentials = _create(stored, now, fields)
+                _record_creation(credentials.account, attempt, now)
         except IntegrityError:
-            # A concurrent request, most likely of the same client, created it.
+            # A concurrent request, most likely from the same client, created the account.
             if existing := find_account_by_email(email):
                 return _existing(existing, passwd_hash, attempt)
             raise
-        if attempt is not None:
-            throttle.succeeded(attempt, made.account)
-        return made
+        throttle.succeeded(attempt, credentials.account)
+        return credentials
 
 
 def _team(name: str) -> Team | None:
@@ -211,20 +176,23 @@ def _team(name: str) -> Team | None:
 
 
 def look_up_login_token(*, user_id: str, address: str, now: datetime) -> NoReturn:
-    """Refuse a log-in token of BOINC's installers: this project issues none (PROTOCOL 1.4).
+    """Raise `BadLoginToken`: this project issues no log-in tokens for BOINC's installers.
 
-    Counts as a failed log-in.  The answer does not depend on whether the account exists.  Raises
-    `BadLoginToken` and `TooManyAttempts`.
+    The call counts as a failed log-in and may raise `TooManyAttempts`.  The response does not
+    reveal whether the account exists (PROTOCOL 1.4).
     """
     subject = user_id if user_id.isdecimal() and len(user_id) <= _MAX_ID_DIGITS else "unknown"
     with _attempt("login_token_lookup", f"user {subject}", address, now) as attempt:
-        _failed(attempt)
+        throttle.failed(attempt)
         msg = "The log-in token is not valid. Hint: log in with e-mail address and password."
         raise BadLoginToken(msg)
 
 
 def _new_hash(passwd_hash: str, email: str, attempt: throttle.Attempt | None) -> str:
-    """Charge a new account to its network and hash its password, or do neither."""
+    """Charge the account creation to its network and return the hash of the digest.
+
+    Refunds the charge and raises `HashQueueFull` if the hash queue is full.
+    """
     if attempt is None:
         return make_password(passwd_hash)
     creation = throttle.charge_creation(email=email, address=attempt.address, now=attempt.now)
@@ -253,15 +221,14 @@ def create_staff(
     now: datetime | None = None,
     **fields: Any,
 ) -> Account:
-    """Create a member of staff with every right; `now` None means the database's clock.
+    """Create a staff account with all rights; `now` None means the database's clock.
 
-    `stored_password` is the hash that `stored_hash` returned, for callers in a transaction.
+    Callers in a transaction pass `stored_password`, the hash that `stored_hash` returned.
     Raises `EmailTaken`, `BadEmail`, and `BadPasswordDigest` for an empty password.
     """
     email = _good_email(email.strip().lower())
     if not password:
-        msg = "The password is empty. Hint: give one."
-        raise BadPasswordDigest(msg)
+        raise BadPasswordDigest("The password is empty. Hint: give one.")
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
     fields["name"] = good_name(name or email.partition("@")[0])
     stored = stored_password or stored_hash(email=email, password=password)
@@ -284,20 +251,16 @@ def create_staff(
 
 
 def stored_hash(*, email: str, password: str) -> str:
-    """Hash a password as an account's row stores it; raises `HashQueueFull`."""
+    """Return the password hash for an account's row; raise `HashQueueFull`."""
     return make_password(password_digest(email=email, password=password))
 
 
 def look_up(
-    *,
-    email: str,
-    passwd_hash: str | None,
-    address: str | None = None,
-    now: datetime,
+    *, email: str, passwd_hash: str | None, address: str | None = None, now: datetime
 ) -> Credentials | None:
-    """Log in: find an account's current strong key (PROTOCOL 1.3).
+    """Check a password digest; return the account and its current strong key (PROTOCOL 1.3).
 
-    Without `passwd_hash` the query is only whether the account exists; None means it does.  Raises
+    Without `passwd_hash`, only check that the account exists and return None.  Raises
     `UnknownEmail`, `WrongPassword`, `TooManyAttempts`, `HashQueueFull`.
     """
     if passwd_hash is None:
@@ -309,29 +272,27 @@ def look_up(
         try:
             account = _active_account(email)
         except UnknownEmail:
-            _failed(attempt)
+            throttle.failed(attempt)
             raise
         key = login_key(account)
         if not _matches(account, passwd_hash, key):
-            _failed(attempt)
-            msg = (
+            throttle.failed(attempt)
+            raise WrongPassword(
                 "The password is wrong. "
                 "Hint: check it, and the e-mail address, which is part of it."
             )
-            raise WrongPassword(msg)
-        if attempt is not None:
-            throttle.succeeded(attempt, account)
+        throttle.succeeded(attempt, account)
         return Credentials(account, key)
 
 
 def log_in(
     *, email: str, password: str, door: str, address: str | None, record: bool = True, now: datetime
 ) -> Account | None:
-    """Return the active account of an e-mail address and password, or None.
+    """Return the active account with this e-mail address and password, or None.
 
-    Every outcome costs one hash, so that the time does not reveal whether the account exists.
-    `record` writes the audit log (the admin's log-in has signals for that).  Raises
-    `TooManyAttempts`, `HashQueueFull`.
+    Every call computes one hash, so that its duration does not reveal whether the account exists.
+    `record` writes an audit entry; the admin passes False, because Django's log-in signals write
+    the entry.  Raises `TooManyAttempts`, `HashQueueFull`.
     """
     email = email.strip()
     digest = password_digest(email=email, password=password)
@@ -339,28 +300,24 @@ def log_in(
         account = find_account_by_email(email)
         if account is None:
             make_password(digest)
-            is_right = False
-        else:
-            is_right = account.check_password(digest) and account.is_active
-        if account is None or not is_right:
-            if record:
-                _failed(attempt)
-            return None
-        if attempt is not None:
+        elif account.check_password(digest) and account.is_active:
             throttle.succeeded(attempt, account, record=record)
-        return account
+            return account
+        if record:
+            throttle.failed(attempt)
+        return None
 
 
 def change_password(
     *, account: Account, passwd_hash: str, revoke_host_keys: bool = False, now: datetime
 ) -> Credentials:
-    """Change the password, and revoke the credentials that the old one gave access to.
+    """Change the password and revoke credentials created with the old password.
 
-    Sessions end (they carry a hash of the stored password), API tokens and submission keys are
-    revoked, the weak key is renewed.  The strong keys of attached computers stay, unless
-    `revoke_host_keys`: a stock BOINC client whose key is revoked must be attached again, and loses
-    the work it holds.  Returns the account with its current strong key.  Raises
-    `BadPasswordDigest`, `HashQueueFull`.
+    Sessions end, because they contain a hash of the stored password.  API tokens and submission
+    keys are revoked, and the weak key is renewed.  `revoke_host_keys` also revokes the strong keys
+    of attached computers: a stock BOINC client must then be attached again and loses its work in
+    progress.  Returns the account with its current strong key.  Raises `BadPasswordDigest`,
+    `HashQueueFull`.
     """
     _check_digest(passwd_hash)
     stored = make_password(passwd_hash)
@@ -383,7 +340,7 @@ def change_password(
 
 
 class MasterPasswordBackend(ModelBackend):
-    """Authenticates Django's log-in by e-mail and password, as clients do."""
+    """Authenticates Django's log-in by e-mail address and password digest."""
 
     def authenticate(
         self,
@@ -394,7 +351,7 @@ class MasterPasswordBackend(ModelBackend):
     ) -> Account | None:
         """Return the account if the password is correct, else None.
 
-        Raises `TooManyAttempts`, `HashQueueFull`.  Without a request nothing is throttled.
+        Raises `TooManyAttempts`, `HashQueueFull`.  Calls without a request are not throttled.
         """
         email = username or kwargs.get(Account.USERNAME_FIELD)
         if not email or password is None:
@@ -414,9 +371,9 @@ class MasterPasswordBackend(ModelBackend):
 def _attempt(
     door: str, email: str, address: str | None, now: datetime
 ) -> Iterator[throttle.Attempt | None]:
-    """Charge an attempt; refund it if the password could not be checked.
+    """Charge an attempt to the throttle; refund the charge if the hash queue is full.
 
-    Yields None without an address: commands of the shell are not throttled.
+    Yields None without an address, because shell commands are not throttled.
     """
     if address is None:
         yield None
@@ -429,9 +386,11 @@ def _attempt(
         raise
 
 
-def _failed(attempt: throttle.Attempt | None) -> None:
-    if attempt is not None:
-        throttle.failed(attempt)
+def find_account_by_email(email: str) -> Account | None:
+    """Return the account with this e-mail address, ignoring case, or None."""
+    if "\0" in email:  # PostgreSQL text cannot contain NUL
+        return None
+    return Account.objects.filter(email=email.strip().lower()).first()
 
 
 def _active_account(email: str) -> Account:
@@ -444,10 +403,7 @@ def _active_account(email: str) -> Account:
 
 def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
     account = Account(
-        password=stored_password,
-        cross_project_id=secrets.token_hex(16),
-        created_at=now,
-        **fields,
+        password=stored_password, cross_project_id=secrets.token_hex(16), created_at=now, **fields
     )
     with transaction.atomic():
         account.save(force_insert=True)
@@ -467,10 +423,9 @@ def _record_creation(account: Account, attempt: throttle.Attempt | None, now: da
 
 def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | None) -> Credentials:
     if not (account.check_password(passwd_hash) and account.is_active):
-        _failed(attempt)
+        throttle.failed(attempt)
         raise EmailTaken(_taken(account.email))
-    if attempt is not None:
-        throttle.succeeded(attempt, account)
+    throttle.succeeded(attempt, account)
     return Credentials(account, login_key(account))
 
 
@@ -481,24 +436,21 @@ def _taken(email: str) -> str:
 
 
 def _matches(account: Account, passwd_hash: str, key: str) -> bool:
-    if not _DIGEST.fullmatch(passwd_hash.lower()):
-        return False  # stored digests are ASCII, and only ASCII text can be compared
-    # BOINC's server takes md5(authenticator + e-mail) as well (PROTOCOL 1.3).
-    # The client's dialog has the address in lower case, as it is stored.
-    by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
     digest = passwd_hash.lower()
-    return hmac.compare_digest(by_key.encode(), digest.encode("utf-8", "replace")) or matches_hash(
-        digest, account.password
-    )
+    if not _DIGEST.fullmatch(digest):
+        return False
+    # BOINC's server also accepts md5(authenticator + e-mail) (PROTOCOL 1.3).  Clients compute it
+    # with the address in lower case, which is also the stored form.
+    by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
+    return hmac.compare_digest(by_key, digest) or matches_hash(digest, account.password)
 
 
 def _check_digest(passwd_hash: str) -> None:
     if not _DIGEST.fullmatch(passwd_hash):
-        msg = (
+        raise BadPasswordDigest(
             f"The password digest has {len(passwd_hash)} characters. "
             "Hint: send md5(password + lower-case e-mail), 32 lower-case hex digits."
         )
-        raise BadPasswordDigest(msg)
 
 
 def _good_email(email: str) -> str:
@@ -514,7 +466,7 @@ def _good_email(email: str) -> str:
 
 
 def good_name(name: str) -> str:
-    """Return an account's name as it is stored; raises `BadName`."""
+    """Return the stored form of an account's name; raise `BadName` if it is invalid."""
     stripped = name.strip()
     if (
         not 0 < len(stripped) <= _MAX_NAME

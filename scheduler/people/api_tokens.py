@@ -17,15 +17,15 @@ from scheduler.people.accounts import log_in
 from scheduler.people.audit import Event
 from scheduler.rights import OWN_SCOPES, SCOPES
 
-#: The prefix of every token, by which people and secret scanners recognize it.
+#: Prefix of every token; secret scanners search for it.
 PREFIX = "mh_"
 MAX_NAME = 100
-#: Longer texts are not tokens, and are not hashed.
+#: Maximum length of a token; longer texts are rejected without hashing.
 _MAX_LENGTH = 200
 
 
 class TokenRefused(ValueError):
-    """A token cannot be created in this way. Hint: the message explains what to change."""
+    """A token with these properties cannot be created. Hint: the message has the reason."""
 
 
 class WrongPassword(ValueError):
@@ -33,15 +33,14 @@ class WrongPassword(ValueError):
 
 
 def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
-    """Return the account of an e-mail address and password.
+    """Return the account with this e-mail address and password.
 
-    Raises `WrongPassword` if either is wrong, without a distinction, `TooManyAttempts`,
+    Raises `WrongPassword` for an unknown address and for a wrong password, `TooManyAttempts`,
     `HashQueueFull`.
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
-        msg = "No account has this e-mail address and password. Hint: check both."
-        raise WrongPassword(msg)
+        raise WrongPassword("No account has this e-mail address and password. Hint: check both.")
     return account
 
 
@@ -53,23 +52,23 @@ def create_by_token(
     expire_at: datetime | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Create a token with no more scopes, and no later expiry, than the token that creates it.
+    """Create a token by the token `parent`.
 
-    Raises `TokenRefused`.
+    Raises `TokenRefused` for a scope that `parent` lacks, or an expiry later than that of `parent`.
     """
-    if more := [scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)]:
-        msg = (
-            f"The token in use does not have the scope {more[0]!r} itself. "
+    if missing_scopes := [
+        scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)
+    ]:
+        raise TokenRefused(
+            f"The token in use does not have the scope {missing_scopes[0]!r} itself. "
             "Hint: log in with e-mail address and password to create one that has it."
         )
-        raise TokenRefused(msg)
     if parent.expire_at is not None:
         if expire_at is not None and expire_at > parent.expire_at:
-            msg = (
+            raise TokenRefused(
                 f"The token in use expires at {parent.expire_at:%Y-%m-%dT%H:%M:%SZ}, before this "
                 "one. Hint: let it expire no later, or log in with e-mail address and password."
             )
-            raise TokenRefused(msg)
         expire_at = expire_at or parent.expire_at
     return create(
         account=parent.account,
@@ -82,20 +81,17 @@ def create_by_token(
 
 
 def scopes_of(token: ApiToken) -> list[str]:
-    """Return the scopes that a token was given, in the order of `SCOPES`."""
+    """Return the scopes stored with a token, in the order of `SCOPES`."""
     return [scope for scope in SCOPES if getattr(token, f"may_{scope}")]
 
 
 def default_scopes(account: Account) -> list[str]:
-    """Return the scopes of a log-in that names none: all that the account may give, except one.
-
-    `administer` must be requested by name.
-    """
+    """Return the default scopes of a new token: all that the account may grant but `administer`."""
     return [scope for scope in roles.grantable_scopes(account) if scope != "administer"]
 
 
 def effective_scopes(token: ApiToken) -> list[str]:
-    """Return the effective scopes of a token: those that its account may still give."""
+    """Return the scopes of a token that its account may still grant."""
     scopes = scopes_of(token)
     if OWN_SCOPES.issuperset(scopes):
         return scopes
@@ -117,7 +113,7 @@ def create(
     parent: ApiToken | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Create a token; its text can be read only from this return value.  Raises `TokenRefused`."""
+    """Create a token; return its row and its text, which is not stored.  Raises `TokenRefused`."""
     if not 0 < len(name) <= MAX_NAME:
         msg = f"A token's name has {len(name)} characters. Hint: give 1 to {MAX_NAME}."
         raise TokenRefused(msg)
@@ -125,15 +121,13 @@ def create(
         msg = f"There is no scope {min(unknown)!r}. Hint: the scopes are {', '.join(SCOPES)}."
         raise TokenRefused(msg)
     if not scopes:
-        msg = f"The token has no scope. Hint: give one of {', '.join(SCOPES)}."
-        raise TokenRefused(msg)
+        raise TokenRefused(f"The token has no scope. Hint: give one of {', '.join(SCOPES)}.")
     grantable = roles.grantable_scopes(account)
-    if beyond := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
-        msg = (
-            f"{account} may not give the scope {beyond[0]!r}. "
+    if refused_scopes := [scope for scope in SCOPES if scope in scopes and scope not in grantable]:
+        raise TokenRefused(
+            f"{account} may not give the scope {refused_scopes[0]!r}. "
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
-        raise TokenRefused(msg)
     if expire_at is not None and expire_at <= now:
         msg = "The token would have expired already. Hint: give a later moment, or none."
         raise TokenRefused(msg)
@@ -166,27 +160,26 @@ def create(
 
 
 def _require_live(parent: ApiToken) -> None:
-    """Raise `TokenRefused` if the token was revoked concurrently; its account is locked."""
+    """Raise `TokenRefused` if the token was revoked.  The caller holds the lock of its account."""
     if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
-        msg = "The token in use was revoked. Hint: log in again."
-        raise TokenRefused(msg)
+        raise TokenRefused("The token in use was revoked. Hint: log in again.")
 
 
 def _require_same_password(account: Account) -> None:
     """Lock the account; raise `WrongPassword` if its password changed since it was read.
 
-    A concurrent change revokes all tokens; no token may be created by the old password after it.
+    A password change revokes all tokens, so the old password must not create another one.
     """
     if lock(account).password != account.password:
-        msg = "The password was changed in the meantime. Hint: log in again."
-        raise WrongPassword(msg)
+        raise WrongPassword("The password was changed in the meantime. Hint: log in again.")
 
 
 def recognize(text: str, *, now: datetime) -> ApiToken | None:
-    """Return the token, with its account; None if it is revoked or expired, or its owner inactive.
+    """Return the valid token with this text, with its account, or None.
 
-    The account's rights are limited to those that the token's scopes allow.  The first use
-    of a day is recorded, for each address that the token is used from.
+    A revoked or expired token is invalid, as is a token of an inactive account.  The rights of the
+    returned account are limited by the token's scopes.  The audit log has one entry per day for
+    each address from which the token is used.
     """
     if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_LENGTH:
         return None
@@ -203,22 +196,19 @@ def recognize(text: str, *, now: datetime) -> ApiToken | None:
     if token.last_used_on != now.date():
         ApiToken.objects.filter(pk=token.pk).update(last_used_on=now.date())
     audit.record_daily(
-        Event.TOKEN_USED,
-        now=now,
-        subject=f"token {token.pk}",
-        details={"scopes": scopes_of(token)},
+        Event.TOKEN_USED, now=now, subject=f"token {token.pk}", details={"scopes": scopes_of(token)}
     )
     return token
 
 
 def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
-    """Revoke one of the account's tokens, and those that were created with it.
+    """Revoke a token of the account and all tokens created with it.
 
-    Returns False if it was already revoked.
+    Returns False if the account has no unrevoked token with this id.
     """
     tokens = ApiToken.objects.filter(account=account, revoked_at__isnull=True)
     with transaction.atomic():
-        lock(account)  # so that no token is created with it concurrently
+        lock(account)  # prevents concurrent creation of tokens with this token
         revoked = bool(tokens.filter(pk=token_id).update(revoked_at=now))
         parents = [token_id] if revoked else []
         while parents:

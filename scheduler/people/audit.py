@@ -1,12 +1,12 @@
 """Write the security audit log.
 
-An edge (a view, a command, the admin) sets the actor once, by `acting`; the
-operations below it call `record` in the transaction of the change, so that an entry and its change
-are committed together or not at all.  Passwords, keys and tokens never appear in an entry.
+An edge (a view, a command, the admin) sets the actor by `acting`.  The operations that the edge
+calls write an entry by `record` in the transaction of the change.  An entry contains no password,
+key or token.
 
-Every web request begins with an actor that has an address only (`project.audit_trail`); an edge
-that authenticates the caller adds the account by `identify`.  Each entry is also logged, once it is
-committed, by the logger `manyhands.audit`, so that it can be kept on another machine.
+`project.middleware` sets an actor with only an address for each web request.  An edge that
+authenticates the caller adds the account by `identify`.  After the commit, the logger
+`manyhands.audit` logs each entry, so that a log collector can store it on another machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The account or name that acts, and its address."""
+    """The actor of audit entries: its account id, its name and its network address."""
 
     account_id: int | None = None
     name: str = ""
@@ -59,9 +59,9 @@ def acting(
 
 
 def identify(account: Account) -> None:
-    """Attribute the entries from here to the end of the `acting` block to an account.
+    """Attribute later entries of the enclosing `acting` block to an account.
 
-    The address stays.  Has no effect outside `acting`, where no block would end it.
+    The actor keeps its address.  The call has no effect outside an `acting` block.
     """
     if (actor := _actor.get()) is not None:
         _actor.set(Actor(account.pk, account.email, actor.address))
@@ -81,8 +81,8 @@ def record(
 ) -> None:
     """Write one entry, attributed to the current actor.
 
-    `subject` and the actor's name are shortened to 254 characters, and NUL is removed from them.
-    Text that is not an IP address, such as the name of a Unix socket, is left out.
+    `subject` and the actor's name are shortened to 254 characters, without NUL.  An actor's address
+    that is not an IP address, such as the name of a Unix socket, is stored as NULL.
     """
     actor = current_actor()
     entry = AuditEntry.objects.create(
@@ -100,10 +100,10 @@ def record(
     transaction.on_commit(lambda: _log(entry), robust=True)
 
 
-#: Uses that this process has recorded or found recorded (day, event, subject, account, address), so
-#: that only the first one costs statements.  Emptied when it is full; the next use is read again.
-_noted: set[tuple[date, str, str, int | None, str | None]] = set()
-_MAX_NOTED = 10_000
+#: Cache of entries that exist in the database: (day, event, subject, account, address).  A repeated
+#: use needs no statement.  The cache is cleared when it is full.
+_recorded_uses: set[tuple[date, str, str, int | None, str | None]] = set()
+_MAX_RECORDED_USES = 10_000
 
 
 def record_daily(
@@ -113,15 +113,15 @@ def record_daily(
     subject: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an entry unless this day (UTC) has one with the same subject, account and address.
+    """Write an entry unless one exists for this day (UTC), event, subject, account and address.
 
-    For events that every request causes, such as the use of a token.  Concurrent first uses in
-    several processes can each write one.
+    Use this for an event of every request, such as the use of a token.  Concurrent calls in
+    several processes can write duplicates.
     """
     actor, today = current_actor(), now.astimezone(UTC)
     address = valid_address(actor.address)
     use = (today.date(), str(event), subject, actor.account_id, address)
-    if use in _noted:
+    if use in _recorded_uses:
         return
     recorded = AuditEntry.objects.filter(
         account_id=actor.account_id,
@@ -132,9 +132,9 @@ def record_daily(
     )
     if not recorded.exists():
         record(event, now=now, subject=subject, details=details)
-    if len(_noted) >= _MAX_NOTED:
-        _noted.clear()
-    _noted.add(use)
+    if len(_recorded_uses) >= _MAX_RECORDED_USES:
+        _recorded_uses.clear()
+    _recorded_uses.add(use)
 
 
 def _log(entry: AuditEntry) -> None:
@@ -154,7 +154,7 @@ def _log(entry: AuditEntry) -> None:
 def claimed_email(text: str) -> str:
     """Return the e-mail address that a caller sent, or "" if it does not look like an address.
 
-    People type their password into the wrong field, and an entry must not keep it.
+    The text may be a password typed into the wrong field, which must not be stored.
     """
     claimed = text.strip().lower()
     return claimed if _EMAIL.fullmatch(claimed) else ""

@@ -1,5 +1,6 @@
--- Charges one attempt to a bucket with room; one atomic statement, because processes share buckets.
--- `empty_at` is GCRA's theoretical arrival time. A refusal is recorded once a minute (`recorded_at`).
+-- Charges one attempt to a bucket unless it is full; atomic, because processes share buckets.
+-- `empty_at` is GCRA's theoretical arrival time.  `recorded_at` limits the audit entries about
+-- refusals to one per minute.
 INSERT INTO throttle_bucket AS b (key, empty_at, was_allowed)
 VALUES (
     %(key)s::text,

@@ -1,9 +1,9 @@
-"""Hash passwords in a bounded queue, without a connection.
+"""Hash passwords in a bounded queue, without a database connection.
 
-Hashing takes a twentieth of a second of a core and 16 MB, on purpose, and any visitor can cause it.
-So one thread of each process hashes.  A request that waits for it first returns its database
-connection to the pool, so that scheduler RPCs keep their connections.  When `max_waiting_hashes`
-wait, further ones are refused at once: waiting requests hold threads of the web server.
+Hashing deliberately takes 50 ms of CPU time and 16 MB, and any visitor can cause it.  So one thread
+of each process computes all hashes.  A request returns its database connection to the pool before
+it waits, so that scheduler RPCs have enough connections.  Waiting requests occupy threads of the
+web server, so requests beyond `max_waiting_hashes` are refused immediately.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from django.conf import settings
 from django.db import connections
 
-#: The Retry-After of a refusal: a full queue is empty within about that time.
+#: `Retry-After` of a refused request: a full queue empties within about this time.
 RETRY_AFTER_SECONDS = 5
 
 
 class HashQueueFull(Exception):
-    """Too many passwords wait to be checked. Hint: try again in a few seconds."""
+    """The queue of password hashes is full. Hint: try again in a few seconds."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -36,10 +36,10 @@ _waiting = 0
 def in_queue(
     compute_hash: Callable[[], str], *, before_waiting: Callable[[], None] | None = None
 ) -> str:
-    """Return the result of `compute_hash`, which runs after the hashes that were queued before.
+    """Run `compute_hash` in the queue and return its result; raise `HashQueueFull`.
 
-    Releases the calling thread's database connections, unless a transaction is open.  Raises
-    `HashQueueFull` at once.  `before_waiting` is called in the calling thread, for tests.
+    Releases the calling thread's database connections, unless a transaction is open.  Tests pass
+    `before_waiting`, which is called in the calling thread.
     """
     global _waiting  # noqa: PLW0603  one queue per process
     release_connections()

@@ -1,21 +1,14 @@
-"""Processes each request once, even if it is sent again with its idempotency key.
+"""Processes a request once, even if it is repeated with its idempotency key.
 
-Theory of operation.  The row of a key is inserted by the transaction that processes the request.
-A second request with the same key waits at the unique index for the end of that transaction.  Then
-it either finds the row and gets the stored answer, or, if the first was rolled back, processes the
-request itself.  So a refused request leaves nothing behind, and may be corrected and sent again.
+Theory of operation.  The transaction that processes a request inserts the row of its key.  A
+second request with the same key waits at the unique index for the end of that transaction.  If the
+transaction was committed, the second request returns the stored answer; if it was rolled back, the
+second request is processed.  A refused request therefore stores no row, and a corrected request can
+use the same key.
 
-A short request uses `once`.  A request with long preparation first calls `earlier_outcome`, so that
-a repeat does not prepare again, and `once` after the preparation; two concurrent requests may both
-prepare, but only one writes its outcome.  A request whose body is a stream claims the key first and
-passes the hash of the body at the end::
-
-    with transaction.atomic():
-        claim = idempotency.begin(account=account, key=key, now=now)
-        ...                                     # read the stream, hashing it; write
-        if claim.earlier is not None:
-            return idempotency.replay(claim, request_hash)
-        idempotency.finish(claim, request_hash=request_hash, status=201, answer=answer)
+A request uses `once`.  A request with long preparation first calls `earlier_outcome`, so that a
+repeat does not prepare again, and `once` after the preparation; two concurrent requests may both
+prepare, but only one writes its outcome.
 """
 
 from __future__ import annotations
@@ -31,7 +24,7 @@ from django.db import OperationalError, connection, transaction
 from scheduler import sql
 from scheduler.models import Account, IdempotencyKey
 
-#: How long a repeated request waits for the first.
+#: Maximum time that a repeated request waits for the first.
 CLAIM_TIMEOUT = timedelta(seconds=60)
 _KEY = re.compile(r"[!-~]{1,200}")
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -46,37 +39,16 @@ class KeyReused(ValueError):
 
 
 class StillUnderWay(RuntimeError):
-    """The first request with the key is not done yet. Hint: send it again a little later."""
+    """The first request with the key is still running. Hint: send the request again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The status and answer of a request; `replayed` if they are those of an earlier request."""
+    """The status and answer of a request; `replayed` is True for those of an earlier request."""
 
     status: int
     answer: dict[str, Any]
     replayed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A key that is claimed until the transaction ends; `earlier` if it was used before."""
-
-    row_id: int
-    request_hash: str = ""
-    earlier: Outcome | None = None
-
-
-def begin(*, account: Account, key: str, now: datetime) -> Claim:
-    """Claim a key in the caller's transaction; waits for another request that has claimed it.
-
-    Raises `BadKey`, and `StillUnderWay` after `CLAIM_TIMEOUT`.
-    """
-    check_key(key)
-    claimed = _claim({"account_id": account.pk, "key": key, "now": now})
-    if claimed is not None:
-        return Claim(claimed)
-    return _claimed_before(IdempotencyKey.objects.get(account=account, key=key))
 
 
 def earlier_outcome(
@@ -84,36 +56,13 @@ def earlier_outcome(
 ) -> Outcome | None:
     """Return the outcome of the earlier request with this key; None if the key is new.
 
-    `request_hash` is called only for a used key.  Call this outside of transactions, because
-    hashing a long body takes long.  Raises `BadKey`, `KeyReused`.
+    `request_hash` is called only for a used key.  Call this function outside transactions, because
+    hashing a long body is slow.  Raises `BadKey`, `KeyReused`.
     """
-    check_key(key)
+    _check(key)
     row = IdempotencyKey.objects.filter(account=account, key=key).first()
     sql.release()
-    return None if row is None else replay(_claimed_before(row), request_hash())
-
-
-def check_key(key: str) -> None:
-    """Raise `BadKey` if the text cannot be a key; to be called before a long body is read."""
-    if not _KEY.fullmatch(key):
-        msg = "The idempotency key is not valid. Hint: send 1 to 200 visible ASCII characters."
-        raise BadKey(msg)
-
-
-def finish(claim: Claim, *, request_hash: str, status: int, answer: dict[str, Any]) -> Outcome:
-    """Store the request's hash and its outcome in the row of the key."""
-    IdempotencyKey.objects.filter(pk=claim.row_id).update(
-        request_hash=request_hash, status=status, answer=answer
-    )
-    return Outcome(status, answer)
-
-
-def replay(claim: Claim, request_hash: str) -> Outcome:
-    """Return the outcome of the earlier request; raises `KeyReused` if that was different."""
-    if claim.earlier is None or claim.request_hash != request_hash:
-        msg = "The key was used for another request. Hint: use a new key for each request."
-        raise KeyReused(msg)
-    return claim.earlier
+    return None if row is None else _replayed(row, request_hash())
 
 
 def once(
@@ -126,22 +75,40 @@ def once(
 ) -> Outcome:
     """Call `act` in one transaction with the key, or return the outcome of the earlier call.
 
-    `act` returns the status and an answer that JSON can represent; if it raises, the claim is
-    rolled back.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
+    `act` returns the status and an answer that JSON can represent; if it raises, the key stays
+    free.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
     """
+    _check(key)
     with transaction.atomic():
-        claim = begin(account=account, key=key, now=now)
-        if claim.earlier is not None:
-            return replay(claim, request_hash)
+        row_id = _claim({"account_id": account.pk, "key": key, "now": now})
+        if row_id is None:
+            return _replayed(IdempotencyKey.objects.get(account=account, key=key), request_hash)
         status, answer = act()
-        return finish(claim, request_hash=request_hash, status=status, answer=answer)
+        IdempotencyKey.objects.filter(pk=row_id).update(
+            request_hash=request_hash, status=status, answer=answer
+        )
+        return Outcome(status, answer)
 
 
-def _claimed_before(row: IdempotencyKey) -> Claim:
-    return Claim(row.pk, row.request_hash, Outcome(row.status, row.answer, replayed=True))
+def _check(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        msg = "The idempotency key is not valid. Hint: send 1 to 200 visible ASCII characters."
+        raise BadKey(msg)
+
+
+def _replayed(row: IdempotencyKey, request_hash: str) -> Outcome:
+    """Return the outcome of the earlier request; raises `KeyReused` if that was different."""
+    if row.request_hash != request_hash:
+        msg = "The key was used for another request. Hint: use a new key for each request."
+        raise KeyReused(msg)
+    return Outcome(row.status, row.answer, replayed=True)
 
 
 def _claim(params: dict[str, Any]) -> int | None:
+    """Insert the row of a key and return its id; None if the key was used before.
+
+    Waits for another request that has claimed it; raises `StillUnderWay` after `CLAIM_TIMEOUT`.
+    """
     milliseconds = int(CLAIM_TIMEOUT.total_seconds() * 1000)
     try:
         with connection.cursor() as cursor:
@@ -150,10 +117,9 @@ def _claim(params: dict[str, Any]) -> int | None:
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
-            msg = (
+            raise StillUnderWay(
                 "The first request with this idempotency key is not done yet. "
                 "Hint: send it again a little later."
-            )
-            raise StillUnderWay(msg) from error
+            ) from error
         raise
     return None if row is None else int(row["id"])

@@ -1,7 +1,7 @@
 """Create, check, use and revoke invitations to create an account.
 
-While `ACCOUNT_CREATION` is `invitation`, an account is created only with an invitation's code.  It
-is stored hashed, and shown once.
+While `ACCOUNT_CREATION` is `invitation`, creating an account requires the code of an invitation.
+Only the hash of the code is stored; the code is shown once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BadInvitation(AccountRefused):
 def make(
     *, name: str = "", max_uses: int = 1, expire_at: datetime | None = None, now: datetime
 ) -> tuple[Invitation, str]:
-    """Create an invitation; returns it and its code, which is stored only as a hash.
+    """Create an invitation; return its row and its code, which is stored only as a hash.
 
     Raises `AccountRefused`.
     """
@@ -45,20 +45,20 @@ def make(
         raise AccountRefused(msg)
     code = secrets.token_hex(10)
     with transaction.atomic():
-        made = Invitation.objects.create(
+        invitation = Invitation.objects.create(
             code_hash=_hash(code), name=name, max_uses=max_uses, expire_at=expire_at, created_at=now
         )
         audit.record(
             Event.INVITATION_CREATED,
             now=now,
-            subject=f"invitation {made.pk}",
+            subject=f"invitation {invitation.pk}",
             details={
                 "name": name,
                 "max_uses": max_uses,
                 "expire_at": None if expire_at is None else expire_at.isoformat(),
             },
         )
-    return made, code
+    return invitation, code
 
 
 def valid(now: datetime) -> QuerySet[Invitation]:
@@ -71,7 +71,7 @@ def valid(now: datetime) -> QuerySet[Invitation]:
 
 
 def require_valid(code: str, *, now: datetime) -> None:
-    """Raise `BadInvitation` unless the code can be used."""
+    """Raise `BadInvitation` if no valid invitation has this code."""
     if not valid(now).filter(code_hash=_hash(code)).exists():
         raise _refusal(code)
 
@@ -79,15 +79,15 @@ def require_valid(code: str, *, now: datetime) -> None:
 def use(code: str, *, now: datetime) -> None:
     """Count one use of the code, in the transaction that creates the account.
 
-    Raises `BadInvitation`, also if concurrent requests have used it up.
+    Raises `BadInvitation`, also if concurrent requests made the last uses.
     """
-    # UPDATE locks the row, and checks its condition again on the locked row.
+    # UPDATE locks the row and evaluates the condition again on the locked row.
     if not valid(now).filter(code_hash=_hash(code)).update(uses=F("uses") + 1):
         raise _refusal(code)
 
 
 def revoke(invitation_id: int, *, now: datetime) -> bool:
-    """Revoke an invitation; returns False if it does not exist.  Accounts made with it remain."""
+    """Revoke an invitation; return False if it does not exist.  Its accounts remain."""
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

@@ -1,10 +1,13 @@
 """Reads pages of an account's rows, at a cost independent of other accounts' rows.
 
-Theory of operation.  Pages are in the order of row ids, but the owner is a column of the batch, so
-a scan by id until a page is full reads the rows of all other accounts.  So a page is read in two
-steps.  The first reads a few of the next rows of all accounts, which is sufficient for an account
-that owns most of them.  If the page is not full, the second reads the next ids of each of the
-account's batches by an index, and takes the first of all these.
+Theory of operation.  Pages are sorted by row id, but the owner is a column of the batch.  A scan by
+id until the page is full could read the rows of all other accounts.  So a page is read in at most
+two steps:
+
+1. Read a limited number of the next rows of all accounts.  This fills the page of an account that
+   owns most rows.
+2. If the page is not full, read the next ids of each batch of the account by an index, and merge
+   them.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from django.db.models import BigIntegerField, F, Func, Model, OuterRef, Q, Query
 
 from scheduler.models import Account, Batch
 
-#: The number of rows of all accounts that the first step reads, for each row of a page.
+#: Number of rows of all accounts that the first step reads per row of a page.
 SCANNED_PER_ROW: Final = 10
 Row = TypeVar("Row", bound=Model)
 
@@ -28,41 +31,28 @@ class _Each(Func):
 
 
 def page(
-    rows: QuerySet[Row],
-    viewer: Account,
-    *,
-    batch: str,
-    beyond: Q,
-    order: str,
-    count: int,
+    rows: QuerySet[Row], viewer: Account, *, batch: str, beyond: Q, order: str, count: int
 ) -> list[Row]:
-    """Return the viewer's first `count` rows that match `beyond`, by id (`order` "pk" or "-pk").
+    """Return the first `count` rows of the viewer that match `beyond`, sorted by `order`.
 
-    `rows` are the filtered rows of all accounts; `batch` is the lookup from a row to its batch,
-    such as ``workunit__batch``.  Takes one statement if the viewer owns most rows, else two.
+    `rows` are the filtered rows of all accounts; `order` is "pk" or "-pk"; `batch` is the lookup
+    from a row to its batch, such as ``workunit__batch``.  Executes one statement if the viewer owns
+    most rows, else two.
     """
     near = rows.model._default_manager.filter(beyond).order_by(order).values("pk")
     page_rows = _read(rows, viewer, near[: SCANNED_PER_ROW * count], batch, order, count)
-    return (
-        page_rows
-        if len(page_rows) == count
-        else _read(
-            rows,
-            viewer,
-            _of_each_batch(rows, viewer, batch, beyond, order, count),
-            batch,
-            order,
-            count,
-        )
-    )
+    if len(page_rows) < count:
+        ids = _of_each_batch(rows, viewer, batch, beyond, order, count)
+        page_rows = _read(rows, viewer, ids, batch, order, count)
+    return page_rows
 
 
 def _of_each_batch(
     rows: QuerySet[Any], viewer: Account, batch: str, beyond: Q, order: str, count: int
 ) -> QuerySet[Any, Any]:
-    """Return the first `count` ids among the first `count` of each of the viewer's batches."""
-    # An index has the rows of a batch, or of its workunits, by id.  For the latter the sort key
-    # names the batch, so that no plan sorts or scans the rows of all accounts before it joins.
+    """Return the first `count` matching ids of the viewer's batches, read batch by batch."""
+    # An index sorts the rows of a batch, or of its workunits, by id.  For rows of workunits the
+    # sort key refers to the batch, which prevents plans that sort or scan all accounts' rows first.
     by_id = F("pk") if batch == "batch" else F("pk") + F(f"{batch}_id") * 0
     ordering = by_id.desc() if order.startswith("-") else by_id.asc()
     batch_ids = (

@@ -1,82 +1,135 @@
-"""Quotas of submitters, which are checked under the lock of their row.
+"""Read and check the quotas of submitters.
 
 Accounts with the right `exceed_submission_limits` have no quota.
 
-Two concurrent submissions cannot both use the rest of a quota: each locks the row of ``submitter``
-before the check, and keeps the lock until its additions are committed.
+A submission locks the account's row of ``submitter`` before the check and holds the lock until it
+commits, so that two concurrent submissions cannot use the same remaining quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from scheduler.models import Account, Submitter
-from scheduler.people.allowances import (
-    bytes_of,
-    kept_bytes,
-    kept_output_bytes,
-    unfinished_workunits,
-)
+from django.db.models import Q, Sum
+
+from scheduler.lifecycle import AssimilateState
+from scheduler.models import Account, File, Submitter, SubmitterApp, Workunit
 from scheduler.rights import Right
+from scheduler.sql import fetch_one
 
 
 class QuotaExceeded(Exception):
-    """A submitter's quota would be exceeded. Hint: the message explains how to use less."""
+    """A submitter's quota would be exceeded. Hint: the message explains how to reduce usage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The apps and limits of a submitter; a limit of None means no limit."""
+
+    all_apps: bool
+    apps: tuple[SubmitterApp, ...]
+    max_unfinished_workunits: int | None
+    max_kept_bytes: int | None
+
+
+def rights(account: Account) -> Rights:
+    """Return the apps for which an account may submit, and its limits."""
+    every_app = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
+    submitter = Submitter.objects.filter(account=account).first()
+    if submitter is None:
+        return Rights(every_app, (), None, None)
+    apps = SubmitterApp.objects.filter(submitter=submitter).select_related("app")
+    unlimited = account.has_right(Right.EXCEED_SUBMISSION_LIMITS)
+    return Rights(
+        all_apps=submitter.all_apps or every_app,
+        apps=tuple(apps.order_by("app__name")),
+        max_unfinished_workunits=None if unlimited else submitter.max_unfinished_workunits,
+        max_kept_bytes=None if unlimited else submitter.max_kept_bytes,
+    )
+
+
+def unfinished_workunits(account: Account) -> int:
+    """Return the number of unfinished workunits in an account's batches."""
+    unfinished = Q(canonical_result__isnull=True, error_mask=0)
+    return (
+        Workunit.objects.filter(unfinished, batch__submitter=account)
+        .filter(assimilate_state=AssimilateState.INIT)
+        .count()
+    )
+
+
+def kept_bytes(account: Account) -> int:
+    """Return the total bytes of an account's held files and of its workunits' inputs.
+
+    A file with several references counts once.
+    """
+    row = fetch_one("people/read_kept_bytes", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])
+
+
+def kept_output_bytes(account: Account) -> int:
+    """Return the total bytes of outputs kept until the account retires their batches."""
+    row = fetch_one("people/read_kept_outputs", {"account_id": account.pk}) or {}
+    return int(row["nbytes"])
+
+
+def bytes_of(file_ids: Collection[int]) -> int:
+    """Return the total bytes of files, excluding files on other servers."""
+    total = File.objects.filter(pk__in=file_ids, urls="").aggregate(nbytes=Sum("nbytes"))
+    return int(total["nbytes"] or 0)
 
 
 def lock(account: Account | None) -> None:
-    """Lock the submitter's row, if it is limited, until the transaction ends."""
+    """Lock the submitter's row until the transaction ends, if the account has a limit."""
     if _is_limited(account):
         list(Submitter.objects.select_for_update(no_key=True).filter(account=account))
 
 
 def require_workunits(account: Account | None, more: int) -> None:
-    """Raise `QuotaExceeded` if `more` workunits are too many; to be called under `lock`."""
+    """Raise `QuotaExceeded` if `more` workunits are too many.  Call `lock` first."""
     limits = _limits(account)
     if account is None or limits is None or limits.max_unfinished_workunits is None:
         return
     limit, count = limits.max_unfinished_workunits, unfinished_workunits(account)
     if count + more > limit:
-        msg = (
+        raise QuotaExceeded(
             f"{account} has {count} unfinished workunits and may have {limit}; "
             f"{more} are too many. "
             "Hint: submit fewer, wait, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
 
 
 def require_bytes(account: Account | None, more: int = 0) -> int:
-    """Raise `QuotaExceeded` if the kept bytes, with `more` bytes, are too many.
+    """Return the bytes of files and outputs kept for the account; 0 without a limit.
 
-    Returns the bytes of files and outputs that are kept for the account, 0 without a limit.
+    Raises `QuotaExceeded` if these and `more` bytes exceed the limit.
     """
     max_bytes = _max_bytes(account)
     if account is None or max_bytes is None:
         return 0
     kept = kept_bytes(account) + kept_output_bytes(account)
     if kept + more > max_bytes:
-        msg = (
+        raise QuotaExceeded(
             f"{account} would have {kept + more} bytes of files kept, and may have {max_bytes}. "
             "Hint: give up files, retire batches, or ask the project's staff for more."
         )
-        raise QuotaExceeded(msg)
     return kept
 
 
 class Headroom:
-    """Checks the quota of bytes for one submission, chunk by chunk.
+    """Checks the quota of bytes for the chunks of one submission.
 
-    The account's bytes are summed for the first chunk, and again only if the chunks since might
-    exceed the quota: a sum for each chunk would read all of the account's files each time.
-    Concurrent submissions of the account are not counted, so `require_bytes` must be called at the
-    end.
+    Summing the account's bytes reads all its files.  So the sum is computed for the first chunk,
+    and again only when that sum plus the later chunks exceeds the quota.  Bytes of concurrent
+    submissions of the account are not counted: call `require_bytes` at the end.
     """
 
     def __init__(self) -> None:
         self._used: int | None = None
 
     def take(self, account: Account | None, file_ids: Collection[int]) -> None:
-        """Count newly held files; raises `QuotaExceeded` if they are too large."""
+        """Add the bytes of new files; raise `QuotaExceeded` if the quota is exceeded."""
         max_bytes = _max_bytes(account)
         if max_bytes is None:
             return
@@ -102,7 +155,7 @@ def _is_limited(account: Account | None) -> bool:
 def _limits(account: Account | None) -> Submitter | None:
     if account is None:
         return None
-    # The row is read first: without a row or a limit the rights are not needed.
+    # The row is read first, because an account without a limit needs no check of its rights.
     row = Submitter.objects.filter(account=account).first()
     if row is None or (row.max_unfinished_workunits is None and row.max_kept_bytes is None):
         return row

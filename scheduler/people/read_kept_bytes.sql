@@ -1,8 +1,8 @@
--- How many bytes are kept for an account: held files, and the inputs of its batches' workunits.
+-- Sums the bytes of an account's held files and of the inputs of its workunits.
 SELECT coalesce(sum(file.nbytes), 0)::bigint AS nbytes
 FROM file
 WHERE
-    -- Files that hosts fetch from other servers are not kept here.
+    -- Files on other servers are excluded.
     file.urls = ''
     AND file.id IN (
         SELECT file_hold.file_id

@@ -1,8 +1,8 @@
--- How many bytes of outputs are kept for an account, until it retires their batches.
+-- Sums the bytes of outputs that are kept until the account retires their batches.
 SELECT coalesce(sum(output.nbytes), 0)::bigint AS nbytes
 FROM result_file AS output
 WHERE
-    -- For an array the index is read from leaf to leaf; a join would descend for each workunit.
+    -- An array makes one ordered index scan; a join would search the index per workunit.
     output.result_id = any(
         array(
             SELECT workunit.canonical_result_id

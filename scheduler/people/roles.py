@@ -1,8 +1,8 @@
-"""Set up, give and take roles, and check the right to change an account.
+"""Set up, give and take roles; check the permission to change an account.
 
-Theory of operation.  A role is a Django group whose permissions are those of `rights.ROLES`.
-They are reset after every `migrate`; for other permissions, a project creates its own group.
-Code checks `account.has_right(Right.X)`, never `is_staff`, which only opens the admin site.
+Theory of operation.  A role is a Django group with the permissions of `rights.ROLES`.  Every
+`migrate` resets these permissions; a project that needs others creates its own group.  Code checks
+`account.has_right(Right.X)`.  `is_staff` only gives access to the admin site.
 """
 
 from __future__ import annotations
@@ -18,34 +18,16 @@ from django.db import transaction
 from scheduler.models import Account, Submitter, SubmitterApp
 from scheduler.people import audit
 from scheduler.people.audit import Event
-from scheduler.rights import (
-    FORMER_STAFF,
-    FORMER_STAFF_RIGHTS,
-    ROLES,
-    Right,
-    allowed_scopes,
-)
+from scheduler.rights import FORMER_STAFF, FORMER_STAFF_RIGHTS, ROLES, Right, allowed_scopes
 
-__all__ = [
-    "BUILT_IN_GROUPS",
-    "UnknownRole",
-    "give",
-    "grantable_scopes",
-    "may_change",
-    "members",
-    "of_account",
-    "set_up",
-    "take",
-]
-
-#: Groups whose permissions come from this release and cannot be changed by hand.
+#: Groups whose permissions are defined by the release and cannot be changed in the admin.
 BUILT_IN_GROUPS = frozenset({*ROLES, FORMER_STAFF})
-#: Roles that are used in the admin site: they give `is_staff`.
+#: Roles that set `is_staff`, because their members use the admin site.
 _IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
 
 
 class UnknownRole(ValueError):
-    """No role has this name. Hint: the message lists them."""
+    """No role has this name. Hint: the message lists the roles."""
 
 
 def set_up() -> None:
@@ -91,9 +73,9 @@ def members() -> dict[str, list[str]]:
 
 
 def give(account: Account, role: str, *, now: datetime) -> bool:
-    """Give an account a role; returns False if it already had it.  Raises `UnknownRole`.
+    """Give an account a role; return False if it already had the role.  Raises `UnknownRole`.
 
-    Roles that work in the admin open it (`is_staff`).
+    A role of `_IN_ADMIN` also sets `is_staff`.
     """
     with transaction.atomic():
         group = _group(role)
@@ -108,18 +90,17 @@ def give(account: Account, role: str, *, now: datetime) -> bool:
 
 
 def take(account: Account, role: str, *, now: datetime) -> bool:
-    """Take a role from an account; returns False if it did not have it.  Raises `UnknownRole`.
+    """Take a role from an account; return False if it lacked the role.  Raises `UnknownRole`.
 
-    An account without any remaining group, permission or superuser status can no longer open the
-    admin.
+    Clears `is_staff` if the account has no other group, no permission and is not a superuser.
     """
     with transaction.atomic():
         group = _group(role)
         if not account.groups.filter(pk=group.pk).exists():
             return False
         account.groups.remove(group)
-        bare = not (account.groups.exists() or account.user_permissions.exists())
-        if account.is_staff and bare and not account.is_superuser:
+        has_nothing = not (account.groups.exists() or account.user_permissions.exists())
+        if account.is_staff and has_nothing and not account.is_superuser:
             account.is_staff = False
             account.save(update_fields=["is_staff"])
         _record(account, {"taken": role}, now)
@@ -130,8 +111,7 @@ def _group(role: str) -> Group:
     group = Group.objects.filter(name=role).first()
     if group is None:
         names = ", ".join(Group.objects.order_by("name").values_list("name", flat=True))
-        msg = f"There is no role {role!r}. Hint: the roles are {names}."
-        raise UnknownRole(msg)
+        raise UnknownRole(f"There is no role {role!r}. Hint: the roles are {names}.")
     return group
 
 
@@ -141,7 +121,7 @@ def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
 
 
 def grantable_scopes(account: Account) -> list[str]:
-    """Return the scopes that the account, limited by the token in use, may give a token."""
+    """Return the scopes that the account may grant to a token, limited by the token in use."""
     rights = account.rights
     scopes = allowed_scopes(rights, manages_app=False)
     if {"publish", "manage"} <= set(scopes):
@@ -151,10 +131,12 @@ def grantable_scopes(account: Account) -> list[str]:
 
 
 def may_change(actor: Account, target: Account) -> bool:
-    """Return whether a moderator may change an account, its password included.
+    """Return whether a moderator may change an account, including its password.
 
-    Only superusers change superusers, other staff, and accounts with a right that the moderator
-    lacks: setting a password gives access to all rights of the account.
+    Only superusers may change superusers, other staff, and accounts with a right that the moderator
+    lacks, because setting a password gives access to all rights of the account.  For an account
+    that may submit work, the moderator needs `submit_for_every_app`; an account that may manage an
+    app is changed only by superusers.
     """
     if actor.is_superuser:
         return True
@@ -170,5 +152,5 @@ def may_change(actor: Account, target: Account) -> bool:
 
 
 def _rights_if_active(account: Account) -> frozenset[Right]:
-    """Return the rights that a deactivated account would have again if it were activated."""
+    """Return the rights that an inactive account would have if it were active."""
     return Account(pk=account.pk, is_active=True, is_superuser=account.is_superuser).rights

@@ -1,11 +1,11 @@
 """The apps for which accounts may submit work, and their quotas.
 
-Theory of operation.  An account with the right `submit_for_every_app` submits for every app; any
-other needs a row in ``submitter``, and for each app one in ``submitter_app`` unless `all_apps` is
-set.  A row without apps allows nothing: it keeps the share and the clock of an account that was
-forbidden, or that has the right.  `may_manage` of ``submitter_app`` is equivalent to the rights
-`publish_versions` and `manage_apps`, for this app alone.  Quotas are checked under the lock of the
-submitter's row (`people.quotas`).
+Theory of operation.  An account with the right `submit_for_every_app` may submit for every app.
+Other accounts need a row in ``submitter`` and, unless `all_apps` is set, a row in ``submitter_app``
+for each app.  A row of ``submitter`` without apps gives no permission.  It stores the share and the
+clock of an account that has the right or lost its permission.  `may_manage` of ``submitter_app`` is
+equivalent to the rights `publish_versions` and `manage_apps` for this app.  Quotas are checked
+under the lock of the submitter's row (`people.quotas`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.rights import Right
 
 
 class NotAllowed(PermissionError):
-    """The account may not do this. Hint: the message explains how to get permission."""
+    """The account lacks a permission. Hint: the message explains how to get it."""
 
 
 def allow(
@@ -36,9 +36,9 @@ def allow(
     max_kept_bytes: int | None = None,
     now: datetime,
 ) -> Submitter:
-    """Let an account submit for these apps (all, if None), and set its limits.
+    """Permit an account to submit for `apps` (None: all apps), and set its limits.
 
-    Permissions for other apps remain; limits are replaced, None removes a limit.
+    Permissions for other apps remain.  Both limits are replaced; None removes a limit.
     """
     limits = {
         "max_unfinished_workunits": max_unfinished_workunits,
@@ -70,10 +70,10 @@ def allow(
 
 
 def forbid(account: Account, *, now: datetime) -> bool:
-    """Remove all permissions of an account to submit; returns whether there were any.
+    """Remove all permissions of an account to submit; return whether it had any.
 
-    The account's share and clock remain, so that it keeps its position among the submitters if it
-    is allowed again.  Submitted work continues; cancel it if it should not.
+    The account keeps its share and clock, which apply again if it is permitted later.  Submitted
+    work is not cancelled.
     """
     with transaction.atomic():
         submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
@@ -93,14 +93,13 @@ def forbid(account: Account, *, now: datetime) -> bool:
 def require_submitter(account: Account) -> None:
     """Raise `NotAllowed` if the account may not submit for any app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
-    # The row is read first: most submitters have one, and then the rights are not read.
+    # The row is read first: most submitters have a row, and their rights need not be read.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not submit work. "
         f"Hint: ask the project's staff for `manage.py submitter allow {account.email}`."
     )
-    raise NotAllowed(msg)
 
 
 def require_submit(account: Account, app: App) -> None:
@@ -108,11 +107,10 @@ def require_submit(account: Account, app: App) -> None:
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"), app=app)
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not submit work for app {app}. Hint: ask the project's staff for "
         f"`manage.py submitter allow {account.email} --app {app}`."
     )
-    raise NotAllowed(msg)
 
 
 def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
@@ -120,7 +118,7 @@ def _allowed(account: Account, for_app: Exists) -> QuerySet[Submitter]:
 
 
 def manages(account: Account) -> Combinable:
-    """Return a condition on rows of `App`: whether the account may change the app."""
+    """Return an expression on rows of `App` that is true if the account may manage the app."""
     if account.has_right(Right.MANAGE_APPS):
         return Value(value=True)
     return Exists(
@@ -132,24 +130,22 @@ def require_publish(account: Account, app: App) -> None:
     """Raise `NotAllowed` if the account may not publish or withdraw versions of the app."""
     if account.has_right(Right.PUBLISH_VERSIONS) or _manages(account, app):
         return
-    msg = (
+    raise NotAllowed(
         f"{account} may not publish versions of app {app}. Hint: ask the project's staff for "
         f"`manage.py submitter allow {account.email} --app {app} --manage`, or for the role "
         f"publisher: `manage.py role give {account.email} publisher`."
     )
-    raise NotAllowed(msg)
 
 
 def require_manage(account: Account, app: App | None) -> None:
-    """Raise `NotAllowed` if the account may not change the app (None: create apps)."""
+    """Raise `NotAllowed` if the account may not change the app, or create apps (None)."""
     if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
         return
     what = f"manage app {app}" if app is not None else "create apps"
-    msg = (
+    raise NotAllowed(
         f"{account} may not {what}. Hint: ask the project's staff to do it, or for the role "
         f"publisher: `manage.py role give {account.email} publisher`."
     )
-    raise NotAllowed(msg)
 
 
 def _manages(account: Account, app: App) -> bool:

@@ -1,18 +1,19 @@
 """Throttle log-in attempts at every interface, for all processes.
 
-Theory of operation.  An attempt is charged before the account is read and the password checked, so
-that concurrent attempts count as much as sequential ones, and the answer to a refused attempt does
-not depend on whether the account exists.  Three buckets are charged, in order:
+Theory of operation.  An attempt is charged before the account is read and the password is checked.
+So concurrent attempts are limited like sequential attempts, and the response to a refused attempt
+does not depend on whether the account exists.  Three buckets are charged, in this order:
 
-1. the network's (a /24 or /64), which also counts queries whether an account exists;
-2. the account's for this network;
-3. the account's for all networks from which it never logged in.
+1. the bucket of the network (a /24 or /64), which is also charged for queries whether an account
+   exists;
+2. the bucket of the account and this network;
+3. the bucket of the account and all networks from which it has never logged in.
 
-Networks from which the account logged in before skip the third: an attack from any number of other
-networks cannot lock its owner out.  A correct password refunds its charges.  Buckets hold keyed
-hashes of networks and addresses, and exist for unknown addresses too.
+Networks from which the account has logged in skip the third bucket, so that an attack from other
+networks cannot lock out the owner.  A correct password refunds the charges.  Keys of buckets
+contain keyed hashes of networks and e-mail addresses, which need not belong to an account.
 
-`Attempt.door` names the interface in the audit log, such as `lookup_account` or `admin`.
+`Attempt.door` is the name of the interface in the audit log, such as `lookup_account` or `admin`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _DAY = timedelta(days=1)
 
 
 class TooManyAttempts(Exception):
-    """The throttle refuses the attempt. Hint: wait `seconds`, which the message contains."""
+    """The throttle refused an attempt. Hint: try again after `seconds`."""
 
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)
@@ -44,7 +45,7 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt that was allowed, and the amount charged to each bucket, by key."""
+    """An allowed attempt; `charges` maps keys of buckets to the charged amounts."""
 
     door: str
     email: str
@@ -55,41 +56,34 @@ class Attempt:
 
 
 def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
-    """Charge an attempt at an account's password; raises `TooManyAttempts`.
+    """Charge a log-in attempt to its buckets; raise `TooManyAttempts`.
 
     Call `succeeded` after a correct password, `failed` after a wrong one, and `refund` if the
     password was not checked.
     """
-    email = email.strip().lower()[:254]
-    attempt = Attempt(door, email, address, network_of(address), now)
+    attempt = charge_query(door=door, email=email, address=address, now=now)
     config = settings.PROJECT
     if not config.login_throttle:
         return attempt
     window = config.login_throttle_window
     _charge(
         attempt,
-        Limit("network", config.login_attempts_per_network, window),
-        attempt.network,
-        f"Too many log-in attempts from your network {attempt.network}.",
-    )
-    _charge(
-        attempt,
         Limit("account-network", config.login_attempts_per_account_and_network, window),
-        f"{email} {attempt.network}",
+        f"{attempt.email} {attempt.network}",
         f"Too many wrong passwords for this account from your network {attempt.network}.",
     )
     if not _has_logged_in_from(attempt):
         _charge(
             attempt,
             Limit("account", config.login_attempts_per_account, window),
-            email,
+            attempt.email,
             "Too many wrong passwords for this account from networks that are new to it.",
         )
     return attempt
 
 
-def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
-    """Count a lookup of an account against the limit of log-in attempts of its network.
+def charge_query(*, door: str, email: str, address: str, now: datetime) -> Attempt:
+    """Charge a query whether an account exists to the caller's network.
 
     Raises `TooManyAttempts` if the limit is exhausted.  Does nothing if `login_throttle` is off.
     """
@@ -102,10 +96,11 @@ def charge_query(*, door: str, email: str, address: str, now: datetime) -> None:
             attempt.network,
             f"Too many log-in attempts from your network {attempt.network}.",
         )
+    return attempt
 
 
 def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
-    """Charge a new account to its network; raises `TooManyAttempts`."""
+    """Charge the creation of an account to the caller's network; raise `TooManyAttempts`."""
     attempt = Attempt("create_account", email, address, network_of(address), now)
     config = settings.PROJECT
     if config.login_throttle and config.accounts_per_network:
@@ -118,21 +113,20 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
     return attempt
 
 
-def succeeded(attempt: Attempt, account: Account, *, record: bool = True) -> None:
-    """Refund the attempt, store the network, and record a log-in from it at most hourly."""
+def succeeded(attempt: Attempt | None, account: Account, *, record: bool = True) -> None:
+    """Refund the attempt and store its network; record at most one log-in per hour and network."""
+    if attempt is None:
+        return
     refund(attempt)
-    params = {
-        "account_id": account.pk,
-        "network": attempt.network,
-        "now": attempt.now,
-    }
+    params = {"account_id": account.pk, "network": attempt.network, "now": attempt.now}
     if sql.fetch("people/remember_login_network", params) and record:
         _record(audit.Event.LOGIN_SUCCEEDED, attempt, {}, account_id=account.pk)
 
 
-def failed(attempt: Attempt) -> None:
-    """Record a wrong password; its charges stay."""
-    _record(audit.Event.LOGIN_FAILED, attempt, {})
+def failed(attempt: Attempt | None) -> None:
+    """Record a wrong password, without refunding the charges."""
+    if attempt is not None:
+        _record(audit.Event.LOGIN_FAILED, attempt, {})
 
 
 def refund(attempt: Attempt) -> None:
@@ -190,11 +184,11 @@ def _record(
 
 @contextmanager
 def attributed(attempt: Attempt | None, account_id: int | None = None) -> Iterator[None]:
-    """Attribute entries to the attempt's address, unless an edge has set an actor."""
+    """Attribute audit entries to the attempt's address, unless the current actor has a name."""
     if attempt is None or audit.current_actor().name:
         yield
         return
-    # The column takes addresses only; a zone (fe80::1%eth0) is not part of one.
+    # The column stores IP addresses without a zone, such as the "%eth0" of fe80::1%eth0.
     is_address = attempt.network != NO_NETWORK
     address = attempt.address.partition("%")[0] if is_address else None
     with audit.acting(

@@ -49,7 +49,7 @@ def change(queue: Queue, **facts: Any) -> Queue:
 def drop(queue: Queue) -> None:
     """Delete a queue without workunits; raises `QueueInUse`."""
     msg = f"Queue {queue.name} contains workunits. Hint: delete it once they are purged."
-    # The table is large and has no index by queue: this single scan decides.
+    # The table has no index by queue, so this check may scan all workunits.
     if Workunit.objects.filter(queue=queue).exists():
         raise QueueInUse(msg)
     try:
@@ -63,8 +63,7 @@ def _app(name: str | None) -> App | None:
         return None
     if existing := App.objects.filter(name=name).first():
         return existing
-    msg = f"There is no app {name[:80]!r}. Hint: check its spelling, or create it."
-    raise UnknownQueueApp(msg)
+    raise UnknownQueueApp(f"There is no app {name[:80]!r}. Hint: check its spelling, or create it.")
 
 
 def _taken(name: str) -> str:

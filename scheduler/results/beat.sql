@@ -1,7 +1,7 @@
--- Records a heartbeat of a part of the server; a gap that was too long becomes an outage, once.
+-- Records a heartbeat; inserts an outage if the gap since the last heartbeat is too long.
 WITH was AS (
-    -- Of several processes that resume at once, the others wait here and then read the new
-    -- heartbeat.
+    -- If several processes resume at once, the first inserts the outage; the others wait for this
+    -- lock and then read the new heartbeat.
     SELECT seen_at
     FROM heartbeat
     WHERE name = %(name)s::text
@@ -21,13 +21,13 @@ noticed AS (
 ),
 
 beaten AS (
-    INSERT INTO heartbeat AS known (name, seen_at)
+    INSERT INTO heartbeat AS kept (name, seen_at)
     SELECT
         %(name)s::text,
         greatest(%(now)s::timestamptz, before.seen_at)
-    -- Read before it is written: the new heartbeat would hide the gap otherwise.
+    -- Reads the earlier heartbeat, since the new one would hide the gap.
     FROM (SELECT max(seen_at) AS seen_at FROM was) AS before
-    ON CONFLICT (name) DO UPDATE SET seen_at = greatest(known.seen_at, excluded.seen_at)
+    ON CONFLICT (name) DO UPDATE SET seen_at = greatest(kept.seen_at, excluded.seen_at)
 )
 
 SELECT began_at FROM noticed

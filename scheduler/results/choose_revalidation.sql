@@ -1,9 +1,9 @@
--- Returns whether workunits can be revalidated, or why not; the ids of those that can.
+-- Counts workunits by whether they can be revalidated, or why not, with the ids if they can.
 WITH looked_at AS (
     SELECT
         w.id,
         CASE
-            WHEN w.assimilate_state = 2 THEN 'assimilated'
+            WHEN w.assimilate_state = {{AssimilateState.DONE}} THEN 'assimilated'
             WHEN w.error_mask <> 0 THEN 'failed'
             WHEN w.revalidate_requested_at IS NOT NULL THEN 'asked'
             WHEN NOT coalesce(judged.any_judged, FALSE) THEN 'unjudged'
@@ -13,12 +13,21 @@ WITH looked_at AS (
     FROM workunit AS w
     LEFT JOIN LATERAL (
         SELECT
-            bool_or(r.validate_state IN (1, 2, 4)) AS any_judged,
-            bool_or(r.validate_state = 2) AS any_invalid,
-            bool_or(r.file_delete_state <> 0) AS any_deleted
+            bool_or(
+                r.validate_state IN (
+                    {{ValidateState.VALID}},
+                    {{ValidateState.INVALID}},
+                    {{ValidateState.INCONCLUSIVE}}
+                )
+            ) AS any_judged,
+            bool_or(r.validate_state = {{ValidateState.INVALID}}) AS any_invalid,
+            bool_or(r.file_delete_state <> {{FileDeleteState.INIT}}) AS any_deleted
         FROM result AS r
-        -- Successes as the validator left them: no output was missing.
-        WHERE r.workunit_id = w.id AND r.server_state = 5 AND r.outcome = 1
+        -- Only successes: a result with a missing output has the outcome VALIDATE_ERROR.
+        WHERE
+            r.workunit_id = w.id
+            AND r.server_state = {{ServerState.OVER}}
+            AND r.outcome = {{Outcome.SUCCESS}}
     ) AS judged ON TRUE
     WHERE
         CASE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-#: More digits than the id of a row ever has.
+#: A number with this many digits is not the id of a row.
 _DIGITS = 19
 
 
@@ -44,10 +44,11 @@ def result_name(workunit_name: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultFacts:
-    """One result as the transitioner reads it; codes are the law's.
+    """One result as the transitioner reads it; state codes are those of `scheduler.lifecycle`.
 
-    A pass leaves out times on which nothing depends: `received_at` is set for successes that
-    arrived after their credit deadline, and where the app's `delete_delay` counts from it.
+    The fields have the order of the columns of the transitioner's statement.  That statement
+    returns `received_at` only for successes that arrived after their credit deadline, and for apps
+    with a `delete_delay`, which begins at that time.
     """
 
     id: int
@@ -66,12 +67,16 @@ class ResultFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkunitFacts:
-    """One workunit with all its results, in ascending id."""
+    """One workunit with its results in ascending id.
+
+    The fields have the order of the columns of the transitioner's statement.
+    """
 
     id: int
     name: str
     app_id: int
     priority: int
+    canonical_result_id: int | None
     min_quorum: int
     target_nresults: int
     max_error_results: int
@@ -88,7 +93,6 @@ class WorkunitFacts:
     cancel_requested_at: datetime | None
     error_mask: int
     need_validate: bool
-    canonical_result_id: int | None
     assimilate_state: int
     file_delete_state: int
     transition_at: datetime | None
@@ -98,7 +102,7 @@ class WorkunitFacts:
     broadcast: bool = False
     dependency_failed_at: datetime | None = None
     outputs_kept: bool = False
-    #: Whether every active account (or host) had its turn; None if the app waits for others.
+    #: Whether every active account (or host) had a result; None if the app waits for new ones.
     all_tried: bool | None = None
     delay_bound: timedelta | None = None
     delete_delay: timedelta | None = None

@@ -11,7 +11,10 @@ concerned AS (
     SELECT workunit_id
     FROM next
     WHERE
-        (server_state = 4 OR (server_state = 5 AND outcome = 4))
+        (
+            server_state = {{ServerState.IN_PROGRESS}}
+            OR (server_state = {{ServerState.OVER}} AND outcome = {{Outcome.NO_REPLY}})
+        )
         AND sent_at < %(ended_at)s::timestamptz
         AND greatest(report_deadline, credit_deadline) > %(began_at)s::timestamptz
 ),

@@ -1,5 +1,4 @@
--- Locks the earliest outage by which deadlines are still to be moved, unless another process holds
--- it.
+-- Locks the earliest outage that is not fully applied to deadlines; skips it if it is locked.
 SELECT
     id,
     began_at,

@@ -1,4 +1,4 @@
--- Locks workunits in ascending order of id, waiting for each: the first row locks of an RPC.
+-- Locks workunits in ascending id.  These are the first row locks of an RPC.
 SELECT id
 FROM workunit
 WHERE id = ANY(%(workunit_ids)s::bigint[])

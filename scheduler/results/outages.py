@@ -1,4 +1,4 @@
-"""Detects outages, records those that operators add, moves deadlines by them."""
+"""Detects outages, records outages that operators add, and moves deadlines."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ log = logging.getLogger(__name__)
 
 #: The name under which web processes record their heartbeat.
 WEB = "web"
+#: Number of outages that `recent` returns.
+_MAX_LISTED = 50
 DETECTED_REASON = "the web processes sent no heartbeat"
 
 
 class BadOutage(ValueError):
-    """An impossible outage.  Hint: the message describes what to write instead."""
+    """The times of an outage are impossible.  Hint: the message describes the correction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class MoveStep:
     done: bool = True
 
 
-def beat(*, now: datetime, name: str = WEB) -> datetime | None:
-    """Record a heartbeat; return the start of the silence before it if that was an outage.
+def beat(*, now: datetime) -> datetime | None:
+    """Record a heartbeat; if the gap before it was an outage, return the start of the gap.
 
     Returns None otherwise.  Several processes may call this at once; one of them records the
     outage.
@@ -42,7 +44,7 @@ def beat(*, now: datetime, name: str = WEB) -> datetime | None:
     outage = sql.fetch_one(
         "results/beat",
         {
-            "name": name,
+            "name": WEB,
             "now": now,
             "outage_after": settings.PROJECT.outage_after,
             "reason": DETECTED_REASON,
@@ -66,22 +68,30 @@ def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -
 def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
     """Raise `BadOutage` unless the times are a possible outage."""
     if ended_at <= began_at:
-        msg = (
+        raise BadOutage(
             f"The outage ends at {ended_at}, before it began at {began_at}. Hint: FROM comes first."
         )
-        raise BadOutage(msg)
     if ended_at > now:
-        msg = (
+        raise BadOutage(
             f"The outage ends at {ended_at}, which is in the future. Hint: add it once it is over."
         )
-        raise BadOutage(msg)
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
-    """Return how many results in progress have a deadline that such an outage would move."""
+    """Return the number of results in progress whose deadline this outage would move."""
     return Result.objects.filter(
         server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
     ).count()
+
+
+def recent() -> list[Outage]:
+    """Return the last outages, newest first."""
+    return list(Outage.objects.order_by("-began_at", "-id")[:_MAX_LISTED])
+
+
+def find(outage_id: int) -> Outage | None:
+    """Return an outage by its id, or None."""
+    return Outage.objects.filter(pk=outage_id).first()
 
 
 def remove(outage_id: int) -> Outage:
@@ -89,8 +99,7 @@ def remove(outage_id: int) -> Outage:
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
-            msg = f"There is no outage {outage_id}. Hint: see `manage.py outage list`."
-            raise BadOutage(msg)
+            raise BadOutage(f"There is no outage {outage_id}. Hint: see `manage.py outage list`.")
         outage.delete()
     outage.pk = outage_id
     return outage
@@ -99,8 +108,7 @@ def remove(outage_id: int) -> Outage:
 def apply_next(*, now: datetime, limit: int) -> MoveStep:
     """Move the deadlines of the next `limit` results by the earliest outage not yet applied.
 
-    Waits for the workunits' locks, in ascending id.  An outage that another process is applying
-    counts as not done.
+    Locks the workunits in ascending id.  `done` is False while another process applies an outage.
     """
     with transaction.atomic():
         outage = sql.fetch_one("results/lock_outage", {})

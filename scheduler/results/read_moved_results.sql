@@ -12,7 +12,11 @@ WHERE
     AND sent_at IS NOT NULL
     -- In progress, or timed out and still accepted for credit.
     AND (
-        server_state = 4
-        OR (server_state = 5 AND outcome = 4 AND credit_deadline > %(began_at)s::timestamptz)
+        server_state = {{ServerState.IN_PROGRESS}}
+        OR (
+            server_state = {{ServerState.OVER}}
+            AND outcome = {{Outcome.NO_REPLY}}
+            AND credit_deadline > %(began_at)s::timestamptz
+        )
     )
 ORDER BY id

@@ -1,4 +1,5 @@
--- Reads the last heartbeat of the web processes, and the outages.
+-- Reads the last heartbeat of the web processes, the end of the last outage, and whether an outage
+-- is not applied yet.
 SELECT
     (SELECT seen_at FROM heartbeat WHERE name = 'web') AS web_seen_at,
     (SELECT max(ended_at) FROM outage) AS last_outage_ended_at,

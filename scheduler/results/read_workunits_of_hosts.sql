@@ -1,4 +1,4 @@
--- Reads the workunits of which hosts hold results; the hosts get no more while their RPCs run.
+-- Reads the workunits with results in progress on hosts, which get no new results during an RPC.
 SELECT DISTINCT workunit_id
 FROM result
-WHERE host_id = ANY(%(host_ids)s::bigint[]) AND server_state = 4
+WHERE host_id = ANY(%(host_ids)s::bigint[]) AND server_state = {{ServerState.IN_PROGRESS}}

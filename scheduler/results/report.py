@@ -1,4 +1,4 @@
-"""Settles hosts' reports: looks up results and outputs, locks, judges, writes."""
+"""Settles hosts' reports: looks up results and outputs, locks workunits, writes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 
 from scheduler import sql, storage, wakeups
 from scheduler.dispatch.catalog import Records
+from scheduler.dispatch.facts import AppFacts, HeldResult
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import AppFacts, HeldResult, RecordUpdate, Report
+from scheduler.hosts.facts import RecordUpdate, Report
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.results.facts import output_name
-from scheduler.results.rules import reports as policy
+from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcome, sane_times
 
 
 class StaleReport(RuntimeError):
-    """A result changed under its workunit's lock: some writer changes results without that lock.
+    """A result changed while its workunit was locked, by a writer that does not take this lock.
 
     Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One completely uploaded output file of a reported result."""
 
     result_id: int
@@ -33,29 +33,31 @@ class Arrival:
     digest: storage.Digest
 
 
+class ReportedResult(NamedTuple):
+    """A reported result with its uploaded outputs; `complete` if no required output is missing."""
+
+    id: int
+    workunit_id: int
+    account_id: int | None
+    arrivals: Sequence[Arrival]
+    complete: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The reports of one host with the ids of their results; unknown names have no id.
+    """The reports of one host, and the reported results by name, without unknown names."""
 
-    `incomplete` are the results of which a required output is missing.  `workunit_ids` and
-    `account_ids` are the workunit and the owner of each result.
-    """
-
-    reports: tuple[Report, ...] = ()
-    ids: Mapping[str, int]
-    workunit_ids: Mapping[int, int] = field(default_factory=dict)
-    account_ids: Mapping[int, int | None] = field(default_factory=dict)
-    arrivals: tuple[Arrival, ...] = ()
-    incomplete: frozenset[int] = frozenset()
+    reports: tuple[Report, ...]
+    results: Mapping[str, ReportedResult]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """The outcome of a host's reports.
 
-    `acknowledge` are all names to acknowledge.  `accepted_states` holds the new state of each
-    result whose report counted; `record_updates` are changes of the reporting host's records, by
-    app version.
+    `acknowledge` lists the names of all results to acknowledge.  `accepted_states` has the new
+    state of each result with an accepted report, by id.  `record_updates` has the changes of the
+    reporting host's records, by app version.
     """
 
     acknowledge: tuple[str, ...] = ()
@@ -64,7 +66,7 @@ class Settlement:
 
 
 class _Accepted(NamedTuple):
-    """A report that counts, with plausible times in seconds."""
+    """An accepted report, with plausible times in seconds."""
 
     report: Report
     outcome: Outcome
@@ -91,8 +93,8 @@ class Reporter:
 def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
     """Look up each host's reported results and their uploaded outputs, outside any transaction.
 
-    The first report of a name counts (PROTOCOL 2.5).  Those beyond `most` are left out: they are
-    not acknowledged, so the client sends them again.
+    Only the first report of each name counts (PROTOCOL 2.5).  Reports beyond `most` are left out:
+    they are not acknowledged, so the client sends them again.
     """
     first_reports = [_first_of_each(host_reports)[:most] for host_reports in reports]
     names = {report.name for host_reports in first_reports for report in host_reports}
@@ -105,11 +107,15 @@ def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]
     arrived: dict[int, list[Arrival]] = {}
     for name, digest in storage.finished_uploads(expected).items():
         result_id, position = expected[name]
-        arrived.setdefault(result_id, []).append(
-            Arrival(result_id=result_id, position=position, name=name, digest=digest)
+        arrived.setdefault(result_id, []).append(Arrival(result_id, position, name, digest))
+    by_name = {row["name"]: _reported(row, arrived.get(row["id"], ())) for row in rows}
+    return [
+        Reported(
+            reports=host_reports,
+            results={r.name: by_name[r.name] for r in host_reports if r.name in by_name},
         )
-    by_name = {row["name"]: row for row in rows}
-    return [_reported(host_reports, by_name, arrived) for host_reports in first_reports]
+        for host_reports in first_reports
+    ]
 
 
 def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
@@ -119,60 +125,30 @@ def _first_of_each(reports: Sequence[Report]) -> tuple[Report, ...]:
     return tuple(first.values())
 
 
-def _reported(
-    reports: tuple[Report, ...],
-    by_name: Mapping[str, Mapping[str, Any]],
-    arrived: Mapping[int, Sequence[Arrival]],
-) -> Reported:
-    rows = [by_name[report.name] for report in reports if report.name in by_name]
-    return Reported(
-        reports=reports,
-        ids={row["name"]: row["id"] for row in rows},
-        workunit_ids={row["id"]: row["workunit_id"] for row in rows},
-        account_ids={row["id"]: row["account_id"] for row in rows},
-        arrivals=tuple(arrival for row in rows for arrival in arrived.get(row["id"], ())),
-        incomplete=frozenset(
-            row["id"] for row in rows if _lacks_some(row["outputs"], arrived.get(row["id"], ()))
-        ),
+def _reported(row: Mapping[str, Any], arrived: Sequence[Arrival]) -> ReportedResult:
+    positions = {arrival.position for arrival in arrived}
+    complete = all(
+        position in positions or output.get("optional")
+        for position, output in enumerate(row["outputs"])
     )
-
-
-def _lacks_some(outputs: Sequence[Mapping[str, Any]], arrived: Sequence[Arrival]) -> bool:
-    if len(arrived) == len(outputs):
-        return False
-    arrived_positions = {arrival.position for arrival in arrived}
-    return any(
-        position not in arrived_positions and not output.get("optional")
-        for position, output in enumerate(outputs)
-    )
+    return ReportedResult(row["id"], row["workunit_id"], row["account_id"], arrived, complete)
 
 
 def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
-    """Return the reports with results of other accounts made unknown, so that these are not locked.
+    """Return the reports without other accounts' results, so that `lock` skips their workunits.
 
-    A report of such a result never counts (`policy.is_taken`).
+    A report of another account's result is not accepted (`results.rules.reports.is_taken`).
     """
-    owned = {i for i, owner in reported.account_ids.items() if owner == account_id}
-    if len(owned) == len(reported.account_ids):
-        return reported
-    return replace(
-        reported,
-        ids={name: i for name, i in reported.ids.items() if i in owned},
-        workunit_ids={
-            i: workunit_id for i, workunit_id in reported.workunit_ids.items() if i in owned
-        },
-        account_ids=dict.fromkeys(owned, account_id),
-        arrivals=tuple(arrival for arrival in reported.arrivals if arrival.result_id in owned),
-        incomplete=reported.incomplete & owned,
-    )
+    results = reported.results.items()
+    return replace(reported, results={n: r for n, r in results if r.account_id == account_id})
 
 
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
     """Lock the workunits of reported results, and of results on detached hosts, in one statement.
 
-    These are the first row locks of the transaction.  Returns the workunits' ids.
+    These must be the first row locks of the transaction.  Returns the workunits' ids.
     """
-    wanted = {workunit_id for report in reported for workunit_id in report.workunit_ids.values()}
+    wanted = {r.workunit_id for host_reports in reported for r in host_reports.results.values()}
     if detached_host_ids:
         rows_of_hosts = sql.fetch(
             "results/read_workunits_of_hosts", {"host_ids": list(detached_host_ids)}
@@ -192,11 +168,11 @@ def record(
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Settlement]:
-    """Settle the reports of each host; all are acknowledged, those that count are applied.
+    """Settle the reports of each host: acknowledge all reports, and apply accepted reports.
 
-    The workunits must be locked (`lock`), and `results` read after that.  A report counts if its
-    result is in progress or timed out, and belongs to the account; any other is acknowledged and
-    ignored (trap 10), and so is a second one of the same result.
+    The workunits must be locked (`lock`), and `results` read after that.  A report is accepted if
+    its result is in progress or timed out, and belongs to the account.  Any other report is
+    acknowledged and ignored (trap 10), as is a second report of the same result.
     """
     results_by_id = {result.id: result for result in results}
     accepted: dict[int, _Accepted] = {}
@@ -220,7 +196,12 @@ def record(
             )
         )
     if accepted:
-        arrivals = [arrival for reporter in reporters for arrival in reporter.reported.arrivals]
+        arrivals = [
+            arrival
+            for reporter in reporters
+            for reported in reporter.reported.results.values()
+            for arrival in reported.arrivals
+        ]
         _settle(accepted, arrivals, now=now)
     return settlements
 
@@ -228,7 +209,11 @@ def record(
 def as_settled(
     results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """Return the results after settlement; of those whose report counted, only listed ones."""
+    """Return the results with their new states, without reported results that are not listed.
+
+    `listed` has the names of the results that the client still lists.  A result is omitted if its
+    report was accepted and its name is not in `listed`.
+    """
     states = {
         result_id: state
         for settlement in settlements
@@ -249,27 +234,29 @@ def _judge(
     settled: Collection[int],
     now: datetime,
 ) -> dict[int, _Accepted]:
-    """Return the reports of one host that count, by result id."""
+    """Return the accepted reports of one host by result id."""
     accepted: dict[int, _Accepted] = {}
     for report in reporter.reported.reports:
-        result = results_by_id.get(reporter.reported.ids.get(report.name, 0))
+        reported = reporter.reported.results.get(report.name)
+        result = None if reported is None else results_by_id.get(reported.id)
         if (
-            result is None
+            reported is None
+            or result is None
             or result.id in settled
-            or not policy.is_taken(
+            or not is_taken(
                 state=result.state, owner=result.account_id, reporter=reporter.account_id
             )
         ):
             continue
-        times = policy.sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
+        times = sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
         app = apps[result.app_id]
-        outcome = policy.outcome(
+        ended_as = outcome(
             report,
             rule=app.success_rule,
             launched=app.is_launched,
-            complete=result.id not in reporter.reported.incomplete,
+            complete=reported.complete,
         )
-        accepted[result.id] = _Accepted(report, outcome, *times)
+        accepted[result.id] = _Accepted(report, ended_as, *times)
     return accepted
 
 
@@ -294,7 +281,7 @@ def _record_updates(
         quota = daily_quota if app_quota is None else app_quota
         if accepted.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
-        elif policy.is_the_hosts_fault(accepted.report):
+        elif is_the_hosts_fault(accepted.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
             had_errors.add(version_id)
     return {

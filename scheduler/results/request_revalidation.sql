@@ -1,10 +1,10 @@
 -- Requests the revalidation of workunits, and wakes the transitioner.
-WITH held AS (
+WITH locked_workunits AS (
     SELECT id
     FROM workunit
     WHERE
         id = any(%(workunit_ids)s::bigint[])
-        AND assimilate_state <> 2
+        AND assimilate_state <> {{AssimilateState.DONE}}
         AND error_mask = 0
         AND revalidate_requested_at IS NULL
     ORDER BY id
@@ -16,11 +16,11 @@ requested AS (
     SET
         revalidate_requested_at = %(now)s::timestamptz,
         transition_at = %(now)s::timestamptz
-    WHERE w.id = any(array(SELECT id FROM held))
+    WHERE w.id = any(array(SELECT id FROM locked_workunits))
     RETURNING w.id
 ),
 
--- A new answer is a new input for the assimilator: earlier failures are cleared.
+-- The validator and the assimilator run again, so their earlier failures are deleted.
 forgotten AS (
     DELETE FROM science_failure
     WHERE stage IN (1, 2) AND subject_id = any(array(SELECT id FROM requested))

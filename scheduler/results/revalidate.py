@@ -3,8 +3,8 @@
 Theory of operation.  The request is a column (`revalidate_requested_at`), and the transitioner,
 woken at once, acts on it: it withdraws the answer and the validation of its successes, after which
 the validator judges them as if they had just arrived.  That is possible while the answer is not
-assimilated and the outputs exist.  Granted credit stays granted: a result is paid once by each
-rule, whatever its later validation; one that becomes valid is paid then.
+assimilated and the outputs exist.  Granted credit is not withdrawn, and each credit rule grants
+credit for a result only once.  A result that becomes valid gets its credit then.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UnknownSubject(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The workunits that can be revalidated, and how many cannot, by reason (`REASONS`)."""
+    """The workunits that can be revalidated, and the number of the others by key of `REASONS`."""
 
     ids: list[int] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ def choose(
 ) -> Chosen:
     """Return which workunits of an app or a batch, or the named one, can be revalidated.
 
-    With `only_invalid`, only those with a success that was judged invalid.  Raises `NothingNamed`
+    With `only_invalid`, only workunits with an invalid success.  Raises `NothingNamed`
     and `UnknownSubject`.  Takes no locks: `request` checks again.
     """
     if sum((bool(app), bool(workunit), batch_id is not None)) != 1:
@@ -90,9 +90,10 @@ def choose(
 
 
 def request(ids: Sequence[int], *, now: datetime) -> list[int]:
-    """Request revalidation of workunits; return the ids for which it could be requested.
+    """Request revalidation of workunits; return the ids of the workunits that were changed.
 
-    Those that failed or were assimilated meanwhile are left out.  Each thousand is one transaction.
+    Workunits that failed or were assimilated in the meantime are not changed.  Each transaction
+    changes up to `CHUNK` workunits.
     """
     requested_ids: list[int] = []
     for start in range(0, len(ids), CHUNK):

@@ -1,5 +1,6 @@
--- Settles accepted reports: IN_PROGRESS or NO_REPLY to OVER, the outputs that arrived, the ledger,
--- and the wake-up of each workunit, in one statement.  Sources are guarded: 40 and 54.
+-- Settles accepted reports in one statement: moves results from IN_PROGRESS or NO_REPLY to OVER,
+-- inserts their uploaded outputs and ledger entries, and makes their workunits due for the
+-- transitioner.  Results in other states are not changed.
 WITH report AS (
     SELECT *
     FROM unnest(
@@ -22,9 +23,12 @@ WITH report AS (
 settled AS (
     UPDATE result AS r
     SET
-        server_state = 5,
+        server_state = {{ServerState.OVER}},
         outcome = report.outcome,
-        validate_state = CASE WHEN report.outcome = 3 THEN 2 ELSE r.validate_state END,
+        validate_state = CASE
+            WHEN report.outcome = {{Outcome.CLIENT_ERROR}} THEN {{ValidateState.INVALID}}
+            ELSE r.validate_state
+        END,
         client_state = report.client_state,
         exit_status = report.exit_status,
         cpu_time = report.cpu_time,
@@ -34,18 +38,24 @@ settled AS (
         peak_disk_bytes = report.peak_disk,
         stderr = report.stderr,
         received_at = %(now)s::timestamptz,
-        -- Files that arrived after all others were deleted must be deleted too (seed B28).
-        file_delete_state = CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END
+        -- Files that arrived after the result's files were deleted must be deleted, too (seed B28).
+        file_delete_state = CASE
+            WHEN r.file_delete_state = {{FileDeleteState.DONE}} THEN {{FileDeleteState.READY}}
+            ELSE r.file_delete_state
+        END
     FROM report
     INNER JOIN result AS was ON report.result_id = was.id
     WHERE
         r.id = was.id
-        AND ((r.server_state = 4 AND r.outcome = 0) OR (r.server_state = 5 AND r.outcome = 4))
+        AND (
+            (r.server_state = {{ServerState.IN_PROGRESS}} AND r.outcome = {{Outcome.INIT}})
+            OR (r.server_state = {{ServerState.OVER}} AND r.outcome = {{Outcome.NO_REPLY}})
+        )
     RETURNING
         r.id,
         r.workunit_id,
         was.server_state * 10 + was.outcome AS was_state,
-        50 + r.outcome AS state,
+        {{ServerState.OVER}} * 10 + r.outcome AS state,
         was.validate_state AS was_validate_state,
         r.validate_state,
         was.file_delete_state AS was_file_delete_state,
@@ -82,33 +92,40 @@ moves AS (
     SELECT
         id AS result_id,
         workunit_id,
-        1 AS axis,
+        {{Axis.RESULT}} AS axis,
         was_state AS source,
         state AS target,
         CASE
-            WHEN was_state = 40 THEN CASE WHEN state = 51 THEN 5 ELSE 6 END
-            WHEN state = 51 THEN 7
-            ELSE 8
+            WHEN was_state = {{ResultState.IN_PROGRESS}}
+                THEN CASE
+                    WHEN state = {{ResultState.SUCCESS}} THEN {{Because.REPORTED}}
+                    ELSE {{Because.REPORTED_ERROR}}
+                END
+            WHEN state = {{ResultState.SUCCESS}} THEN {{Because.REPORTED_LATE}}
+            ELSE {{Because.REPORTED_ERROR_LATE}}
         END AS because
     FROM settled
     UNION ALL
     SELECT
         id,
         workunit_id,
-        2,
+        {{Axis.VALIDATION}},
         was_validate_state,
         validate_state,
-        CASE WHEN was_state = 40 THEN 6 ELSE 8 END
+        CASE
+            WHEN was_state = {{ResultState.IN_PROGRESS}} THEN {{Because.REPORTED_ERROR}}
+            ELSE {{Because.REPORTED_ERROR_LATE}}
+        END
     FROM settled
     WHERE was_validate_state <> validate_state
     UNION ALL
     SELECT
         id,
         workunit_id,
-        3,
+        {{Axis.RESULT_FILES}},
         was_file_delete_state,
         file_delete_state,
-        23
+        {{Because.UPLOADED_LATE}}
     FROM settled
     WHERE was_file_delete_state <> file_delete_state
 ),
@@ -123,7 +140,7 @@ ledger AS (
         source,
         target,
         because,
-        2
+        {{Actor.SCHEDULER}}
     FROM moves
     WHERE %(ledger)s::boolean
 )

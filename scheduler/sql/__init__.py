@@ -1,4 +1,10 @@
-"""Runs SQL statements, which are stored one per file."""
+"""Runs SQL statements, which are stored one per file.
+
+A statement names a state as ``{{ServerState.OVER}}``; loading it replaces this by the number in
+`scheduler.lifecycle`.  It becomes a literal, not a parameter, because a cached plan uses a partial
+index only if the statement has the literal of its condition.  A name in lower case, ``{{table}}``,
+is an identifier that the caller gives with each call.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
+from enum import Enum
 from functools import cache
 from importlib.resources import files
 from json import loads
@@ -14,6 +21,7 @@ from typing import Any, LiteralString, TypeVar
 from django.conf import settings
 from django.db import connection
 
+from scheduler import lifecycle
 from scheduler.sql.prepared import Answer, run
 from scheduler.sql.prepared import Params as Params
 
@@ -24,6 +32,16 @@ _NUMBERS = {int, float, bool, type(None)}
 _COPY_SPECIAL = re.compile(r"[\\\t\n\r]")
 _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _COMMENT = re.compile(r"--[^\n]*")
+_IDENTIFIER = re.compile(r"\{\{([a-z_]+)\}\}")
+_CONSTANT = re.compile(r"\{\{([A-Z][\w.]*)\}\}")
+_ENUMERATIONS: list[type[Enum]] = [
+    kind
+    for name, kind in vars(lifecycle).items()
+    if isinstance(kind, type) and issubclass(kind, Enum) and name == kind.__name__
+]
+_CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
+    f"{kind.__name__}.{member.name}": str(member.value) for kind in _ENUMERATIONS for member in kind
+}
 #: The type OID of jsonb in PostgreSQL.
 _JSONB = 3802
 
@@ -32,24 +50,41 @@ class UnknownStatement(LookupError):
     """No statement has this name.  Hint: add `<name>.sql` to the package that loads it."""
 
 
+class UnknownConstant(LookupError):
+    """A statement names a state that does not exist.  Hint: `scheduler/lifecycle.py` has all."""
+
+
 @cache
 def load(name: str, package: str = "scheduler") -> LiteralString:
-    """Return the statement `name`.sql of a package; raises `UnknownStatement`."""
+    """Return the statement `name`.sql of a package, with numbers instead of named states.
+
+    Raises `UnknownStatement`, and `UnknownConstant` for a state that `scheduler.lifecycle` lacks.
+    """
     source = files(package) / f"{name}.sql"
     if not source.is_file():
-        msg = f"There is no statement {name!r} in {package}."
-        raise UnknownStatement(msg)
-    return source.read_text(encoding="utf-8")
+        raise UnknownStatement(f"There is no statement {name!r} in {package}.")
+    try:
+        return with_numbers(source.read_text(encoding="utf-8"))
+    except KeyError as error:
+        msg = f"Statement {name!r} in {package} names {error}, which scheduler.lifecycle has not."
+        raise UnknownConstant(msg) from error
 
 
-def fetch(name: str, params: Params, package: str = "scheduler") -> list[dict[str, Any]]:
-    """Run a statement and return its rows as dicts."""
-    columns, rows = _fetch(name, params, package)
+def with_numbers(text: str) -> str:
+    """Return a statement's text with numbers instead of named states; raises `KeyError`."""
+    return _CONSTANT.sub(lambda match: _CONSTANTS[match[1]], text)
+
+
+def fetch(
+    name: str, params: Params, package: str = "scheduler", **identifiers: str
+) -> list[dict[str, Any]]:
+    """Run a statement and return its rows as dicts; `identifiers` fill in its tables or columns."""
+    columns, rows = _fetch(name, params, package, **identifiers)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def fetch_rows(name: str, params: Params, package: str = "scheduler") -> list[Row]:
-    """Run a statement and return its rows as tuples; for passes that read thousands."""
+    """Run a statement and return its rows as tuples; for passes that read thousands of rows."""
     return _run(name, params, package).rows
 
 
@@ -120,9 +155,11 @@ def array(values: Iterable[float | datetime | Decimal | None]) -> str:
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
 
 
-def _fetch(name: str, params: Params, package: str) -> tuple[tuple[str, ...], list[Row]]:
+def _fetch(
+    name: str, params: Params, package: str, **identifiers: Any
+) -> tuple[tuple[str, ...], list[Row]]:
     """Return the column names, and the rows with jsonb decoded."""
-    columns, rows, _touched = _run(name, params, package)
+    columns, rows, _touched = _run(name, params, package, **identifiers)
     # Django configures psycopg to return jsonb as text, for its own fields to decode.
     for place, column in enumerate(columns):
         if column.kind == _JSONB:
@@ -133,23 +170,26 @@ def _fetch(name: str, params: Params, package: str) -> tuple[tuple[str, ...], li
     return tuple([column.name for column in columns]), rows
 
 
-def _run(name: str, params: Params, package: str, *, binary: bool = False) -> Answer:
-    statement = _bare(load(name, package))
+def _run(
+    name: str, params: Params, package: str, *, binary: bool = False, **identifiers: str
+) -> Answer:
+    statement = _bare(load(name, package), **identifiers)
     written = {key: _written(value) for key, value in params.items()}
-    # Every statement that makes a move may use %(ledger)s, the operator's switch.
+    # Statements that make moves use %(ledger)s, the project's option `ledger`.
     if "%(ledger)s" in statement:
         written["ledger"] = settings.PROJECT.ledger
     return run(statement, written, binary=binary)
 
 
 @cache
-def _bare(statement: str) -> str:
-    """Return a statement without comments and indentation, to keep it short."""
+def _bare(statement: str, **identifiers: str) -> str:
+    """Return a statement with its identifiers, but without comments and indentation."""
+    statement = _IDENTIFIER.sub(lambda match: identifiers[match[1]], statement)
     return " ".join(_COMMENT.sub("", statement).split())
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401  whatever a statement takes
-    """Return a list of numbers or texts as a PostgreSQL array; any other value unchanged.
+    """Return a list of numbers or texts as the text of a PostgreSQL array; other values unchanged.
 
     Statements cast every parameter, so the type need not be sent; psycopg would look up the type of
     each element.

@@ -1,9 +1,9 @@
 """The guard triggers: the database refuses every move that is not in the law.
 
-Active in every test; in production an operator's switch (``manage.py guard_trigger
-on|off|status``).  There are two kinds: the *state* triggers on ``workunit`` and ``result`` compare
-each row's old and new states with the law's edges; the *ledger* trigger compares each whole move,
-reason and actor included.
+They are active in every test; in production, operators switch them by ``manage.py guard_trigger
+on|off|status``.  There are two kinds: the *state* triggers on ``workunit`` and ``result`` compare
+each row's old and new states with the law's edges; the *ledger* trigger compares each complete
+move, including reason and actor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def expression(axis: Axis, row: str) -> str:
 
 
 def install() -> None:
-    """Create the guard triggers; existing ones are replaced."""
+    """Create the guard triggers, or replace existing guard triggers."""
     with connection.cursor() as cursor:
         for statement in statements():
             cursor.execute(statement)

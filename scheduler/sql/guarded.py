@@ -1,4 +1,4 @@
-"""Changes rows only while they are unchanged."""
+"""Calls a function while rows are locked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def guarded(rows: QuerySet[Any], act: Callable[[], T]) -> T:
-    """Lock the rows, then call `act` in the same transaction; an exception rolls it back."""
+    """Lock the rows, call `act` in the same transaction, and return its value.
+
+    An exception rolls the transaction back.
+    """
     with transaction.atomic():
         list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
         return act()

@@ -1,11 +1,11 @@
 """Discards a connection's query plans when the tables have grown.
 
 A web process keeps one plan for each statement (decision 7), a daemon one for each that it ran some
-ten times.  A plan made while a table was empty (as PostgreSQL knew after a VACUUM) scans a whole
-index where it should look a row up: on an empty table, both cost nothing.  Such a plan would stay
-until the tables are analyzed, through a whole bulk load.  So each connection reads the sizes of the
-tables from time to time, and discards its plans when one has become several times as large as when
-they were made.
+ten times.  A plan that was made for an empty table (after a VACUUM) may scan a whole index instead
+of looking up a row, since both have the same cost on an empty table.  Such a plan would be used
+until the tables are analyzed, for example during a whole bulk load.  So each connection checks the
+sizes of the tables once a second, and discards its plans when a table has become several times as
+large as when they were made.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from scheduler.sql import fetch
 
 #: The interval between checks of a connection; a bad plan is used for at most this long.
 CHECK_INTERVAL_SECONDS: Final = 1.0
-#: Plans are discarded when a table has grown by this factor; tables smaller than the second value
-#: count as having that size.
+#: Plans are discarded when a table has grown by this factor; smaller tables count as having
+#: `MIN_TABLE_BYTES`.
 GROWTH_FACTOR: Final = 2
 MIN_TABLE_BYTES: Final = 4 * 8192
 
@@ -33,7 +33,7 @@ _seen: WeakKeyDictionary[Connection, tuple[float, Sizes]] = WeakKeyDictionary()
 
 
 def renew() -> None:
-    """Discard this connection's plans if a table has grown a lot; checks once a second."""
+    """Discard this connection's plans if a table has grown much; checks once a second."""
     connection.ensure_connection()
     checked_at, before = _seen.get(connection.connection, (0.0, {}))
     if before and monotonic() - checked_at < CHECK_INTERVAL_SECONDS:

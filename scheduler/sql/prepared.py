@@ -1,8 +1,8 @@
 """Runs statements that each connection prepares once: a fast path to PostgreSQL.
 
-Django's cursor and psycopg's below it support every kind of statement; that takes five times the
-processor time of what ours need, whose parameters are all cast and whose columns never change.
-psycopg's own adapters convert the values, and its own loop waits.
+The cursors of Django and psycopg support every kind of statement, which takes five times as much
+CPU time.  The statements here cast all parameters, and their columns never change.  psycopg's
+adapters convert the values, and psycopg's loop waits for the replies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 def run(statement: str, params: Params, *, binary: bool = False) -> Answer:
-    """Run a statement, each of whose parameters is cast; raises Django's database errors.
+    """Run a statement that casts all its parameters; raises Django's database errors.
 
     With `binary`, rows are transferred in PostgreSQL's own format.  If statements on this
     connection are observed (execute_wrapper, CaptureQueriesContext), Django runs the statement, so
@@ -86,7 +86,7 @@ def _run(connection: Connection, statement: str, params: Params, form: Format) -
 
 
 def _result(connection: Connection) -> PGresult:
-    """Wait for the result of what was sent; raises psycopg's error if it failed."""
+    """Wait for the result of the query that was sent; raises psycopg's error if it failed."""
     result: PGresult
     (result,) = connection.wait(generators.execute(connection.pgconn))
     if result.status not in _GOOD:

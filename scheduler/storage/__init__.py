@@ -1,4 +1,4 @@
-"""Storage: the room of files; no other part of the server opens one.
+"""Storage: all access to files; no other package of the server opens files.
 
 All files are under ``settings.VAR_DIR``::
 
@@ -10,203 +10,112 @@ All files are under ``settings.VAR_DIR``::
     results/<app>/...            outputs that the assimilator keeps
     templates/<name>             BOINC's templates, put there by staff
     archive/YYYY-MM-DD.jsonl.gz  rows that the purger removed from the database
-    project-id                   the identifier of the project, which is also in the database
+    project-id                   the identifier of the project, as in the database
     workshop/                    packages that are being unpacked, to be published
+    spool/                       temporary files without a name
 
 Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
 these paths; all other files are always on the disk.
 
-Two rules make this safe for crashes and concurrent processes.  A name that may be requested appears
-only by an atomic rename or link of a complete file.  (A new input is written under its final name,
-because no client has the name before its row is committed.)  The path of a partial upload is
-renamed or removed only by the process that holds its lock.
+Two rules make this safe for crashes and concurrent processes.  A name that clients may request is
+created only by an atomic rename or link of a complete file.  (A new input is written under its
+final name, because no client has the name before its row is committed.)  The path of a partial
+upload is renamed or removed only by the process that holds its lock.
 """
 
 from __future__ import annotations
 
-from scheduler.storage.app_files.app_trees import (
-    VersionFolder,
-    find_plan_classes,
-    read_plan_classes,
-    version_folders,
-)
-from scheduler.storage.app_files.archives import MAX_BYTES as MAX_PACKAGE_BYTES
-from scheduler.storage.app_files.archives import UnreadablePackage
-from scheduler.storage.app_files.launcher import ARCHIVE_NAME, launcher
-from scheduler.storage.app_files.packages import (
-    Source,
-    begins_with,
-    first_line_ends_with,
-    open_package,
-    published,
-    read_key_text,
-    read_signatures,
-    received,
-    stage_program,
-    with_texts,
-    workshop,
-    write_prepared,
-)
-from scheduler.storage.archive import append_archive, archive_days, archive_sizes, read_archive
-from scheduler.storage.bundles import KINDS as BUNDLES
-from scheduler.storage.bundles import Bundle, Shortened, gathered, member_name, spooled
-from scheduler.storage.digests import DIGEST_ATTRIBUTE, Digest
-from scheduler.storage.downloads import (
-    FileNameTaken,
-    Staged,
-    delete_downloads,
-    discard,
-    download_digest,
-    download_sizes,
-    download_start,
-    open_download,
-    publish,
-    publish_all,
-    stage_bytes,
-    stage_file,
-    sync_downloads,
-)
-from scheduler.storage.leftovers import OldFile, delete_old_files, old_downloads, old_uploads
-from scheduler.storage.names import (
-    BadFileName,
-    check_name,
-    download_path,
-    download_url_path,
-    fan_out,
-    upload_path,
-)
-from scheduler.storage.notices import notice, put_notice, signs_of_life
-from scheduler.storage.owner import record_owner
-from scheduler.storage.remote import Store, StoreAway, Stored, StoreDamaged, StoreError, store
-from scheduler.storage.results import (
-    change_result,
-    keep_result,
-    result_digest,
-    result_exists,
-    sync_results,
-    write_result,
-)
-from scheduler.storage.shared import NotShared, shared_file
-from scheduler.storage.spool import Spool
-from scheduler.storage.statistics import (
-    STATISTICS_FILES,
-    open_statistics,
-    statistics_folder,
-    written_statistics,
-)
-from scheduler.storage.templates import read_template, template_names
-from scheduler.storage.uploads import (
-    DigestMismatch,
-    Upload,
-    UploadFinished,
-    UploadGap,
-    UploadLocked,
-    UploadSize,
-    begin_upload,
-    delete_uploads,
-    finished_uploads,
-    has_room_for,
-    open_upload,
-    put_upload,
-    upload_digest,
-    upload_size,
-    uploads_stopped,
-)
-
-__all__ = [
-    "ARCHIVE_NAME",
-    "BUNDLES",
-    "DIGEST_ATTRIBUTE",
-    "MAX_PACKAGE_BYTES",
-    "STATISTICS_FILES",
-    "BadFileName",
-    "Bundle",
-    "Digest",
-    "DigestMismatch",
-    "FileNameTaken",
-    "NotShared",
-    "OldFile",
-    "Shortened",
-    "Source",
-    "Spool",
-    "Staged",
-    "Store",
-    "StoreAway",
-    "StoreDamaged",
-    "StoreError",
-    "Stored",
-    "UnreadablePackage",
-    "Upload",
-    "UploadFinished",
-    "UploadGap",
-    "UploadLocked",
-    "UploadSize",
-    "VersionFolder",
-    "append_archive",
-    "archive_days",
-    "archive_sizes",
-    "begin_upload",
-    "begins_with",
-    "change_result",
-    "check_name",
-    "delete_downloads",
-    "delete_old_files",
-    "delete_uploads",
-    "discard",
-    "download_digest",
-    "download_path",
-    "download_sizes",
-    "download_start",
-    "download_url_path",
-    "fan_out",
-    "find_plan_classes",
-    "finished_uploads",
-    "first_line_ends_with",
-    "gathered",
-    "has_room_for",
-    "keep_result",
-    "launcher",
-    "member_name",
-    "notice",
-    "old_downloads",
-    "old_uploads",
-    "open_download",
-    "open_package",
-    "open_statistics",
-    "open_upload",
-    "publish",
-    "publish_all",
-    "published",
-    "put_notice",
-    "put_upload",
-    "read_archive",
-    "read_key_text",
-    "read_plan_classes",
-    "read_signatures",
-    "read_template",
-    "received",
-    "record_owner",
-    "result_digest",
-    "result_exists",
-    "shared_file",
-    "signs_of_life",
-    "spooled",
-    "stage_bytes",
-    "stage_file",
-    "stage_program",
-    "statistics_folder",
-    "store",
-    "sync_downloads",
-    "sync_results",
-    "template_names",
-    "upload_digest",
-    "upload_path",
-    "upload_size",
-    "uploads_stopped",
-    "version_folders",
-    "with_texts",
-    "workshop",
-    "write_prepared",
-    "write_result",
-    "written_statistics",
-]
+from scheduler.storage.app_files.app_trees import VersionFolder as VersionFolder
+from scheduler.storage.app_files.app_trees import find_plan_classes as find_plan_classes
+from scheduler.storage.app_files.app_trees import read_plan_classes as read_plan_classes
+from scheduler.storage.app_files.app_trees import version_folders as version_folders
+from scheduler.storage.app_files.archives import MAX_PACKAGE_BYTES as MAX_PACKAGE_BYTES
+from scheduler.storage.app_files.archives import UnreadablePackage as UnreadablePackage
+from scheduler.storage.app_files.launcher import ARCHIVE_NAME as ARCHIVE_NAME
+from scheduler.storage.app_files.launcher import launcher as launcher
+from scheduler.storage.app_files.packages import Source as Source
+from scheduler.storage.app_files.packages import begins_with as begins_with
+from scheduler.storage.app_files.packages import first_line_ends_with as first_line_ends_with
+from scheduler.storage.app_files.packages import open_package as open_package
+from scheduler.storage.app_files.packages import published as published
+from scheduler.storage.app_files.packages import read_key_text as read_key_text
+from scheduler.storage.app_files.packages import read_signatures as read_signatures
+from scheduler.storage.app_files.packages import received as received
+from scheduler.storage.app_files.packages import stage_program as stage_program
+from scheduler.storage.app_files.packages import with_texts as with_texts
+from scheduler.storage.app_files.packages import workshop as workshop
+from scheduler.storage.app_files.packages import write_prepared as write_prepared
+from scheduler.storage.archive import append_archive as append_archive
+from scheduler.storage.archive import archive_days as archive_days
+from scheduler.storage.archive import archive_sizes as archive_sizes
+from scheduler.storage.archive import read_archive as read_archive
+from scheduler.storage.bundles import BUNDLES as BUNDLES
+from scheduler.storage.bundles import Bundle as Bundle
+from scheduler.storage.bundles import Shortened as Shortened
+from scheduler.storage.bundles import gathered as gathered
+from scheduler.storage.bundles import member_name as member_name
+from scheduler.storage.bundles import spooled as spooled
+from scheduler.storage.digests import DIGEST_ATTRIBUTE as DIGEST_ATTRIBUTE
+from scheduler.storage.digests import Digest as Digest
+from scheduler.storage.downloads import FileNameTaken as FileNameTaken
+from scheduler.storage.downloads import Staged as Staged
+from scheduler.storage.downloads import delete_downloads as delete_downloads
+from scheduler.storage.downloads import discard as discard
+from scheduler.storage.downloads import download_digest as download_digest
+from scheduler.storage.downloads import download_sizes as download_sizes
+from scheduler.storage.downloads import download_start as download_start
+from scheduler.storage.downloads import open_download as open_download
+from scheduler.storage.downloads import publish as publish
+from scheduler.storage.downloads import publish_all as publish_all
+from scheduler.storage.downloads import stage_bytes as stage_bytes
+from scheduler.storage.downloads import stage_file as stage_file
+from scheduler.storage.downloads import sync_downloads as sync_downloads
+from scheduler.storage.leftovers import OldFile as OldFile
+from scheduler.storage.leftovers import delete_old_files as delete_old_files
+from scheduler.storage.leftovers import old_downloads as old_downloads
+from scheduler.storage.leftovers import old_uploads as old_uploads
+from scheduler.storage.names import BadFileName as BadFileName
+from scheduler.storage.names import check_name as check_name
+from scheduler.storage.names import download_path as download_path
+from scheduler.storage.names import download_url_path as download_url_path
+from scheduler.storage.names import fan_out as fan_out
+from scheduler.storage.names import upload_path as upload_path
+from scheduler.storage.notices import notice as notice
+from scheduler.storage.notices import put_notice as put_notice
+from scheduler.storage.notices import signs_of_life as signs_of_life
+from scheduler.storage.owner import record_owner as record_owner
+from scheduler.storage.remote import Store as Store
+from scheduler.storage.remote import StoreAway as StoreAway
+from scheduler.storage.remote import Stored as Stored
+from scheduler.storage.remote import StoreDamaged as StoreDamaged
+from scheduler.storage.remote import StoreError as StoreError
+from scheduler.storage.remote import store as store
+from scheduler.storage.results import change_result as change_result
+from scheduler.storage.results import keep_result as keep_result
+from scheduler.storage.results import result_digest as result_digest
+from scheduler.storage.results import result_exists as result_exists
+from scheduler.storage.results import sync_results as sync_results
+from scheduler.storage.results import write_result as write_result
+from scheduler.storage.shared import NotShared as NotShared
+from scheduler.storage.shared import shared_file as shared_file
+from scheduler.storage.statistics import STATISTICS_FILES as STATISTICS_FILES
+from scheduler.storage.statistics import open_statistics as open_statistics
+from scheduler.storage.statistics import statistics_folder as statistics_folder
+from scheduler.storage.statistics import written_statistics as written_statistics
+from scheduler.storage.templates import read_template as read_template
+from scheduler.storage.templates import template_names as template_names
+from scheduler.storage.uploads import DigestMismatch as DigestMismatch
+from scheduler.storage.uploads import Upload as Upload
+from scheduler.storage.uploads import UploadFinished as UploadFinished
+from scheduler.storage.uploads import UploadGap as UploadGap
+from scheduler.storage.uploads import UploadLocked as UploadLocked
+from scheduler.storage.uploads import UploadSize as UploadSize
+from scheduler.storage.uploads import begin_upload as begin_upload
+from scheduler.storage.uploads import delete_uploads as delete_uploads
+from scheduler.storage.uploads import finished_uploads as finished_uploads
+from scheduler.storage.uploads import has_room_for as has_room_for
+from scheduler.storage.uploads import open_upload as open_upload
+from scheduler.storage.uploads import put_upload as put_upload
+from scheduler.storage.uploads import upload_digest as upload_digest
+from scheduler.storage.uploads import upload_size as upload_size
+from scheduler.storage.uploads import uploads_stopped as uploads_stopped

@@ -21,15 +21,15 @@ _LEVEL: Final = 3
 _TRAILER: Final = 8
 _ARCHIVE: Final = ".jsonl.gz"
 
-#: The end of the last complete member when this process last appended: file name -> (position, the
-#: bytes before it).  Those bytes, a checksum and a length, show that it is still the same file.
+#: By file name: the end of the last complete member when this process last appended, and the
+#: trailer (checksum and length) before it, by which a different file is detected.
 _ends: dict[str, tuple[int, bytes]] = {}
 
 
 def append_archive(day: date, lines: Iterable[bytes]) -> Path:
     """Append lines to a day's archive as one gzip member, and fsync it.
 
-    A member that a crash has truncated was never acknowledged; the next append removes it.
+    A crash may leave a truncated member, which was not acknowledged; the next append removes it.
     """
     path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)

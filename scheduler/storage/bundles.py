@@ -1,7 +1,8 @@
-"""Bundles: tar and zip archives that are read while they are written."""
+"""Bundles: tar and zip archives that are streamed while they are written."""
 
 from __future__ import annotations
 
+import os
 import tarfile
 import tempfile
 import zipfile
@@ -9,9 +10,12 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import IO, Final, Protocol
 
+from django.conf import settings
+
 _CHUNK: Final = 1 << 18
 _BLOCK: Final = 512
 _IN_MEMORY: Final = 1 << 20
+_BUFFER_BYTES: Final = 1 << 18
 #: `gathered` joins smaller chunks until they have this size.
 _MIN_CHUNK_BYTES: Final = 1 << 16
 
@@ -27,7 +31,7 @@ class Bundle(Protocol):
 
 
 class Shortened(Exception):
-    """A file had fewer bytes than expected; the rest was filled with zeros."""
+    """A file had fewer bytes than expected; the missing bytes were written as zeros."""
 
 
 class Tar:
@@ -89,12 +93,17 @@ class Zip:
         yield self._out.take()
 
 
-KINDS: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
+BUNDLES: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
 
 
 def spooled() -> IO[bytes]:
-    """Return a temporary file without a name, in memory up to 1 MiB; closing it deletes it."""
-    return tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
+    """Return a temporary file without a name; closing it deletes it.
+
+    It is in memory up to 1 MiB, then in VAR_DIR, whose disk has space.
+    """
+    folder = f"{settings.VAR_DIR}/spool"
+    os.makedirs(folder, exist_ok=True)
+    return tempfile.SpooledTemporaryFile(_IN_MEMORY, buffering=_BUFFER_BYTES, dir=folder)
 
 
 def member_name(*parts: str) -> str:
@@ -139,7 +148,7 @@ def _zeros(nbytes: int) -> Iterator[bytes]:
 
 
 class _Pipe:
-    """A buffer of written bytes until they are taken; it cannot seek."""
+    """A buffer of written bytes, which `take` returns and removes; it cannot seek."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []

@@ -13,12 +13,13 @@ from scheduler.storage.names import BadFileName, beside
 
 #: The number of threads.
 _MAX_CONCURRENT: Final = 8
-#: This many are deleted first; the rest is deleted in parallel if the mean time was longer.
+#: The first `_SAMPLE_SIZE` files are timed.  If their mean is longer, the others are deleted in
+#: parallel.
 _SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:
-    """Delete one after the other, or in parallel; return name -> error for failed deletions.
+    """Delete files one after the other, or in parallel; return name -> error for failed deletions.
 
     ``delete`` raises OSError or BadFileName with the reason.
     """

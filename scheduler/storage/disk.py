@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 _CHUNK: Final = 1 << 20
-_NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _NO_CLONE: Final = {errno.ENOTSUP, errno.EXDEV, errno.EINVAL, errno.ENOSYS}
 _NO_TMPFILE: Final = {errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
 #: Hierarchies with many unrelated folders.
@@ -58,7 +58,7 @@ def name_nameless(descriptor: int, target: str) -> None:
     except FileNotFoundError:
         raise Unsupported from None  # no /proc
     except OSError as error:
-        if error.errno in _NO_LINKS:
+        if error.errno in NO_LINKS:
             raise Unsupported from None
         raise
 
@@ -108,12 +108,12 @@ def link(source: str, target: str) -> None:
         make_folder(os.path.dirname(target))
         link(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         if os.path.exists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from None
         make_folder(os.path.dirname(target))
-        os.rename(source, target)  # without links there is a race
+        os.rename(source, target)  # without hard links, a race with other processes remains
 
 
 @contextlib.contextmanager
@@ -131,11 +131,11 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy the rest of an open file, sharing its blocks if the file system can."""
+    """Copy an open file from its position on, sharing blocks if the file system supports that."""
     try:
         while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
             pass
     except OSError as error:
         if error.errno not in _NO_CLONE:
             raise
-    shutil.copyfileobj(source, target, _CHUNK)  # the rest, usually nothing
+    shutil.copyfileobj(source, target, _CHUNK)  # the remaining bytes, usually none

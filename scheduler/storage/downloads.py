@@ -1,4 +1,4 @@
-"""Downloads: files that clients fetch, staged first, then published permanently.
+"""Downloads: files for clients, staged first, then published permanently.
 
 They are on the disk, or in the store of ``settings.STORAGE``.  While files are moved from one to
 the other, they may be in either, so readers look on the disk first.
@@ -10,7 +10,7 @@ import contextlib
 import io
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -28,14 +28,14 @@ from scheduler.storage.digests import (
 )
 from scheduler.storage.disk import create, link, unlink, write_all
 from scheduler.storage.names import fan_out, path_of
-from scheduler.storage.remote import in_memory, store
+from scheduler.storage.remote import store
 from scheduler.storage.syncing import sync
 
 _CHUNK: Final = 1 << 20
 
 
 class FileNameTaken(Exception):
-    """Another content is published under this name; names are immutable (PROTOCOL trap 4)."""
+    """Another content is published under this name, which is permanent (PROTOCOL trap 4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Staged:
 
 
 def stage_bytes(data: bytes) -> Staged:
-    """Hash bytes; ``publish`` writes them, so known contents are never written."""
+    """Hash bytes and keep them in memory; ``publish`` writes them to the disk."""
     hashes = Hashes()
     hashes.update(data)
     return Staged(hashes.digest(), data)
@@ -62,8 +62,8 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
-    # Not all in one folder: ext4 creates files near their folder, and skips inodes that were freed
-    # there in the last minutes one by one (decision 14).
+    # Staged files are spread over many folders: ext4 creates files near their folder, and skips one
+    # by one the inodes that were freed there in the last minutes (decision 14).
     token = secrets.token_hex(8)
     path = f"{settings.VAR_DIR}/download/{fan_out(token)}/.{os.getpid()}-{token}.staged"
     descriptor = create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -89,7 +89,7 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
     """
     away = store()
     if away is not None and away.config.writes:
-        away.put_all({name: (staged.digest, _opener(staged)) for name, staged in contents.items()})
+        away.put_all({name: (staged.digest, staged.open) for name, staged in contents.items()})
         for staged in contents.values():
             discard(staged)
         return
@@ -102,11 +102,6 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
     except BaseException:
         delete_downloads(published)
         raise
-
-
-def _opener(staged: Staged) -> Callable[[], BinaryIO]:
-    path = staged.path
-    return in_memory(staged.data) if path is None else lambda: path.open("rb")
 
 
 def publish(staged: Staged, name: str) -> None:
@@ -124,12 +119,11 @@ def publish(staged: Staged, name: str) -> None:
     except FileExistsError:
         existing = digest_of(final)
         if existing != staged.digest:
-            message = (
+            raise FileNameTaken(
                 f"File {name!r} is published with {existing.nbytes} bytes and MD5 "
                 f"{existing.md5}, not {staged.digest.nbytes} bytes and {staged.digest.md5}.\n"
                 "Hint: put a version or content hash in the name; names are never reused."
-            )
-            raise FileNameTaken(message) from None
+            ) from None
         os.utime(final)  # so that it is not deleted as the orphan of an earlier submission
     discard(staged)
 
@@ -168,16 +162,14 @@ def sync_downloads(names: Iterable[str]) -> None:
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
     """Delete published files; return name -> error for failed deletions."""
-    away = store()
-    if away is None:
-        return delete_each(names, lambda name: delete_with_digest(path_of("download", name)))
     several = list(names)
     failures = delete_each(several, lambda name: delete_with_digest(path_of("download", name)))
-    return failures | away.delete(several)
+    away = store()
+    return failures if away is None else failures | away.delete(several)
 
 
 def download_sizes(names: Iterable[str]) -> dict[str, int]:
-    """Return the sizes in bytes of those files that exist."""
+    """Return the sizes in bytes of the existing files by name."""
     sizes: dict[str, int] = {}
     missing: list[str] = []
     for name in names:

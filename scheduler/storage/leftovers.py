@@ -1,4 +1,4 @@
-"""Leftovers: files that have not changed for long."""
+"""Leftovers: finds and deletes files that have not changed for a long time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from django.conf import settings
@@ -21,7 +22,7 @@ _IN_STORE: Final = "store:"
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """A file that has not changed for long; `name` is its public name, also for a partial file."""
+    """A file that was last changed before a given time; `name` is always the public name."""
 
     name: str
     path: str
@@ -34,13 +35,13 @@ def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFi
 
     A list has at most `at_once` files, so that millions of files need little memory.
     """
-    yield from _old_files("upload", before.timestamp(), at_once)
+    return _old_files("upload", before.timestamp(), at_once)
 
 
 def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
     """Yield published and staged files that were last changed before a time.
 
-    Those in the store come last; raises `StoreAway` and `StoreError`.
+    Files in the store come last.  Raises `StoreAway` and `StoreError`.
     """
     yield from _old_files("download", before.timestamp(), at_once)
     away = store()
@@ -56,7 +57,7 @@ def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[Old
 
 
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
-    """Delete files unless they were changed meanwhile; return those that were deleted.
+    """Delete files unless they were changed since; return the deleted files.
 
     Files in the store are not checked, because a name there is written only once.
     """
@@ -81,18 +82,15 @@ def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
 
 
 def _old_files(hierarchy: str, before: float, at_once: int) -> Iterator[list[OldFile]]:
-    old_files: list[OldFile] = []
-    for folder in _folders(f"{settings.VAR_DIR}/{hierarchy}"):
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                file = _old_file(entry, before)
-                if file is not None:
-                    old_files.append(file)
-                if len(old_files) >= at_once:
-                    yield old_files
-                    old_files = []
-    if old_files:
-        yield old_files
+    folders = _folders(f"{settings.VAR_DIR}/{hierarchy}")
+    old_files = (file for folder in folders for file in _old_files_in(folder, before))
+    while some := list(islice(old_files, at_once)):
+        yield some
+
+
+def _old_files_in(folder: str, before: float) -> Iterator[OldFile]:
+    with os.scandir(folder) as entries:
+        yield from filter(None, (_old_file(entry, before) for entry in entries))
 
 
 def _folders(top: str) -> list[str]:
@@ -115,7 +113,7 @@ def _old_file(entry: os.DirEntry[str], before: float) -> OldFile | None:
         return None
     if name.startswith("."):
         name = name[1:].rpartition(".")[0]
-        # A digest is deleted with its file; a digest without a file is deleted by itself.
+        # A digest file is deleted with its file; it is listed only if that file does not exist.
         if entry.name.endswith(".digest") and os.path.exists(
             f"{os.path.dirname(entry.path)}/{name}"
         ):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final
 
 from scheduler.storage.deleting import delete_with_digest
 from scheduler.storage.digests import Digest, hash_file
@@ -17,11 +15,9 @@ from scheduler.storage.downloads import discard, publish, stage_file, sync_downl
 from scheduler.storage.names import path_of
 from scheduler.storage.remote import Store
 
-_MAX_CONCURRENT: Final = 8
-
 
 class Fate(Enum):
-    """The outcome for one file."""
+    """The outcome of moving one file."""
 
     MOVED = "moved"
     THERE = "there already"
@@ -40,10 +36,10 @@ class Wanted:
 def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
     """Put files into the store and delete them from the disk; returns the outcome for each.
 
-    A file with another digest is not moved.  Raises `StoreAway`, `StoreError`; files that were
-    moved before the error stay in the store.
+    A file whose content has another digest is not moved.  Raises `StoreAway` and `StoreError`;
+    files that were moved before the error stay in the store.
     """
-    return _each(lambda file: _to_store(store, file, dry_run=dry_run), files)
+    return store.each(lambda file: _to_store(store, file, dry_run=dry_run), files)
 
 
 def _to_store(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
@@ -71,12 +67,12 @@ def _in_store(store: Store, file: Wanted) -> Fate:
 
 
 def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Copy files from the store to the disk, from which they are served from then on.
+    """Copy files from the store to the disk; afterwards they are served from the disk.
 
     The copies in the store stay, because clients may have signed URLs to them (`drop_copies`).
     Raises `StoreAway`, `StoreError`.
     """
-    fates = _each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
+    fates = store.each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
     if not dry_run:
         moved = zip(files, fates, strict=True)
         sync_downloads([file.name for file, fate in moved if fate is Fate.MOVED])
@@ -105,8 +101,8 @@ def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
     """Delete files from the store that have been on the disk since before a time.
 
-    Returns how many were deleted, and how many have been on the disk only since later. Raises
-    `StoreAway`, `StoreError`.
+    Returns the number of deleted files, and of files that have been on the disk for a shorter time.
+    Raises `StoreAway`, `StoreError`.
     """
     dropped = waiting = 0
     for page in store.walk():
@@ -127,8 +123,3 @@ def _on_disk_since(name: str) -> float | None:
         return os.stat(path_of("download", name)).st_ctime
     except FileNotFoundError:
         return None
-
-
-def _each(move: Callable[[Wanted], Fate], files: Iterable[Wanted]) -> list[Fate]:
-    with ThreadPoolExecutor(_MAX_CONCURRENT) as pool:
-        return list(pool.map(move, files))

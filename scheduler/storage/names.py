@@ -34,7 +34,7 @@ def fan_out(name: str) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raise BadFileName unless clients, file systems and this room can all use the name.
+    """Raise BadFileName unless clients, file systems and this package can all use the name.
 
     Clients refuse ``..`` and ``%``, store 255 bytes and print names without escaping them.
     Slashes would leave the folder, a leading dot is reserved for partial uploads, and white space

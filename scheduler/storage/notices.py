@@ -1,4 +1,4 @@
-"""Notices and signs of life: files by which processes communicate."""
+"""Files by which processes communicate: notices, and heartbeats of daemons."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
 
 
 def signs_of_life() -> dict[str, datetime]:
-    """Return when each daemon last finished a pass, by the files that they touch."""
+    """Return the time of each daemon's last finished pass: daemons touch a file after a pass."""
     times: dict[str, datetime] = {}
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(f"{settings.VAR_DIR}/run"):

@@ -1,4 +1,4 @@
-"""The file in VAR_DIR that names the project whose files these are."""
+"""The file with the identifier of the project that VAR_DIR belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE: Final = "project-id"
 
 
 def record_owner(identifier: str) -> str:
-    """Record the project of VAR_DIR unless one is recorded; return the recorded identifier."""
+    """Return the recorded identifier of VAR_DIR; without one, record and return `identifier`."""
     path = settings.VAR_DIR / FILE
     recorded: str = path.read_text().strip() if path.exists() else ""
     if recorded:

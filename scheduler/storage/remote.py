@@ -1,4 +1,4 @@
-"""An S3-compatible store of downloads, by django-storages.
+"""An S3-compatible store of downloads, accessed by django-storages.
 
 Keys are the paths that files have on disk: ``<prefix>/download/<fan>/<name>``.  Each upload is
 verified by the store's own checksum; each file has both hashes as metadata.  One client of boto3
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any, BinaryIO, Final, TypeVar
 
 from django.conf import settings
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 
 class StoreError(OSError):
-    """The store refused or failed. Hint: the message contains the store's error."""
+    """A request to the store failed. Hint: the message contains the store's error."""
 
 
 class StoreAway(StoreError):
@@ -46,12 +45,12 @@ class StoreAway(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """The stored content differs from the one that was sent. Hint: retry, and check the store."""
+    """The stored content differs from the sent content. Hint: retry, and check the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file in the store: its size, the time of its upload, its digest if it has one."""
+    """A file in the store: size in bytes, time of the upload, and digest if stored."""
 
     nbytes: int
     changed_at: float
@@ -99,7 +98,7 @@ class Store:
     def put_all(self, contents: Mapping[str, tuple[Digest, Callable[[], BinaryIO]]]) -> None:
         """Upload files by name, all or none; each is a digest and a function that opens it."""
         try:
-            self._each(lambda item: self.put(item[0], *item[1]), contents.items())
+            self.each(lambda item: self.put(item[0], *item[1]), contents.items())
         except BaseException:
             self.delete(contents)
             raise
@@ -131,7 +130,7 @@ class Store:
     def _is_right(
         self, response: Mapping[str, Any], name: str, digest: Digest, checksum: str
     ) -> bool:
-        """Compare the store's hashes of the upload; without any, read the file back."""
+        """Return whether the store's hashes match the upload; without any, read the file back."""
         matches = []
         if "ChecksumSHA256" in response:
             matches.append(response["ChecksumSHA256"] == checksum)
@@ -160,12 +159,12 @@ class Store:
         return failures
 
     def look_up(self, name: str) -> Stored:
-        """Return the facts of a file; raises FileNotFoundError."""
+        """Return size, time and digest of a file; raises FileNotFoundError."""
         with _translated(self.config):
             return _stored(self._client.head_object(Bucket=self.config.bucket, Key=self.key(name)))
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes in bytes of those files that exist."""
+        """Return the sizes in bytes of the existing files by name."""
 
         def size(name: str) -> tuple[str, int]:
             try:
@@ -173,10 +172,10 @@ class Store:
             except FileNotFoundError:
                 return name, -1
 
-        return {name: nbytes for name, nbytes in self._each(size, names) if nbytes >= 0}
+        return {name: nbytes for name, nbytes in self.each(size, names) if nbytes >= 0}
 
     def open(self, name: str, byte_range: str | None = None) -> tuple[Any, Stored, str | None]:
-        """Open a file, or a range of it in HTTP's syntax: stream, facts, and its Content-Range.
+        """Open a file, or a range in HTTP's syntax; return stream, `Stored` and Content-Range.
 
         Raises FileNotFoundError; ValueError for a range outside of the file.
         """
@@ -226,17 +225,13 @@ class Store:
         except BadFileName:
             return False
 
-    def _each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
+    def each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
+        """Call a function with each subject, several at a time; returns the values in order."""
         waiting = list(subjects)
         if len(waiting) <= 1:
             return [act(subject) for subject in waiting]
         with ThreadPoolExecutor(min(_MAX_CONCURRENT, len(waiting))) as pool:
             return list(pool.map(act, waiting))
-
-
-def in_memory(data: bytes) -> Callable[[], BinaryIO]:
-    """Return a function that opens bytes as a file."""
-    return lambda: BytesIO(data)
 
 
 _stores: dict[StoreConfig, Store] = {}

@@ -1,39 +1,35 @@
-"""Results: outputs that the assimilator keeps for the scientist."""
+"""Results: outputs that the assimilator stores for the scientist."""
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
 from django.conf import settings
 
 from scheduler.storage.digests import Digest, digest_of
-from scheduler.storage.disk import copy, create, replacing
+from scheduler.storage.disk import NO_LINKS, copy, create, replacing
 from scheduler.storage.names import check_name, path_of
 from scheduler.storage.syncing import sync
 from scheduler.storage.uploads import open_upload
-
-_NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
     """Keep an upload as ``results/<app>/<relative>``, replacing an older file; return the path.
 
-    It is a hard link to the upload, which is never written again, or a copy if the file system has
-    no links. It is durable only after ``sync_results``. Raises FileNotFoundError without the
-    upload, BadFileName for the path.
+    The result is a hard link to the upload, which is never written again, or a copy if the file
+    system has no links. It is durable only after ``sync_results``. Raises FileNotFoundError for a
+    missing upload, and BadFileName for a bad path.
     """
     target = _result_path(app, relative)
     source = path_of("upload", upload_name)
     try:
         _link_over(source, target)
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         with open_upload(upload_name) as upload, replacing(Path(target)) as kept:
             copy(upload, kept)

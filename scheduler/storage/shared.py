@@ -1,4 +1,4 @@
-"""Shared files: those that submitters may name by a path on this machine."""
+"""Shared files, which submitters may name by a path on this machine."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ class NotShared(ValueError):
 def shared_file(path: str) -> str:
     """Return the real path of a file in the folder that submitters share; raises NotShared.
 
-    A relative path begins in that folder. Links are resolved first, so that none leads out of it.
+    A relative path begins in that folder. Links are resolved before the check.
     """
     if not settings.SUBMIT_FOLDER:
-        message = (
+        raise NotShared(
             "local files are not offered: submitters share no folder with this server. "
             "Hint: send the file by job_file.php, or ask the staff to set SUBMIT_FOLDER."
         )
-        raise NotShared(message)
     folder = os.path.realpath(settings.SUBMIT_FOLDER)
     real_path = os.path.realpath(os.path.join(folder, path)) if "\0" not in path else ""
     if not real_path.startswith(f"{folder}/") or not os.path.isfile(real_path):
-        message = (
+        raise NotShared(
             f"there is no file {path!r} in the folder that submitters share. "
             "Hint: give its path in that folder."
         )
-        raise NotShared(message)
     return real_path

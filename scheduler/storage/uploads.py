@@ -8,7 +8,6 @@ import fcntl
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from django.conf import settings
@@ -45,11 +44,11 @@ class UploadLocked(Exception):
 
 
 class UploadGap(Exception):
-    """The upload would leave a gap after the bytes that arrived; their number is the argument."""
+    """The upload would leave a gap; the argument is the number of bytes that have arrived."""
 
 
 class DigestMismatch(Exception):
-    """The upload has another MD5 than announced; it has been discarded."""
+    """The MD5 of the upload differs from the announced one; the upload was discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +62,8 @@ class UploadSize:
 class Upload:
     """An upload in progress: a locked partial file with exactly one writer.
 
-    ``write`` the chunks, then ``finish``; leaving the ``with`` block before that keeps the bytes
-    for the next attempt.
+    Call ``write`` for each chunk, then ``finish``.  If the ``with`` block ends before ``finish``,
+    the bytes are kept for the next attempt.
     """
 
     __slots__ = ("_descriptor", "_final", "_hashes", "_partial")
@@ -78,12 +77,7 @@ class Upload:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         os.close(self._descriptor)  # also releases the lock
 
     @property
@@ -92,12 +86,12 @@ class Upload:
         return self._hashes.nbytes
 
     def write(self, chunk: bytes) -> None:
-        """Append a chunk; OSError (ENOSPC, EDQUOT, EIO, ...) keeps what was written."""
+        """Append a chunk; after an OSError (such as ENOSPC) the bytes written before are kept."""
         write_all(self._descriptor, chunk)
         self._hashes.update(chunk)
 
     def finish(self, *, md5: str | None) -> Digest:
-        """Give the file its name; discards it and raises DigestMismatch for another ``md5``."""
+        """Give the file its final name; if ``md5`` differs, discard it and raise DigestMismatch."""
         digest = self._hashes.digest()
         try:
             _compare(digest, md5)
@@ -109,7 +103,7 @@ class Upload:
             os.fsync(self._descriptor)
         try:
             link(self._partial, self._final)
-        except FileExistsError:  # another request has stored it whole meanwhile
+        except FileExistsError:  # another request has stored the complete upload
             os.unlink(self._partial)
             raise UploadFinished from None
         unlink(self._partial)
@@ -119,7 +113,7 @@ class Upload:
 
 
 def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
-    """Store an upload that arrived whole, in half the time of `begin_upload`.
+    """Store an upload that arrived in one piece, in half the time of `begin_upload`.
 
     The file has no name before it is complete, so a failure leaves nothing behind and no lock is
     needed. Raises UploadFinished, DigestMismatch, BadFileName.
@@ -153,8 +147,7 @@ def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
 
 def _compare(digest: Digest, md5: str | None) -> None:
     if md5 is not None and md5.lower() != digest.md5:
-        message = f"The MD5 of the upload is {digest.md5}, not {md5} as announced."
-        raise DigestMismatch(message)
+        raise DigestMismatch(f"The MD5 of the upload is {digest.md5}, not {md5} as announced.")
 
 
 def begin_upload(name: str, offset: int) -> Upload:
@@ -189,10 +182,10 @@ def begin_upload(name: str, offset: int) -> Upload:
 def _settle(descriptor: int, partial: str, final: str) -> int | None:
     """Lock a partial file; return its length, or None if it was deleted before the lock.
 
-    Between the open and the lock another writer may have given this file its final name, or
-    discarded it. A link count of zero shows the latter, and the final name, which never changes
-    once it exists, the former. A process that crashed between `link` and `unlink` has left both
-    names; then the partial one is removed here.
+    Between the open and the lock, another writer may have finished or deleted this file. The final
+    name exists if it was finished; a final name is never removed by a writer. The link count is
+    zero if it was deleted. If a process crashed between `link` and `unlink`, both names exist, and
+    the partial one is removed here.  Raises UploadFinished and UploadLocked.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -232,7 +225,7 @@ def upload_size(name: str) -> UploadSize:
 
 
 def has_room_for(nbytes: int) -> bool:
-    """Return whether the disk of the uploads keeps its reserve after this many bytes more."""
+    """Return whether the disk has `MIN_FREE_BYTES` left after an upload of this many bytes."""
     try:
         disk = os.statvfs(settings.VAR_DIR)
     except FileNotFoundError:
@@ -250,7 +243,7 @@ def uploads_stopped() -> bool:
 
 
 def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
-    """Return the digests of those uploads that are complete; other names are left out.
+    """Return the digests of complete uploads by name; other names are left out.
 
     A stored digest is used if its size matches; otherwise the file is read and hashed.
     """

@@ -1,1 +1,1 @@
-"""The interface for people: pages that need neither a log-in nor scripts."""
+"""The web pages for people, which need neither a log-in nor scripts."""

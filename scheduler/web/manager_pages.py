@@ -1,7 +1,6 @@
-"""Pages at the addresses that BOINC's Manager opens, and the files of statistics.
+"""Pages at the URLs that BOINC Manager opens, and the exported statistics files.
 
-The pages are the same for every visitor and every argument: they use no argument, and show nothing
-of an account or a computer.
+The pages are static: they ignore query parameters and show no data of an account or computer.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ PAGES: Final = {
         "This site has no pages of computers yet. BOINC Manager shows the one that it runs on.",
     ),
 }
-#: Feeds that BOINC's clients and Managers read.
+#: Names of the feeds that BOINC clients and BOINC Manager read.
 FEEDS: Final = ("notices.php", "rss_main.php")
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}
@@ -83,14 +82,14 @@ def feed(_request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def statistics_list(request: HttpRequest) -> HttpResponse:
-    """List the files of the last export of statistics."""
+    """Return the page that lists the files of the last statistics export."""
     context = {"project": {"name": settings.PROJECT.name}, "files": storage.written_statistics()}
     return render(request, "scheduler/statistics.html", context)
 
 
 @require_safe
 def statistics_file(_request: HttpRequest, name: str) -> HttpResponseBase:
-    """Return one file of the last export; 404 for other names, and before the first export."""
+    """Return a file of the last statistics export, or 404 if the file does not exist."""
     try:
         file, changed_at = storage.open_statistics(name)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Answers 429 or 503 on a page whose log-in was throttled or postponed."""
+"""Returns 429 or 503 for a page whose log-in was throttled or not checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.people.throttle import TooManyAttempts
 
 
 class RefusalMiddleware:
-    """Turns `TooManyAttempts` and `HashQueueFull` of any view into a short text."""
+    """Converts `TooManyAttempts` and `HashQueueFull` from any view to a plain-text response."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -20,7 +20,7 @@ class RefusalMiddleware:
         return self.get_response(request)
 
     def process_exception(self, _request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Answer the two refusals; returns None for other exceptions, which Django handles."""
+        """Return the response for a refusal, or None for other exceptions."""
         if isinstance(error, TooManyAttempts):
             status, seconds = 429, error.seconds
         elif isinstance(error, HashQueueFull):

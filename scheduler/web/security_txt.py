@@ -11,13 +11,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 PATH = "/.well-known/security.txt"
-#: RFC 9116 recommends less than a year; the text is written for each request.
+#: RFC 9116 recommends less than a year.  The file is generated for each request.
 VALID_FOR = timedelta(days=180)
 
 
 @require_safe
 def security_txt(_request: HttpRequest) -> HttpResponse:
-    """Answer with the contacts of `SECURITY_CONTACT`, or 404 without contacts."""
+    """Return the file with the contacts of `SECURITY_CONTACT`, or 404 without contacts."""
     project = settings.PROJECT
     if not project.security_contact:
         return HttpResponse("No contact is set.\n", status=404, content_type="text/plain")
@@ -28,12 +28,12 @@ def security_txt(_request: HttpRequest) -> HttpResponse:
 
 
 def contents(contacts: tuple[str, ...], master_url: str, *, now: datetime) -> str:
-    """Return the file; its `Expires` is midnight of a day that lies `VALID_FOR` ahead."""
+    """Return the content of the file; `Expires` is a midnight about `VALID_FOR` from now."""
     origin = urlsplit(master_url)
     day = datetime.combine((now + VALID_FOR).astimezone(UTC).date(), time.min)
     lines = [f"Contact: {contact}" for contact in contacts]
     lines.append(f"Expires: {day:%Y-%m-%dT%H:%M:%SZ}")
-    # An http address does not prove that the file is the project's.
+    # A file from an http URL is not authenticated, so it has no canonical URL.
     if origin.scheme == "https":
         lines.append(f"Canonical: https://{origin.netloc}{PATH}")
     lines.append("Preferred-Languages: en")

@@ -7,7 +7,7 @@ from django.templatetags.static import static
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
-#: Paths for programs and staff; they have no content for search engines.
+#: Paths for programs and staff, without content for search engines.
 DISALLOWED_PATHS = ("/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
 _a_day = cache_control(public=True, max_age=86_400)
 
@@ -15,7 +15,7 @@ _a_day = cache_control(public=True, max_age=86_400)
 @require_safe
 @_a_day
 def robots_txt(_request: HttpRequest) -> HttpResponse:
-    """Return the paths that crawlers must not visit (RFC 9309)."""
+    """Return robots.txt with the paths that crawlers must not visit (RFC 9309)."""
     lines = ["User-agent: *", *(f"Disallow: {path}" for path in DISALLOWED_PATHS)]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; charset=utf-8")
 

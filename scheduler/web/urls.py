@@ -1,4 +1,4 @@
-"""The addresses of the pages for people."""
+"""The URLs of the web pages for people."""
 
 from __future__ import annotations
 

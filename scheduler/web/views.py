@@ -1,8 +1,7 @@
 """The status page, which is also BOINC's master page, and its figures as JSON.
 
-A client reads the page in chunks of 255 bytes and finds the scheduler's address only in a
-``<link>`` at the beginning of a line (PROTOCOL 1.5, trap 1).  The template keeps it there, and a
-test checks this.
+A client reads the page in chunks of 255 bytes and parses the scheduler's URL only from a ``<link>``
+at the beginning of a line (PROTOCOL 1.5, trap 1).  A test checks the template for this.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from scheduler.health.status import Status
 from scheduler.lifecycle import Outcome
 from scheduler.rights import Right
 
-#: The outcomes in the order of the bar, with label and tone.
+#: Outcomes in the order of the bar, with their labels and tones.
 _OUTCOMES = {
     Outcome.SUCCESS: ("success", "good"),
     Outcome.DIDNT_NEED: ("not needed", "plain"),
@@ -51,7 +50,7 @@ class Figure:
 
 @require_safe
 def status_page(request: HttpRequest) -> HttpResponse:
-    """Return the page that describes the project, how to attach to it, and its status."""
+    """Return the page with the project's description, its status, and how to attach to it."""
     live = status.current(now=timezone.now())
     return render(
         request,
@@ -71,8 +70,8 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 
 def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
-    """Return the alerts for accounts that may view everything, for others none."""
-    # Checked first: a visitor without a session costs no statement.
+    """Return the alerts if the account may view everything, else an empty tuple."""
+    # Checked first, so that a visitor without a session causes no statement.
     if not (request.COOKIES and request.user.is_authenticated):
         return ()
     if not request.user.has_right(Right.VIEW_EVERYTHING):
@@ -82,7 +81,7 @@ def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
 
 @require_safe
 def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
-    """Return the figures of the page as JSON, as counted at `read_at`."""
+    """Return the figures of the page, counted at `read_at`, as JSON."""
     live = status.current(now=timezone.now())
     groups = _groups(live)
     answer = JsonResponse(
@@ -101,17 +100,7 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                 for station in live.stations
             },
             "apps": [
-                {
-                    "name": app.name,
-                    "versions": [
-                        {
-                            "platform": line.platform,
-                            "version": line.version,
-                            "plan_class": line.plan_class,
-                        }
-                        for line in app.versions
-                    ],
-                }
+                {"name": app.name, "versions": [asdict(line) for line in app.versions]}
                 for app in live.apps
             ],
             "waits": [asdict(wait) for wait in live.waits],
@@ -133,7 +122,7 @@ def _groups(live: Status) -> dict[str, dict[str, Count]]:
 
 
 def _labels(live: Status, groups: Mapping[str, Mapping[str, Count]]) -> dict[str, str]:
-    """Return every figure as it is shown on the page, so that the script only copies them."""
+    """Return the text of each figure on the page, by its path in ``/status.json``."""
     labels = {
         f"{group}.{name}": count.label
         for group, counts in groups.items()
@@ -190,7 +179,7 @@ def _stations(live: Status) -> list[dict[str, Any]]:
 
 
 def _life(silent: timedelta | None) -> str:
-    """Return whether a daemon is alive, or for how long it has been silent.
+    """Return "alive", or the time since the last heartbeat of a daemon, as text.
 
     >>> _life(timedelta(seconds=9)), _life(timedelta(hours=3)), _life(None)
     ('alive', 'silent for 3 h', 'never seen')
@@ -201,7 +190,7 @@ def _life(silent: timedelta | None) -> str:
 
 
 def _behind(behind: timedelta | None) -> str:
-    """Return the waiting time of the oldest item, rounded down to one unit.
+    """Return a duration as text in its largest unit, rounded down.
 
     >>> _behind(timedelta(seconds=90)), _behind(None)
     ('1 min', '–')

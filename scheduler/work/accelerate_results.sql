@@ -1,5 +1,5 @@
--- Raises, or lowers again, the priority of results that were not sent; their workunits are locked.
--- Raised ones are sent first to quick and reliable hosts, if the app defines which hosts are.
+-- Changes the priority of unsent results; the caller has locked their workunits.
+-- Accelerated results are sent first to quick and reliable hosts, if the app defines such hosts.
 WITH unsent AS (
     SELECT
         result.id,
@@ -9,7 +9,7 @@ WITH unsent AS (
     INNER JOIN app ON result.app_id = app.id
     WHERE
         result.workunit_id = any(%(workunit_ids)s::bigint[])
-        AND result.server_state IN (1, 2)
+        AND result.server_state IN ({{ServerState.INACTIVE}}, {{ServerState.UNSENT}})
     ORDER BY result.id
     FOR NO KEY UPDATE OF result
 )

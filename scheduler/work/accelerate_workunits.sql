@@ -1,4 +1,4 @@
--- Raises, or lowers again, the priority of a batch's unfinished workunits, locked in order of id.
+-- Changes the priority of a batch's unfinished workunits, locked in ascending id.
 WITH unfinished AS (
     SELECT id
     FROM workunit

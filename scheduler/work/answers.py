@@ -18,7 +18,7 @@ PAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutput:
-    """One output of a canonical result; `name`, `nbytes` and `sha256` are those of the upload."""
+    """One output of a canonical result; `name`, `nbytes` and `sha256` describe the upload."""
 
     position: int
     open_name: str
@@ -29,7 +29,7 @@ class AnswerOutput:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A workunit that is over, with its outputs; `finished_at` is None until it is assimilated."""
+    """A done or failed workunit with its outputs; `finished_at` is None until it is assimilated."""
 
     id: int
     name: str
@@ -43,10 +43,11 @@ class Answer:
 def answers_of(
     batch_id: int, *, since: datetime | None = None, workunit_id: int | None = None
 ) -> Iterator[Answer]:
-    """Yield the workunits that are over, by id; `since` omits those that were finished before.
+    """Yield the done and failed workunits of a batch by ascending id.
 
-    Reads pages of `PAGE` with one statement each.  Between pages there is no transaction and no
-    connection is held, since the consumer may be slow.
+    `since` omits workunits with a `finished_at` up to that time.  Each statement reads `PAGE`
+    workunits.  Between pages no transaction is open and no connection is in use, since the consumer
+    may be slow.
     """
     after = 0
     while True:

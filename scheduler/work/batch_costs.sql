@@ -1,4 +1,4 @@
--- Sums time and credit of the sent results of batches, including purged ones.
+-- Sums time and credit of the sent results of batches, including purged results.
 SELECT
     asked.batch_id,
     (living.results + coalesce(purged.results, 0))::bigint AS results,
@@ -7,7 +7,7 @@ SELECT
     living.credit + coalesce(purged.credit, 0) AS credit
 FROM unnest(%(batch_ids)s::bigint[]) AS asked (batch_id)
 CROSS JOIN LATERAL (
-    -- An array is read by one walk over the index leaves; a join would descend for each workunit.
+    -- For an array, one scan of the index leaves; a join would search the index for each workunit.
     SELECT
         count(*) AS results,
         coalesce(sum(result.cpu_time), 0) AS cpu_seconds,

@@ -1,6 +1,6 @@
 -- Counts the workunits of batches by status, as work.progress.status defines it, by indexes alone.
--- Results are looked up for arrays of workunits: an array is read by one walk over the index leaves,
--- where a join would descend for each workunit.
+-- Results are looked up for arrays of workunits, which takes one scan of the index leaves; a join
+-- would search the index for each workunit.
 SELECT
     asked.batch_id,
     counted.done,
@@ -27,7 +27,7 @@ CROSS JOIN LATERAL (
             workunit.canonical_result_id IS NOT NULL AS is_done,
             workunit.canonical_result_id IS NULL AND workunit.error_mask <> 0 AS is_failed,
             workunit.canonical_result_id IS NULL AND workunit.error_mask = 0 AS is_open,
-            workunit.release_state <> 3
+            workunit.release_state <> {{ReleaseState.RELEASED}}
             OR coalesce(workunit.start_after > %(now)s::timestamptz, FALSE) AS is_held
         FROM workunit
         WHERE
@@ -37,35 +37,49 @@ CROSS JOIN LATERAL (
 ) AS counted
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.most = 2) AS validating,
-        count(*) FILTER (WHERE told.most = 1) AS in_progress
+        count(*) FILTER (WHERE by_workunit.most = 2) AS validating,
+        count(*) FILTER (WHERE by_workunit.most = 1) AS in_progress
     FROM (
         SELECT
             max(
                 CASE
-                    WHEN result.outcome = 1 AND result.validate_state IN (0, 1, 4) THEN 2
-                    WHEN result.server_state = 4 THEN 1
+                    WHEN
+                        result.outcome = {{Outcome.SUCCESS}}
+                        AND result.validate_state IN (
+                            {{ValidateState.INIT}},
+                            {{ValidateState.VALID}},
+                            {{ValidateState.INCONCLUSIVE}}
+                        )
+                        THEN 2
+                    WHEN result.server_state = {{ServerState.IN_PROGRESS}} THEN 1
                 END
             ) AS most
         FROM result
         WHERE result.workunit_id = any(counted.free_ids)
         GROUP BY result.workunit_id
-    ) AS told
+    ) AS by_workunit
 ) AS of_free
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE told.most = 2) AS validating,
-        count(*) FILTER (WHERE told.most = 1) AS in_progress
+        count(*) FILTER (WHERE by_workunit.most = 2) AS validating,
+        count(*) FILTER (WHERE by_workunit.most = 1) AS in_progress
     FROM (
         SELECT
             max(
                 CASE
-                    WHEN result.outcome = 1 AND result.validate_state IN (0, 1, 4) THEN 2
-                    WHEN result.server_state = 4 THEN 1
+                    WHEN
+                        result.outcome = {{Outcome.SUCCESS}}
+                        AND result.validate_state IN (
+                            {{ValidateState.INIT}},
+                            {{ValidateState.VALID}},
+                            {{ValidateState.INCONCLUSIVE}}
+                        )
+                        THEN 2
+                    WHEN result.server_state = {{ServerState.IN_PROGRESS}} THEN 1
                 END
             ) AS most
         FROM result
         WHERE result.workunit_id = any(counted.held_ids)
         GROUP BY result.workunit_id
-    ) AS told
+    ) AS by_workunit
 ) AS of_held

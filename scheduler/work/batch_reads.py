@@ -10,6 +10,9 @@ from scheduler import sql
 from scheduler.lifecycle import ServerState
 from scheduler.models import Account, Batch
 
+#: Number of batches that `lines` returns.
+_MAX_LISTED = 100
+
 
 class UnknownBatch(LookupError):
     """There is no batch of this name. Hint: `manage.py batch list` lists them."""
@@ -21,9 +24,9 @@ class AmbiguousBatch(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A batch with the counts of its workunits; `open` ones have neither answered nor failed.
+    """A batch with the counts of its workunits; `open` workunits are neither answered nor failed.
 
-    Purged workunits count as answered or failed; failed ones that were retried are not counted.
+    Purged workunits count as answered or failed.  Failed workunits that were retried do not count.
     """
 
     id: int
@@ -75,9 +78,9 @@ def find(name: str, submitter: Account | None) -> Batch:
             raise AmbiguousBatch(msg)
 
 
-def lines(*, submitter: Account | None = None, limit: int = 100) -> list[BatchLine]:
+def lines(submitter: Account | None) -> list[BatchLine]:
     """Return the newest batches of one submitter, or of all if None."""
-    params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": limit}
+    params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": _MAX_LISTED}
     return sql.fetch_into(BatchLine, "work/read_batches", params)
 
 

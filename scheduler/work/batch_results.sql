@@ -1,4 +1,4 @@
--- Counts the results of a batch by server state; purged ones are over.
+-- Counts the results of a batch by server state; purged results count as OVER.
 SELECT
     counted.server_state,
     sum(counted.results)::bigint AS results
@@ -12,7 +12,7 @@ FROM (
     GROUP BY result.server_state
     UNION ALL
     SELECT
-        5 AS server_state,
+        {{ServerState.OVER}} AS server_state,
         batch.purged_results AS results
     FROM batch
     WHERE batch.id = %(batch_id)s::bigint

@@ -1,30 +1,34 @@
 """Accelerate, change, abort, expire, complete, retire and delete batches.
 
-Theory of operation.  A batch is locked before its workunits, and these before their results, as in
-a submission.  Aborting a batch requests the cancellation of its workunits (`work.cancel`), on which
-the transitioner acts; this module makes no move of the law.  Operations on all workunits of a batch
-first change the state of the batch, then work in chunks, each in a transaction of its own.  If that
-is interrupted, the end of the batch is not recorded, and the housekeeper continues (`finish`).
+Theory of operation.  A batch is locked before its workunits, and the workunits before their
+results, as in a submission.  Aborting a batch requests the cancellation of its workunits
+(`work.cancel`); the transitioner makes the moves.  Operations on all workunits of a batch first
+change the state of the batch, then process the workunits in chunks, with one transaction per chunk.
+If that is interrupted, the end of the batch is not recorded, and the housekeeper continues
+(`finish`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from scheduler import wakeups
 from scheduler.models import Account, Batch, Workunit
 from scheduler.sql import execute, fetch
 from scheduler.work import cancel
+from scheduler.work.rules.batch_tails import is_tail
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import may_set_priority
 
-#: Added to the priority of an accelerated batch; with fair share these are seconds: 11 days.
+#: Added to the priority of an accelerated batch; with fair share, this equals 11 days.
 ACCELERATION = 1_000_000
 #: Number of batches that one call completes, expires or finishes.
 _MAX_BATCHES = 100
@@ -52,10 +56,10 @@ class Accelerated:
 
 
 def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
-    """Send a batch's results before all others, first to quick hosts; or undo that if not `on`.
+    """Accelerate a batch: send its results before all others, first to quick hosts.
 
-    Results created later inherit the priority; results in progress continue.  Idempotent.  Raises
-    `BatchNotReady` for a batch that is over.
+    If not `on`, undo that.  Results created later inherit the priority; results in progress
+    continue.  Idempotent.  Raises `BatchNotReady` for a batch that is over.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -71,6 +75,23 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
     return Accelerated(len(ids), len(results))
 
 
+def accelerate_tails(*, now: datetime) -> int:
+    """Accelerate batches with `accelerate_tail` that reached their tail; return their workunits.
+
+    The value is the number of workunits whose priority was raised.  Their results are sent before
+    all others, first to quick hosts if the app defines which hosts are quick.  Results in progress
+    continue.
+    """
+    raised = 0
+    for row in fetch("work/read_tails", {"in_progress": State.IN_PROGRESS.value}):
+        percent = settings.PROJECT.tail_percent
+        if is_tail(total=row["total"], left=row["still_open"], percent=percent):
+            with suppress(BatchNotReady):  # the batch has ended in the meantime
+                raised += accelerate(row["id"], now=now).workunits
+                Batch.objects.filter(pk=row["id"]).update(tail_at=now)
+    return raised
+
+
 def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datetime) -> None:
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
@@ -79,11 +100,10 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
     be stored, or `accelerate` by an account whose priorities are not honored (fair share).
     """
     if changes.get("accelerate") and not may_set_priority(by):
-        msg = (
+        raise BadChange(
             "The project uses fair share: only staff may accelerate a batch. "
             "Hint: leave accelerate out; accelerate_tail is available to everyone."
         )
-        raise BadChange(msg)
     columns = {name: value for name, value in changes.items() if name != "accelerate"}
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -106,7 +126,7 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
 
 
 def abort(batch_id: int, *, reason: str, now: datetime) -> cancel.Outcome:
-    """Request the cancellation of all workunits of a batch, and close it for new ones.
+    """Request the cancellation of all workunits of a batch, and close the batch for new workunits.
 
     Idempotent.  Raises `BatchNotReady` for a complete or retired batch.
     """
@@ -124,9 +144,9 @@ def set_expiry(batch_id: int, expire_at: datetime | None) -> None:
 
 
 def expire(*, now: datetime) -> int:
-    """Abort open batches that are past their `expire_at`, and retire complete ones.
+    """Abort open batches and retire complete batches that are past their `expire_at`.
 
-    Returns their number, at most `_MAX_BATCHES`.  Each batch is ended in transactions of its own.
+    Returns their number, at most `_MAX_BATCHES`.  No transaction covers more than one batch.
     Source: BOINC's rule for the expiry of batches.
     """
     due = Batch.objects.filter(
@@ -137,21 +157,21 @@ def expire(*, now: datetime) -> int:
     for batch_id in list(expired):
         try:
             abort(batch_id, reason="its batch expired", now=now)
-        except BatchNotReady:  # it is complete, perhaps only since the query
+        except BatchNotReady:  # the batch is complete, perhaps only since the query
             retire(batch_id, now=now)
         ended += 1
     return ended
 
 
 def complete(*, now: datetime) -> int:
-    """Complete open batches whose workunits are all finished and assimilated; returns how many.
+    """Complete open batches whose workunits are all finished and assimilated; return their number.
 
     Aborted batches stay aborted, and get their `completed_at`.
     """
     with transaction.atomic():
         params = _states(now) | {"limit": _MAX_BATCHES}
         rows = fetch("work/lock_batches_that_may_be_complete", params)
-        # Checked again under the lock, which keeps submissions from adding to them.
+        # Check again under the lock, which keeps submissions from adding workunits.
         return _complete([row["id"] for row in rows], now=now) if rows else 0
 
 
@@ -169,14 +189,14 @@ def _states(now: datetime) -> dict[str, Any]:
 
 
 def retire(batch_id: int, *, now: datetime) -> int:
-    """Retire a batch that is over, and release its files; returns of how many workunits.
+    """Retire a batch that is over, and release its files; returns the number of its workunits.
 
     Raises `BatchNotReady` if the batch is not over.  The state change is permanent and immediate;
     if a crash interrupts the release of files, `finish` completes it.  Idempotent.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
-        # Its last workunit may have ended since the housekeeper looked.
+        # The last workunit may have ended since the housekeeper's last check.
         if batch.state == State.IN_PROGRESS and _complete([batch_id], now=now):
             batch.state = State.COMPLETE
         if batch.state not in (*_CLOSED, State.RETIRED):
@@ -201,12 +221,12 @@ def finish(*, now: datetime) -> int:
 
 
 def _release_outputs(batch_id: int, *, now: datetime) -> int:
-    """Clear `outputs_kept`, which keeps files and rows, chunk by chunk; then set `retired_at`."""
+    """Clear `outputs_kept` of the workunits, chunk by chunk, then set `retired_at`."""
     after, total = 0, 0
     while True:
         params = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK, "now": now}
         with transaction.atomic():
-            rows = fetch("work/let_outputs_go", params)
+            rows = fetch("work/release_outputs", params)
             wakeups.after_commit("transitioner")
         total += len(rows)
         if len(rows) < _CHUNK:
@@ -219,7 +239,7 @@ def _release_outputs(batch_id: int, *, now: datetime) -> int:
 def delete(batch_id: int) -> None:
     """Delete the row of a batch that is over and whose workunits are all purged.
 
-    Its workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
+    The workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -230,11 +250,10 @@ def delete(batch_id: int) -> None:
             raise BatchNotReady(msg)
         remaining = Workunit.objects.filter(batch_id=batch_id).count()
         if remaining:
-            msg = (
+            raise BatchNotReady(
                 f"Batch {batch.name!r} still has {remaining} workunits. "
                 "Hint: wait until the purger has archived them."
             )
-            raise BatchNotReady(msg)
         batch.delete()
 
 
@@ -244,5 +263,4 @@ def _lock(batch_id: int) -> Batch:
 
 def _refuse(batch: Batch, what: str, hint: str) -> None:
     state = str(batch.get_state_display()).lower()
-    msg = f"Batch {batch.name!r} is {state} and {what}. Hint: {hint}."
-    raise BatchNotReady(msg)
+    raise BatchNotReady(f"Batch {batch.name!r} is {state} and {what}. Hint: {hint}.")

@@ -1,16 +1,18 @@
 """Cancel, hold and release workunits.
 
 Theory of operation.  A cancellation is a request: this module records it and wakes the
-transitioner, which acts on it (the law names it as the owner of that move).  Holding and releasing
-are moves by staff, with ledger entries; the transitioner then makes the unsent results inactive or
-active again.  Workunits are locked in ascending order, as everywhere.
+transitioner, which makes the move.  Holding and releasing are moves by staff, with ledger entries;
+the transitioner then makes the unsent results inactive or active again.  Workunits are locked in
+ascending id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime
+from functools import partial
+from operator import add
 from typing import Any
 
 from django.db import transaction
@@ -53,7 +55,7 @@ class NothingNamed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Number of the named workunits by outcome; the four add up to all of them."""
+    """Number of the selected workunits by outcome."""
 
     changed: int
     already: int
@@ -61,17 +63,12 @@ class Outcome:
     impossible: int = 0
 
     def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(
-            self.changed + other.changed,
-            self.already + other.already,
-            self.finished + other.finished,
-            self.impossible + other.impossible,
-        )
+        return Outcome(*map(add, astuple(self), astuple(other)))
 
     @property
     def total(self) -> int:
-        """Number of workunits that were named."""
-        return self.changed + self.already + self.finished + self.impossible
+        """Number of selected workunits."""
+        return sum(astuple(self))
 
 
 def cancel(
@@ -85,7 +82,7 @@ def cancel(
 ) -> Outcome:
     """Request the cancellation of the named workunits, or of all workunits of a batch.
 
-    Idempotent.  Finished workunits stay as they are and are counted.  `submitter` selects among
+    Idempotent.  Finished workunits are counted, but not changed.  `submitter` selects among
     batches of the same name.  Raises `WorkunitsNotFound` for names and ids that do not exist,
     `AmbiguousBatch` for a batch name of several submitters, and `NothingNamed`.
     """
@@ -103,7 +100,7 @@ def cancel(
 def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
     """Request the cancellation of all workunits of a batch, chunk by chunk.  Idempotent.
 
-    The caller has closed the batch for new workunits by its state.
+    The caller must have closed the batch for new workunits.
     """
     after, total = 0, Outcome(0, 0, 0)
     while True:
@@ -118,44 +115,14 @@ def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
         after = ids[-1]
 
 
-def hold(
-    *,
-    names: Sequence[str] = (),
-    ids: Sequence[int] = (),
-    batch: str | None = None,
-    submitter: Account | None = None,
-    now: datetime,
-) -> Outcome:
-    """Hold released workunits: their results are not sent until they are released again.
-
-    Results in progress continue.  Workunits that wait for others are counted as impossible.  Raises
-    what `cancel` raises.
-    """
-    return _move(ReleaseState.HELD, Because.HELD, names, ids, batch, submitter, now)
-
-
-def release(
-    *,
-    names: Sequence[str] = (),
-    ids: Sequence[int] = (),
-    batch: str | None = None,
-    submitter: Account | None = None,
-    now: datetime,
-) -> Outcome:
-    """Release held workunits.
-
-    Workunits that wait for others are counted as impossible.  Raises what `cancel` raises.
-    """
-    return _move(ReleaseState.RELEASED, Because.RELEASED, names, ids, batch, submitter, now)
-
-
 def _move(
     target: ReleaseState,
     because: Because,
-    names: Sequence[str],
-    ids: Sequence[int],
-    batch: str | None,
-    submitter: Account | None,
+    *,
+    names: Sequence[str] = (),
+    ids: Sequence[int] = (),
+    batch: str | None = None,
+    submitter: Account | None = None,
     now: datetime,
 ) -> Outcome:
     params = {
@@ -170,13 +137,20 @@ def _move(
         return _change("work/set_release_state", names, ids, batch_id, params, now)
 
 
+#: Holds released workunits: their results are not sent until they are released again; results in
+#: progress continue.  Workunits that wait for another batch count as impossible.  Raises the same
+#: exceptions as `cancel`.
+hold = partial(_move, ReleaseState.HELD, Because.HELD)
+#: Releases held workunits; takes, returns and raises the same as `hold`.
+release = partial(_move, ReleaseState.RELEASED, Because.RELEASED)
+
+
 def _batch(
     names: Sequence[str], ids: Sequence[int], batch: str | None, submitter: Account | None
 ) -> int | None:
     if batch is None:
         if not names and not ids:
-            msg = "No workunit is named. Hint: give names, ids or a batch."
-            raise NothingNamed(msg)
+            raise NothingNamed("No workunit is named. Hint: give names, ids or a batch.")
         return None
     named = Batch.objects.filter(name=batch)
     if submitter is not None:
@@ -210,9 +184,4 @@ def _change(
         raise WorkunitsNotFound(missing)
     wakeups.after_commit("transitioner")
     outcomes = [row["said"] for row in rows]
-    return Outcome(
-        changed=outcomes.count("changed"),
-        already=outcomes.count("already"),
-        finished=outcomes.count("finished"),
-        impossible=outcomes.count("impossible"),
-    )
+    return Outcome(*(outcomes.count(field.name) for field in fields(Outcome)))

@@ -1,4 +1,4 @@
--- Records that no workunit of a batch waits for another batch any more, if that is still true.
+-- Sets let_go_at of a batch, unless some of its workunits still wait for another batch.
 UPDATE batch
 SET let_go_at = %(now)s::timestamptz
 WHERE

@@ -1,9 +1,9 @@
 """Stream the outputs of a batch as an archive or a manifest.
 
-Theory of operation.  Answers are read page by page and files one after the other, and everything is
-streamed as it is read; only the lines of the manifest are spooled to a file.  A file that was
-deleted meanwhile is marked in the manifest, since data already sent cannot be recalled.  The last
-line of a manifest is the cursor with which a later call continues if the batch still runs.
+Theory of operation.  Answers are read page by page and files one after the other, and the output is
+streamed as it is read; only the lines of the manifest are spooled to a file.  A file that is
+deleted during the call is marked in the manifest, since data already sent cannot be recalled.  The
+last line of a manifest is the cursor with which a later call continues if the batch still runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMATS: Final = ("tar", "zip", "ndjson")
 
 @dataclass(slots=True)
 class Collection:
-    """The answers to collect: those of a batch, after a cursor, or of one workunit."""
+    """Reads the answers of a batch after a cursor, or the answer of one workunit."""
 
     batch_id: int
     cursor: since.Cursor | None
@@ -34,7 +34,7 @@ class Collection:
     late: list[int] = field(default_factory=list)
 
     def answers(self) -> Iterator[Answer]:
-        """Yield the answers after the cursor; records the late ones for the next cursor."""
+        """Yield the answers after the cursor; record late ones (`since.is_late`) in `late`."""
         at = self.cursor.at if self.cursor else None
         already_read = self.cursor.read if self.cursor else frozenset()
         for answer in answers_of(self.batch_id, since=at, workunit_id=self.workunit_id):

@@ -1,4 +1,4 @@
--- Completes those of the locked batches all of whose workunits are finished and assimilated.
+-- Completes the locked batches that have only finished and assimilated workunits.
 UPDATE batch
 SET
     state = CASE
@@ -15,5 +15,5 @@ WHERE
     AND NOT EXISTS (
         SELECT 1
         FROM workunit
-        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> 2
+        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> {{AssimilateState.DONE}}
     )

@@ -97,11 +97,10 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
         )
     workunit_id = Workunit.objects.filter(name=name).values_list("id", flat=True).first()
     if workunit_id is None:
-        msg = (
+        raise UnknownName(
             f"There is no workunit or result named {name!r}. "
             "Hint: finished ones are dropped; try `manage.py archive show NAME`."
         )
-        raise UnknownName(msg)
     return explanation_of_workunit(workunit_id, now=now)
 
 
@@ -126,7 +125,7 @@ def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
 
 
 def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
-    """Read the facts beyond a workunit's own rows that affect it, with a few statements."""
+    """Read the facts from other tables that affect a workunit, with a few statements."""
     workunit_id = facts.id
     workunit = Workunit.objects.select_related(
         "app", "batch__after", "target_host", "target_account", "target_team"
@@ -209,7 +208,7 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
 
 
 def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
-    """Return the facts if every account (or host) had a result and none may have another yet.
+    """Return an `AllTried` if every account (or host) had a result and none may have another yet.
 
     `unfit` are the ids of hosts with a confirmed refusal, which cannot compute the workunit.
     """
@@ -298,7 +297,7 @@ def _state(result: ResultFacts) -> int:
 
 
 def _waits_of(result: ResultFacts, *, now: datetime) -> tuple[str, ...]:
-    """Return sentences on who may not get an unsent result, and until when."""
+    """Return sentences on the hosts or accounts that may not get an unsent result yet."""
     own = Result.objects.select_related("app").get(pk=result.id)
     kind = own.app.one_result_per
     if own.server_state != ServerState.UNSENT or kind == OneResultPer.NOTHING:

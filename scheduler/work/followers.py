@@ -1,13 +1,13 @@
-"""Release batches when their predecessor is over, or fail them with it.
+"""Release batches when their predecessor is over, or fail them if it has failed.
 
 Theory of operation.  The workunits of a batch that follows another are created inactive, with a
 dependency count of one.  When the predecessor is over, the housekeeper releases them chunk by
 chunk: it sets the count to zero, or records the time of the failure, and wakes the transitioner,
-which makes the move.  Each chunk is a transaction that locks the predecessor, reads again how it
-ended, since more work may have been submitted to it, and selects workunits that still wait: after a
-crash, `let_go_at` of the batch is still NULL and the next call continues.  Failures propagate along
-a chain, since a batch that fails is over itself.  A submission locks both batches: its waiting
-workunits are committed before the predecessor can be over, or it resets `let_go_at`.
+which makes the move.  Each chunk is a transaction that locks the predecessor, reads its state
+again, since more work may have been submitted to it, and selects workunits that still wait.  After
+a crash, `let_go_at` of the batch is still NULL, and the next call continues.  Failures propagate
+along a chain of batches, since a failed batch is over.  A submission locks both batches: either its
+waiting workunits are committed before the predecessor can be over, or it resets `let_go_at`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _settle(follower: dict[str, Any], *, now: datetime) -> int:
             is_failed = _has_failed(follower)
             if is_failed is None:
                 return total
-            rows = fetch("work/let_followers_go", {**chunk, "is_failed": is_failed, "now": now})
+            rows = fetch("work/release_followers", {**chunk, "is_failed": is_failed, "now": now})
             if rows:
                 wakeups.after_commit("transitioner")
         total += len(rows)
@@ -54,14 +54,14 @@ def _settle(follower: dict[str, Any], *, now: datetime) -> int:
             break
         after = max(row["id"] for row in rows)
     with transaction.atomic():
-        # Waits for a submission that adds to the batch, so that its workunits are seen.
+        # The lock waits for submissions to this batch, so that the statement sees their workunits.
         Batch.objects.select_for_update(no_key=True).get(pk=follower["id"])
         execute("work/close_follower", {"batch_id": follower["id"], "now": now})
     return total
 
 
 def _has_failed(follower: dict[str, Any]) -> bool | None:
-    """Lock the predecessor; return whether the follower fails, None if the former is not over."""
+    """Lock the predecessor; return whether the follower fails, None while the predecessor runs."""
     row = fetch_one("work/lock_predecessor", {"id": follower["after_id"]})
     if row is None:
         return None

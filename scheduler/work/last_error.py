@@ -38,7 +38,7 @@ class Troubles:
 
 
 def last_error(**where: Any) -> LastError | None:
-    """Return the failed result that was reported last among those that `where` selects."""
+    """Return the last reported failed result that matches the lookups `where`, or None."""
     failed = Result.objects.filter(outcome__in=ERRORS, **where)
     # A result that the volunteer aborted is not an error of the workunit.
     failed = failed.exclude(outcome=Outcome.CLIENT_ERROR, exit_status=EXIT_ABORTED_BY_USER)

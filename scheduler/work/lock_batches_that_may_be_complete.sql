@@ -1,5 +1,5 @@
--- Locks open batches without unfinished workunits; skips batches that a submission adds to.
--- Includes aborted ones until their completed_at is set.
+-- Locks open batches without unfinished workunits; skips batches that a submission has locked.
+-- Includes aborted batches until completed_at is set.
 SELECT batch.id
 FROM batch
 WHERE
@@ -10,7 +10,7 @@ WHERE
     AND NOT EXISTS (
         SELECT 1
         FROM workunit
-        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> 2
+        WHERE workunit.batch_id = batch.id AND workunit.assimilate_state <> {{AssimilateState.DONE}}
     )
 ORDER BY batch.id
 LIMIT %(limit)s::integer

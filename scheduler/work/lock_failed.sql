@@ -1,4 +1,4 @@
--- Locks a chunk of a batch's failed workunits that were not retried yet, all or those of these names.
+-- Locks a chunk of a batch's failed workunits that were not retried yet: all, or the named ones.
 SELECT
     id,
     name,

@@ -1,5 +1,5 @@
--- Locks the batch that another follows, so that it cannot be completed before this transaction ends,
--- and reads how it ended.
+-- Locks a predecessor batch, so that it cannot be completed before this transaction ends, and reads
+-- its state and whether it has failed workunits.
 SELECT
     batch.id,
     batch.name,

@@ -1,4 +1,4 @@
--- A submitter's share and logical clock, locked, and the project's speed.
+-- Locks and reads a submitter's share and logical clock, and reads the project's speed.
 -- The speed is the median of the newest hosts times the planner's estimate of the number of hosts.
 SELECT
     submitter.share,

@@ -30,10 +30,10 @@ RATE_WINDOW: Final = timedelta(minutes=5)
 
 
 def _of_results() -> Subquery:
-    """Return a workunit's status as far as its results decide it, else NULL.
+    """Return the SQL expression of the status that a workunit's results decide, or NULL.
 
-    It is a maximum, since the planner may answer EXISTS by reading the results of the whole project
-    first.  *validating* sorts after *in_progress*, which is also their order in time.
+    The expression is a maximum, since for EXISTS the planner may read the results of the whole
+    project first.  *validating* sorts after *in_progress*, so the maximum prefers it.
     """
     awaited = [state.value for state in AWAITED]
     success = Q(outcome=Outcome.SUCCESS.value, validate_state__in=awaited)
@@ -62,9 +62,9 @@ def status(now: datetime) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Number of workunits of a batch by status; purged ones are counted as done or failed.
+    """Number of workunits of a batch by status; purged workunits count as done or failed.
 
-    A failed workunit that was retried is not counted: its successor is.  `rate_per_second` is
+    For a failed workunit that was retried, only the new workunit is counted.  `rate_per_second` is
     measured over `RATE_WINDOW`.
     """
 

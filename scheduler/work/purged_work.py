@@ -17,7 +17,7 @@ class NotArchived(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """One line of the archive: the day of its file, and its content."""
+    """One entry of the archive, and the day of the file that contains it."""
 
     day: str
     entry: dict[str, Any]
@@ -57,9 +57,9 @@ class Day:
 
 
 def find(name: str) -> Archived:
-    """Return the newest entry of a workunit, by its name or that of one of its results.
+    """Return the newest entry of a workunit, by the name of the workunit or of a result.
 
-    Reads days from the newest back, and parses only lines that contain the name.  Raises
+    Reads the files from the newest day on, and parses only lines that contain the name.  Raises
     `NotArchived`.
     """
     wanted = json.dumps(name, ensure_ascii=False).encode()
@@ -70,11 +70,10 @@ def find(name: str) -> Archived:
                 newest = Archived(day, entry)
         if newest is not None:
             return newest
-    msg = (
+    raise NotArchived(
         f"The archive has no workunit or result named {name!r}. "
         "Hint: use `manage.py explain` for those that are not purged yet."
     )
-    raise NotArchived(msg)
 
 
 def _concerns(entry: dict[str, Any], name: str) -> bool:

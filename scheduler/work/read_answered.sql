@@ -1,5 +1,5 @@
--- Reads a page of a batch's workunits that are over, with the outputs of their canonical results.
--- With `since`: only those that were finished later, or not yet.
+-- Reads a page of a batch's done and failed workunits, with the outputs of their canonical results.
+-- With `since`, only workunits whose finished_at is later or NULL.
 SELECT
     workunit.id,
     workunit.name,

@@ -1,5 +1,5 @@
--- Reads batches, newest first, with counts of their workunits by state; purged ones are finished,
--- and failed ones that were retried are not counted.
+-- Reads batches, newest first, with counts of their workunits by state.  Purged workunits count as
+-- answered or failed; failed workunits that were retried do not count.
 SELECT
     batch.id,
     batch.name,
@@ -29,7 +29,9 @@ CROSS JOIN LATERAL (
         count(*) FILTER (
             WHERE workunit.error_mask <> 0 AND workunit.retried_as IS NULL
         ) AS failed,
-        count(*) FILTER (WHERE workunit.assimilate_state <> 2) AS unassimilated
+        count(*) FILTER (
+            WHERE workunit.assimilate_state <> {{AssimilateState.DONE}}
+        ) AS unassimilated
     FROM workunit
     WHERE workunit.batch_id = batch.id
 ) AS counted

@@ -1,4 +1,4 @@
--- Reads batches whose workunits wait for another batch that is over.
+-- Reads batches that follow another batch, are not released yet, and whose predecessor is over.
 SELECT
     follower.id,
     follower.after_id,

@@ -1,4 +1,4 @@
--- Counts the open workunits of running batches whose tail is to be accelerated and was not yet.
+-- Counts all and open workunits of running batches with accelerate_tail that are not accelerated.
 SELECT
     batch.id,
     batch.purged_done + batch.purged_failed + counted.total AS total,

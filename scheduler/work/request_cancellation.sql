@@ -1,4 +1,4 @@
--- Records once that workunits shall be cancelled, and makes them due for the transitioner.
+-- Records a cancellation request, once per workunit, and makes workunits due for the transitioner.
 WITH named AS (
     SELECT
         id,

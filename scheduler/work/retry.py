@@ -9,8 +9,9 @@ failure of its batch.  The batch is locked and reopened chunk by chunk.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
+from operator import add
 from typing import Any
 
 from django.conf import settings
@@ -41,10 +42,10 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Number of failed workunits that were submitted again, and of others by reason.
+    """Number of failed workunits that were submitted again, and of the others by reason.
 
-    `cancelled` ones are only retried by name; the input files of those with `inputs_gone` are
-    deleted; for `names_taken`, a workunit of the new name already exists.
+    `cancelled` workunits are retried only by name.  The input files of `inputs_gone` workunits are
+    deleted.  For `names_taken`, a workunit of the new name already exists.
     """
 
     count: int = 0
@@ -53,20 +54,15 @@ class Retried:
     names_taken: int = 0
 
     def __add__(self, other: Retried) -> Retried:
-        return Retried(
-            self.count + other.count,
-            self.cancelled + other.cancelled,
-            self.inputs_gone + other.inputs_gone,
-            self.names_taken + other.names_taken,
-        )
+        return Retried(*map(add, astuple(self), astuple(other)))
 
 
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
     """Submit the failed workunits of a batch again, all or those in `names`.
 
-    Raises `BatchNotReady` for a batch that was aborted or retired, `WorkunitsNotFound` if a name
-    is not that of a failed workunit of the batch, `BatchRefused` if it follows a batch that failed,
-    and `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
+    Raises `BatchNotReady` for an aborted or retired batch, `WorkunitsNotFound` for a name that no
+    failed workunit of the batch has, `BatchRefused` if the batch follows a failed batch, and
+    `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
     """
     if names is not None:
         _require_failed(batch_id, names)
@@ -96,11 +92,10 @@ def _retry_some(
     batch = Batch.objects.select_for_update(no_key=True, of=("self",)).get(pk=batch_id)
     if batch.state in (State.ABORTED, State.RETIRED):
         state = str(batch.get_state_display()).lower()
-        msg = (
+        raise BatchNotReady(
             f"Batch {batch.name!r} is {state} and takes no more work. "
             "Hint: submit the failed workunits in a new batch."
         )
-        raise BatchNotReady(msg)
     params = {
         "batch_id": batch_id,
         "after_id": after,

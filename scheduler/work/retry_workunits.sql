@@ -6,7 +6,7 @@ WITH again AS (
     ) AS pair (id, new_id, priority)
 ),
 
-born AS (
+inserted AS (
     INSERT INTO workunit (
         id, name, app_id, batch_id, queue_id, command_line, outputs, output_bytes, keywords, meta,
         rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, rsc_bandwidth_bound,
@@ -18,7 +18,7 @@ born AS (
     )
     SELECT
         again.new_id,
-        -- A name has at most 200 characters: the id keeps names that are cut distinct.
+        -- A name has at most 200 characters; the id makes shortened names unique.
         CASE
             WHEN length(w.name) <= 198 THEN w.name || '.2'
             ELSE left(w.name, 199 - length(again.new_id::text)) || '.' || again.new_id::text
@@ -48,7 +48,7 @@ marked AS (
     UPDATE workunit
     SET retried_as = again.new_id
     FROM again
-    INNER JOIN born ON again.new_id = born.id
+    INNER JOIN inserted ON again.new_id = inserted.id
     WHERE workunit.id = again.id
 ),
 
@@ -62,22 +62,22 @@ inputs AS (
         input.copy_file,
         input.sticky
     FROM again
-    INNER JOIN born ON again.new_id = born.id
+    INNER JOIN inserted ON again.new_id = inserted.id
     INNER JOIN workunit_file AS input ON again.id = input.workunit_id
 ),
 
-births AS (
+ledger AS (
     INSERT INTO ledger_entry (at, workunit_id, axis, source, target, because, by)
     SELECT
         %(now)s::timestamptz,
-        born.id,
+        inserted.id,
         %(axis)s::smallint,
         %(nothing)s::smallint,
         %(open)s::smallint,
         %(submitted)s::smallint,
         %(submitter)s::smallint
-    FROM born
+    FROM inserted
     WHERE %(ledger)s::boolean
 )
 
-SELECT id FROM born
+SELECT id FROM inserted

@@ -1,4 +1,4 @@
--- Holds or releases workunits by staff, and makes them due for the transitioner.
+-- Holds or releases workunits for staff, and makes them due for the transitioner.
 WITH named AS (
     SELECT
         id,

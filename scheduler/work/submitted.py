@@ -1,7 +1,7 @@
 """Reads the batches, workunits and results that a viewer may see.
 
-A viewer sees their own; `viewer` None sees all.  A batch and its contents belong to its submitter;
-a workunit without a batch belongs to the project.
+A batch and its contents belong to its submitter, and a workunit without a batch to the project.
+Functions return the rows that belong to the account `viewer`, or all rows if it is None.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def with_inputs(workunits: QuerySet[Workunit]) -> QuerySet[Workunit]:
 
 
 def not_owned(viewer: Account | None, *, ids: Collection[int], names: Collection[str]) -> list[str]:
-    """Return the names, and the ids after a "#", of those workunits that the viewer may not see."""
+    """Return the names, and the ids as "#ID", of workunits that are missing or not the viewer's."""
     rows = Workunit.objects.filter(Q(pk__in=ids) | Q(name__in=names))
     if viewer is not None:
         rows = rows.filter(batch__submitter=viewer)
@@ -56,5 +56,5 @@ def not_owned(viewer: Account | None, *, ids: Collection[int], names: Collection
 
 
 def containing(rows: QuerySet[Any], meta: dict[str, Any]) -> QuerySet[Any]:
-    """Return the rows whose meta contains this, with a filter that the partial index supports."""
+    """Return the rows whose meta contains `meta`, by a filter that the partial index supports."""
     return rows.exclude(meta={}).filter(meta__contains=meta) if meta else rows

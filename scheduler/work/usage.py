@@ -33,7 +33,7 @@ class Used:
 
 
 def usage_of(submitter: Account | None, *, since: date, until: date, by: By) -> list[Used]:
-    """Return the usage from the day `since` up to, not including, the day `until` (UTC).
+    """Return the usage from the day `since` until the day before `until` (UTC).
 
     `submitter` None means all submitters.  Purged workunits are included.
     """

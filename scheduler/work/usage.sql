@@ -1,5 +1,5 @@
 -- Sums the usage of a submitter's (or all) batches between two days (UTC), by day, app or batch.
-WITH mine AS (
+WITH batches AS (
     SELECT
         batch.id,
         batch.name,
@@ -18,8 +18,8 @@ used AS (
         0::double precision AS cpu_seconds,
         0::double precision AS elapsed_seconds,
         0::double precision AS credit
-    FROM mine
-    INNER JOIN workunit ON mine.id = workunit.batch_id
+    FROM batches
+    INNER JOIN workunit ON batches.id = workunit.batch_id
     WHERE workunit.finished_at >= %(since)s::date AND workunit.finished_at < %(until)s::date
     UNION ALL
     SELECT
@@ -30,8 +30,8 @@ used AS (
         result.cpu_time AS cpu_seconds,
         result.elapsed_time AS elapsed_seconds,
         result.granted_credit::double precision AS credit
-    FROM mine
-    INNER JOIN workunit ON mine.id = workunit.batch_id
+    FROM batches
+    INNER JOIN workunit ON batches.id = workunit.batch_id
     INNER JOIN result ON workunit.id = result.workunit_id
     WHERE
         coalesce(result.received_at, result.sent_at) >= %(since)s::date
@@ -45,22 +45,22 @@ used AS (
         batch_usage.cpu_seconds,
         batch_usage.elapsed_seconds,
         batch_usage.credit
-    FROM mine
-    INNER JOIN batch_usage ON mine.id = batch_usage.batch_id
+    FROM batches
+    INNER JOIN batch_usage ON batches.id = batch_usage.batch_id
     WHERE batch_usage.day >= %(since)s::date AND batch_usage.day < %(until)s::date
 )
 
 SELECT
     CASE WHEN %(by)s::text = 'day' THEN used.day END AS day,
-    CASE WHEN %(by)s::text = 'app' THEN mine.app END AS app,
-    CASE WHEN %(by)s::text = 'batch' THEN mine.id END AS batch,
-    CASE WHEN %(by)s::text = 'batch' THEN mine.name END AS name,
+    CASE WHEN %(by)s::text = 'app' THEN batches.app END AS app,
+    CASE WHEN %(by)s::text = 'batch' THEN batches.id END AS batch,
+    CASE WHEN %(by)s::text = 'batch' THEN batches.name END AS name,
     sum(used.workunits)::bigint AS workunits,
     sum(used.results)::bigint AS results,
     sum(used.cpu_seconds) AS cpu_seconds,
     sum(used.elapsed_seconds) AS elapsed_seconds,
     sum(used.credit) AS credit
 FROM used
-INNER JOIN mine ON used.batch_id = mine.id
+INNER JOIN batches ON used.batch_id = batches.id
 GROUP BY 1, 2, 3, 4
 ORDER BY 1, 2, 3

@@ -15,7 +15,7 @@ from django.db import close_old_connections, connection
 from project.routing import route
 from scheduler import signing, storage
 from scheduler.models import Account, AccountKey, App, Batch, FileHold, JobFile, Submitter, Workunit
-from scheduler.people.account_lookup import key_hash
+from scheduler.people.account_keys import key_hash
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, hours, settled, update
 

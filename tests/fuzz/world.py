@@ -44,7 +44,7 @@ def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
     from daemons import transitioner
     from scheduler import signing, storage
     from scheduler.models import Batch, File, Result, Workunit
-    from scheduler.people import accounts, submitters
+    from scheduler.people import account_keys, accounts, submitters
     from scheduler.work.submission.submit import NewBatch, NewFile, NewOutput, NewWorkunit, submit
     from tests.faces.apis import a_token
     from tests.faces.submitters import INPUT, OUTPUT
@@ -58,7 +58,7 @@ def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
     remote = an_app("remote_test", input_template=INPUT, output_template=OUTPUT)
     staff = accounts.create_staff(email="root@example.org", password="secret", now=now)
     clients = [a_client("ada@example.org", f"host{number}") for number in range(N_HOSTS)]
-    ada = accounts.find_account_by_key(clients[0].key).account
+    ada = account_keys.find_account_by_key(clients[0].key).account
     submitters.allow(ada, apps=[app, remote], may_manage=True, now=now)
     outputs = (NewOutput(open_name="out", max_nbytes=10_000),)
     inputs = (NewFile(open_name="in", content=b"an input"),)

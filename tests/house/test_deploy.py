@@ -199,11 +199,14 @@ def test_the_web_server_uses_http_1_which_closes_silent_connections():
         assert option(words, "--http") == "1", name
 
 
-# The page
+# The pages
 
 
-def test_the_page_for_operators_names_every_file_of_deploy_and_no_other():
-    named = set(re.findall(r"deploy/[\w./@-]+\w", read("docs/operating.md")))
+PAGES_OF_DEPLOYMENT = ("docs/operating.md", "docs/plug-ins.md", "docs/scaling.md")
+
+
+def test_the_pages_for_operators_name_every_file_of_deploy_and_no_other():
+    named = set(re.findall(r"deploy/[\w./@-]+\w", "".join(map(read, PAGES_OF_DEPLOYMENT))))
     there = {name for name in tracked() if name.startswith("deploy/")}
     assert {name for name in named if "." in Path(name).name} - {"deploy/.env"} <= there
     for name in there:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from scheduler.dispatch import dispatch
+from scheduler.dispatch import assign
 from scheduler.models import Batch, Result
 from tests.long import counted
 from tests.long.computers import ENDS
@@ -21,7 +21,7 @@ def play(var, world, what, words, take_turn):
     """Do one act in a worker's process; return the world as that process has changed it."""
     settings.VAR_DIR = var
     # An act that sleeps until a lock is free gives its turn to the others.
-    dispatch.sleep = take_turn
+    assign.sleep = take_turn
     counted.forget()
     getattr(world, what)(*words[0], **words[1])
     world.answers = counted.told()

@@ -45,7 +45,7 @@ def _results_first(original):
 
     def lock(reported, **options):
         all_of_them = list(reported)
-        ids = sorted({one for said in all_of_them for one in said.ids.values()})
+        ids = sorted({one.id for said in all_of_them for one in said.results.values()})
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT id FROM result WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE",

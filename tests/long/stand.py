@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from daemons.management.processes import wait_until
 from daemons.registry import DAEMONS
-from project.children import wait_until
 from project.management.commands.serve import start_server
 from tests.long import sinks
 from tests.long.memory import Watch

@@ -63,11 +63,11 @@ def pages_touched(name: str, params: dict[str, Any]) -> int:
 def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
     """Pages touched by each statement of a claim of one result, warmed up once."""
     who = {"host_ids": [host.pk], "account_ids": [host.account_id], "now": now, "ledger": True}
-    lanes = {
+    streams = {
         "app_ids": [app.pk],
         "one_result_per": ["account"],
         "retry_after": [timedelta(0)],
-        "lanes": [0],
+        "streams": [0],
         "target_kinds": [0],
         "target_ids": [0],
         "after_priority": [2**31 - 1],
@@ -75,7 +75,7 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "pages": [50],
         "near_workunit_ids": [],
     }
-    candidates = sql.fetch("dispatch/read_candidates", who | lanes)
+    candidates = sql.fetch("dispatch/read_candidates", who | streams)
     workunit_ids = [row["workunit_id"] for row in candidates]
     versions = [app.versions.get().pk] * len(workunit_ids)
     lock = {"workunit_ids": workunit_ids, "most": 1, "now": now}
@@ -86,7 +86,7 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "delays": [timedelta(days=7)],
     }
     return {
-        "dispatch/read_candidates": pages_touched("dispatch/read_candidates", who | lanes),
+        "dispatch/read_candidates": pages_touched("dispatch/read_candidates", who | streams),
         "dispatch/lock_chosen_workunits": pages_touched("dispatch/lock_chosen_workunits", lock),
         "dispatch/read_chosen_results": pages_touched(
             "dispatch/read_chosen_results", {"workunit_ids": workunit_ids[:1]}

@@ -10,7 +10,7 @@ from collections import Counter
 import psutil
 import pytest
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 from tests.long.stand import Stand, children_of
 from tests.long.test_kills import calm, listed
 from tests.long.truth import check_the_end

@@ -15,8 +15,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from daemons.management.processes import wait_until
 from daemons.registry import DAEMONS
-from project.children import wait_until
 from tests.long.stand import CELERY, CELERY_WORKERS, Stand, children_of, gone
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm

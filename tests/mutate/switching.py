@@ -53,7 +53,7 @@ def _replace_everywhere(original: object, replacement: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Replaces a piece of a statement's text."""
+    """Replaces a piece of a statement's text; it names states as the statement's file does."""
 
     statement: str
     old: str
@@ -64,10 +64,11 @@ class Sql:
         """Have the statement read with the other text."""
         from scheduler import sql
 
-        text = sql.load(self.statement, self.package)
-        if _plain(self.old) not in _plain(text):
+        text = _plain(sql.load(self.statement, self.package))
+        old = _plain(sql.with_numbers(self.old))
+        if old not in text:
             raise SwitchDoesNotFit(f"{self.package}/{self.statement}.sql: {self.old}")
-        changed = _plain(text).replace(_plain(self.old), self.new)
+        changed = text.replace(old, sql.with_numbers(self.new))
         before = sql.load
 
         @cache

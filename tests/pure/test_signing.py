@@ -154,7 +154,7 @@ def test_every_earlier_key_vouches_for_the_current_one(keys) -> None:
     earlier = []
     for _ in range(3):
         earlier.append(signing.code_sign_key_text())
-        signing.rotate_code_sign_key()
+        signing.NewCodeSignKey().install()
     current = signing.code_sign_key_text()
     assert current not in earlier
     for old in earlier:
@@ -168,7 +168,7 @@ def test_an_unknown_key_gets_no_rotation_signature(keys) -> None:
 
 
 def test_a_rotation_that_crashed_before_the_public_key_is_completed(keys) -> None:
-    signing.rotate_code_sign_key()
+    signing.NewCodeSignKey().install()
     expected = signing.code_sign_key_text()
     (keys / "code_sign_public").unlink()
     signing.ensure_keys()

@@ -83,7 +83,7 @@ def test_the_use_of_a_token_is_recorded_once_a_day_for_each_address(chief):
 
 def test_another_process_does_not_record_the_same_use_again(chief):
     text = a_token(chief)
-    audit._noted.clear()
+    audit._recorded_uses.clear()
     Program(text).send("get", "/me")
     assert len(entries("token_used")) == 1
 

@@ -12,9 +12,10 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import AccountKey, AuditEntry, Invitation
-from scheduler.people import accounts, audit, invitations
+from scheduler.people import account_keys, audit, invitations
 from tests.conftest import NOON
 from tests.faces.submitters import KEY, World, asked, get, md5
+from tests.scripted_client import RpcClient
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +30,7 @@ OUTPUTS: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def first_use_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: NOON)
-    audit._noted.clear()
+    audit._recorded_uses.clear()
 
 
 @pytest.fixture
@@ -98,13 +99,13 @@ def test_one_entry_a_day_for_each_address_and_all_doors_share_it(
 
 def test_another_process_does_not_record_the_same_use_again(world: World) -> None:
     post("query_batches", "submit_rpc_handler.php")
-    audit._noted.clear()
+    audit._recorded_uses.clear()
     post("query_batches", "submit_rpc_handler.php")
     require_one_entry_of(world)
 
 
 def test_a_wrong_key_is_not_recorded_as_used(world: World) -> None:
-    client_key = accounts.new_key(account=world.ada, name="laptop", now=NOON)
+    client_key = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
     for key in (client_key, "f" * 32):
         assert "<error>" in post("query_batches", "submit_rpc_handler.php", key=key)
         assert fetch(OUTPUTS[0], key=key) == 404
@@ -112,13 +113,13 @@ def test_a_wrong_key_is_not_recorded_as_used(world: World) -> None:
 
 
 def test_scheduler_rpcs_are_not_recorded(world: World) -> None:
-    key = accounts.new_key(account=world.ada, name="laptop", now=NOON)
+    key = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
     AuditEntry.objects.all().delete()
     body = (
         f"<scheduler_request><authenticator>{key}</authenticator><hostid>0</hostid>"
         "<core_client_major_version>8</core_client_major_version></scheduler_request>"
     )
-    reply = Client().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
+    reply = RpcClient().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
     assert "<hostid>" in reply
     assert not AuditEntry.objects.exists()
 

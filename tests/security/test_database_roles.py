@@ -1,4 +1,4 @@
-"""The database roles of docs/operating.md can do their work, and nothing else."""
+"""The database roles of docs/database.md can do their work, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("database_roles")
 
 BLOCKS = re.findall(
     r"```sql\n(.*?)```",
-    (ROOT / "docs/operating.md").read_text().partition("### Database roles")[2],
+    (ROOT / "docs/database.md").read_text().partition("## Database roles")[2],
     re.DOTALL,
 )
 ROLES = ("manyhands_owner", "manyhands_daemons", "manyhands_web", "manyhands_science")

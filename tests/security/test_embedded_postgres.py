@@ -16,8 +16,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from daemons.management.processes import wait_until
 from project import database_owner
-from project.children import wait_until
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 

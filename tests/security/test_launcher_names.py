@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pure.test_launcher import IMAGE, SHELLS, Slot, slot
+from tests.pure.storage.test_launcher import IMAGE, SHELLS, Slot, slot
 
 __all__ = ["slot"]
 

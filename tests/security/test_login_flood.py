@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from project.children import Children
+from daemons.management.processes import Children
 from scheduler.people import accounts
 from tests.conftest import NOON
 from tests.security.test_throttle import a_web_server

@@ -25,8 +25,8 @@ from scheduler.boinc.wire import uploads
 from scheduler.key_text import looks_like_key
 from scheduler.models import App, AppVersion, AppVersionFile, AuditEntry
 from tests.conftest import NOON
-from tests.faces import test_upload
-from tests.faces.test_api_publishing import RUN, an_app, send, staff
+from tests.faces.api.test_api_publishing import RUN, an_app, send, staff
+from tests.faces.boinc import test_upload
 from tests.scripted_client import a_client
 from tests.security.test_key_shaped_files import KEY_SHAPED
 from tests.work import LINUX

@@ -16,7 +16,7 @@ from django.utils import timezone
 from scheduler import signing
 from scheduler.models import Account, AccountKey, AuditEntry, Submitter
 from scheduler.people import account_keys, accounts, api_tokens
-from scheduler.people.account_lookup import find_account_by_key
+from scheduler.people.account_keys import find_account_by_key
 from tests.conftest import NOON
 from tests.faces.submitters import asked, post
 

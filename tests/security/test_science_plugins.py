@@ -32,8 +32,8 @@ from scheduler.people import submitters
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 from tests import rows
 from tests.conftest import NOON
+from tests.database.daemons.test_assimilator import finished
 from tests.database.passes import a_pass
-from tests.database.test_assimilator import finished
 from tests.faces.apis import a_program
 from tests.rows import an_account, an_app
 

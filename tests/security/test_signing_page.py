@@ -75,7 +75,7 @@ def test_the_runbook_of_a_stolen_key(desk) -> None:
     give(commands("signing.md", "## A new project"), desk)
     give(commands("signing.md", "## Publish a version"), desk)
     first = signing.code_sign_key_text()
-    runbook = commands("operating.md", "### The code signing key", "\n### ")
+    runbook = commands("recipes.md", "### The code signing key", "\n### ")
     assert len(runbook) == 5
     give(runbook, desk)
     assert signing.code_sign_key_text() != first

@@ -12,11 +12,11 @@ from django.test import Client
 from django.utils import timezone
 
 from scheduler.models import Account, AccountKey, Submitter
-from scheduler.people import accounts
-from scheduler.people.account_lookup import key_hash
+from scheduler.people import account_keys, accounts
 from tests.conftest import NOON
 from tests.faces.submitters import World, asked, get, md5, post
 from tests.rows import an_account
+from tests.scripted_client import RpcClient
 
 EMAIL, PASSWORD = "eve@example.org", "a first password"
 DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
@@ -71,7 +71,7 @@ def test_key_of_a_client_does_not_submit(door: str, command: str, path: str) -> 
 
 def test_key_of_a_client_fetches_no_outputs() -> None:
     world = World()
-    made = accounts.new_key(account=world.ada, name="laptop", now=NOON)
+    made = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
     for query in (
         {"cmd": "result_file", "result_name": "wu_done_0", "file_num": 0},
         {"cmd": "batch_files", "batch_id": 54},
@@ -92,7 +92,7 @@ def test_submission_key_submits_until_it_is_revoked() -> None:
     assert len(key) == 32
     assert set(key) <= set("0123456789abcdef")
     assert "<error>" not in post(asked("query_batches", key=key))
-    row = AccountKey.objects.get(key_hash=key_hash(key))
+    row = AccountKey.objects.get(key_hash=account_keys.key_hash(key))
     call_command("account_key", "revoke", EMAIL, str(row.pk), stdout=io.StringIO())
     assert "<error>" in post(asked("query_batches", key=key))
 
@@ -114,7 +114,7 @@ def test_keys_are_made_listed_and_revoked_by_a_command() -> None:
     assert not [key for key in listed if key["kind"] == "submission" and key["returned_by_log_in"]]
     secrets = {answer["key"] for answer in made.values()}
     assert not secrets & {str(value) for key in listed for value in key.values()}
-    mine = AccountKey.objects.get(key_hash=key_hash(made["submission"]["key"]))
+    mine = AccountKey.objects.get(key_hash=account_keys.key_hash(made["submission"]["key"]))
     assert command("revoke", EMAIL, str(mine.pk))["revoked"]
     assert "<error>" in post(asked("query_batches", key=made["submission"]["key"]))
     assert mine.pk not in {key["id"] for key in command("list", EMAIL)["keys"]}
@@ -133,7 +133,7 @@ def test_submission_key_attaches_no_client() -> None:
         f"<scheduler_request><authenticator>{key}</authenticator><hostid>0</hostid>"
         "<core_client_major_version>8</core_client_major_version></scheduler_request>"
     )
-    reply = Client().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
+    reply = RpcClient().post("/cgi/scheduler", body, content_type="text/xml").content.decode()
     assert "Invalid or missing account key" in reply
     by_key = md5(key + EMAIL)
     assert "<error_num>-206" in web("lookup_account", email_addr=EMAIL, passwd_hash=by_key)

@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from project.children import Children, wait_until
+from daemons.management.processes import Children, wait_until
 from project.ports import answers, free_port
 from scheduler.models import Account, AuditEntry
 from scheduler.people import accounts

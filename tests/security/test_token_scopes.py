@@ -14,10 +14,10 @@ from scheduler import migrations
 from scheduler.models import Account, ApiToken, App, Batch, Workunit
 from scheduler.people import api_tokens, roles, submitters
 from scheduler.rights import FORMER_STAFF, SCOPES, Right
+from tests.faces.api.test_api_strangers import faults_of, said
 from tests.faces.api_schema import Operation
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.faces.owned import SHARED, everything
-from tests.faces.test_api_strangers import faults_of, said
 from tests.rows import a_workunit, an_account, an_app, an_app_version
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from daemons.management.processes import wait_until
 from daemons.registry import BY_NAME
-from project.children import wait_until
 from project.ports import free_port
 from tests.machine import needs
 from tests.story.project import ROOT, Project

@@ -123,6 +123,7 @@ PAGES: dict[str, Page] = {
         },
     ),
     "docs/first-project.md": Page("cp $BLOCKS/python-1 collatz.py", own=("collatz",)),
+    "docs/log-ins.md": Page(),
     "docs/operating.md": Page(),
     "docs/plan-classes.md": Page(
         """
@@ -165,5 +166,5 @@ PAGES: dict[str, Page] = {
 #: Blocks of the other machine, which signs, belong to a project that does not serve yet.
 SIGNING = {
     "docs/signing.md": Page(f"{SCRIPT}; echo 1 > settings; tar -czf sum.tar.gz run.sh settings"),
-    "docs/operating.md": Page("rm -r keys again; mv new-keys keys"),
+    "docs/recipes.md": Page("rm -r keys again; mv new-keys keys"),
 }

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted(

@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from project.children import Children, wait_until
+from daemons.management.processes import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import free_port
 from scheduler.boinc.wire import messages, replies, requests

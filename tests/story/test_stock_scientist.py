@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 from tests.story.project import ROOT, Project
 from tests.story.volunteers import PASSWORD, PREFERENCES
 

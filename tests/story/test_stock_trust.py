@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from scheduler.dispatch.facts import Record
 from scheduler.dispatch.rules import trust
-from scheduler.hosts.facts import Record
 from scheduler.lifecycle import Because, Outcome, ResultState
 from tests.story.project import APP
 from tests.story.test_stock_replies import ask_until, say_until

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from project.children import wait_until
+from daemons.management.processes import wait_until
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from project.children import Children, wait_until
+from daemons.management.processes import Children, wait_until
 from project.ports import free_port
 from tests.machine import needs
 from tests.story.project import ROOT, Project

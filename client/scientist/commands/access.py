@@ -7,13 +7,17 @@ import getpass
 import os
 import socket
 import sys
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from scientist import store
-from scientist.commands.context import OK, Context, first_line
+from scientist.commands.context import Context, first_line
+from scientist.commands.options import Commands
 from scientist.display import key_value_table
 from scientist.errors import NotLoggedIn, ScientistError, UsageError
 from scientist.project import resolve_login
@@ -23,9 +27,9 @@ from scientist.words import count, nbytes
 SCOPES = ("read", "submit", "publish", "manage", "administer")
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the three commands."""
-    login = commands.add_parser("login", parents=[common], help="create a token and store it")
+    login = commands.add("login", log_in, help="create a token and store it")
     login.add_argument("address", metavar="URL", nargs="?", help="address of the project")
     login.add_argument("--email", metavar="E", help="e-mail address of your account")
     passwords = login.add_mutually_exclusive_group()
@@ -46,17 +50,12 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         "publish and manage that the account may have)",
     )
     login.add_argument("--name", metavar="N", help="name of the token (default: this host)")
-    login.set_defaults(command=log_in)
-    logout = commands.add_parser("logout", parents=[common], help="revoke and delete the token")
+    logout = commands.add("logout", log_out, help="revoke and delete the token")
     logout.add_argument("address", metavar="URL", nargs="?", help="default: that of the last login")
-    logout.set_defaults(command=log_out)
-    whoami = commands.add_parser(
-        "whoami", parents=[common], help="show the account of the token, and quotas"
-    )
-    whoami.set_defaults(command=who_am_i)
+    commands.add("whoami", who_am_i, help="show the account of the token, and quotas")
 
 
-def log_in(context: Context) -> int:
+def log_in(context: Context) -> None:
     """Carry out `login`, with a password or with an existing token."""
     options = context.options
     address = options.address or options.url or os.environ.get("MANYHANDS_URL")
@@ -64,15 +63,9 @@ def log_in(context: Context) -> int:
         hint = "scientist login http://project.example/ --email E"
         raise UsageError("No project was given.", hint)
     url = project_url(address)
-    if options.token:
-        token: dict[str, Any] = {"token": options.token, "id": None}
-    else:
-        token = _create_token(options, url)
-    transport = Transport(url, token["token"])
-    try:
+    token = {"token": options.token} if options.token else _create_token(options, url)
+    with closing(Transport(url, token["token"])) as transport:
         me = transport.get("me")
-    finally:
-        transport.close()
     login = store.Login(
         token["token"], me["account"]["email"], token.get("id"), tuple(me.get("scopes", ()))
     )
@@ -80,10 +73,8 @@ def log_in(context: Context) -> int:
     logins.projects[url], logins.default = login, url
     path = store.save(logins)
     facts = {"url": url, "email": login.email, "scopes": login.scopes, "kept_in": str(path)}
-    context.answer(
-        facts, f"logged in to {url} as {login.email} ({', '.join(login.scopes) or 'no scopes'})"
-    )
-    return OK
+    scopes = ", ".join(login.scopes) or "no scopes"
+    context.answer(facts, f"logged in to {url} as {login.email} ({scopes})")
 
 
 def _create_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
@@ -99,7 +90,6 @@ def _create_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
     if not password:
         hint = "give --password-file FILE (- for standard input) or set MANYHANDS_PASSWORD."
         raise UsageError("The password is missing.", hint)
-    transport = Transport(url)
     request: dict[str, Any] = {
         "email": options.email,
         "password": password,
@@ -107,13 +97,11 @@ def _create_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
     }
     if options.scope:  # else the project chooses the scopes
         request["scopes"] = list(dict.fromkeys(options.scope))
-    try:
+    with closing(Transport(url)) as transport:
         return dict(transport.post("tokens", request, repeatable=False))
-    finally:
-        transport.close()
 
 
-def log_out(context: Context) -> int:
+def log_out(context: Context) -> None:
     """Carry out `logout`: revoke the token on the project; delete it here even if that fails."""
     options = context.options
     logins = store.load()
@@ -128,19 +116,16 @@ def log_out(context: Context) -> int:
     store.save(logins)
     revoked = False
     if login.token_id is not None:
-        transport = Transport(url, login.token, patience=5.0)
         try:
-            transport.delete(f"tokens/{login.token_id}")
+            with closing(Transport(url, login.token, patience=5.0)) as transport:
+                transport.delete(f"tokens/{login.token_id}")
             revoked = True
         except ScientistError as error:
             context.warn(f"the token is deleted here, but not revoked: {error.sentence}")
-        finally:
-            transport.close()
     context.answer({"url": url, "revoked": revoked}, f"logged out of {url}")
-    return OK
 
 
-def who_am_i(context: Context) -> int:
+def who_am_i(context: Context) -> None:
     """Carry out `whoami`."""
     url, token = resolve_login(context.options.url, context.options.token)
     if token is None:
@@ -157,17 +142,12 @@ def who_am_i(context: Context) -> int:
         "scopes": ", ".join(me.get("scopes", ())),
         "rights": ", ".join(account.get("rights", ())).replace("_", " ") or None,
         "may submit": "to every app" if may.get("all_apps") else ", ".join(apps) or "to no app",
-        "unfinished": _usage(quota, "unfinished_workunits", "max_unfinished_workunits", _workunits),
-        "kept files": _usage(quota, "kept_bytes", "max_kept_bytes", nbytes),
+        "unfinished": _usage(quota, "unfinished_workunits", partial(count, noun="workunit")),
+        "kept files": _usage(quota, "kept_bytes", nbytes),
     }
     context.answer({"url": url, **me}, key_value_table(rows))
-    return OK
 
 
-def _workunits(number: float) -> str:
-    return count(number, "workunit")
-
-
-def _usage(quota: dict[str, Any], used_key: str, limit_key: str, text: Any) -> str:  # noqa: ANN401  a function
-    limit = quota.get(limit_key)
-    return f"{text(quota.get(used_key) or 0)}{'' if limit is None else f' of {text(limit)}'}"
+def _usage(quota: dict[str, Any], name: str, text: Callable[[float], str]) -> str:
+    limit = quota.get(f"max_{name}")
+    return f"{text(quota.get(name) or 0)}{'' if limit is None else f' of {text(limit)}'}"

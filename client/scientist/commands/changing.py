@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict
-from typing import Any
 
 from scientist.batches import Batch
-from scientist.commands.context import OK, Context
+from scientist.commands.context import Context, about
+from scientist.commands.options import Commands
 from scientist.errors import NotFoundError, UsageError
 from scientist.words import count
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the three commands."""
-    cancel = commands.add_parser("cancel", parents=[common], help="cancel batches or workunits")
-    cancel.add_argument(
-        "which", metavar="BATCH|WORKUNIT", nargs="+", help="a name, or the id of a batch"
-    )
+    cancel = commands.add("cancel", cancel_things, help="cancel batches or workunits")
+    text = "a name, or the id of a batch"
+    cancel.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
     cancel.add_argument("--reason", metavar="R", default="", help="text to store with it")
     cancel.add_argument("--yes", action="store_true", help="do not ask")
-    cancel.set_defaults(command=cancel_things, extra_names_target="which")
-    retry = commands.add_parser("retry", parents=[common], help="submit failed workunits again")
+    cancel.set_defaults(extra_names_target="which")
+    retry = commands.add("retry", retry_batch, help="submit failed workunits again")
     retry.add_argument("batch", metavar="BATCH", help="its id or its name")
-    retry.add_argument(
-        "workunits", metavar="WORKUNIT", nargs="*", help="only these of its workunits"
-    )
+    text = "only these of its workunits"
+    retry.add_argument("workunits", metavar="WORKUNIT", nargs="*", help=text)
     retry.add_argument("--failed", action="store_true", help="all failed workunits")
-    retry.set_defaults(command=retry_batch, extra_names_target="workunits")
-    retire = commands.add_parser("retire", parents=[common], help="let the project delete a batch")
+    retry.set_defaults(extra_names_target="workunits")
+    retire = commands.add("retire", retire_batch, help="let the project delete a batch")
     retire.add_argument("batch", metavar="BATCH", help="its id or its name")
     retire.add_argument("--yes", action="store_true", help="do not ask")
-    retire.set_defaults(command=retire_batch)
 
 
-def cancel_things(context: Context) -> int:
+def cancel_things(context: Context) -> None:
     """Carry out `cancel`, after a confirmation that names what is cancelled."""
     options = context.options
     batches, names = _split(context, options.which)
@@ -47,15 +43,11 @@ def cancel_things(context: Context) -> int:
         parts.append(count(len(names), "workunit"))
     if not context.confirm(f"Cancel {' and '.join(parts)}?"):
         context.out.print("Nothing was cancelled.")
-        return OK
-    answers: list[dict[str, Any]] = [
-        {"batch": {"id": batch.id, "name": batch.name}, **batch.abort(options.reason)}
-        for batch in batches
-    ]
+        return
+    answers = [{**about(batch), **batch.abort(options.reason)} for batch in batches]
     if names:
         answers.append({"workunits": names, **context.project.cancel(names, options.reason)})
     context.answer(answers, f"cancelled {' and '.join(parts)}")
-    return OK
 
 
 def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]]:
@@ -73,7 +65,7 @@ def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]
     return batches, names
 
 
-def retry_batch(context: Context) -> int:
+def retry_batch(context: Context) -> None:
     """Carry out `retry`."""
     options = context.options
     if bool(options.workunits) == options.failed:
@@ -85,28 +77,22 @@ def retry_batch(context: Context) -> int:
     if summary.cancelled:
         parts.append(f"{count(summary.cancelled)} were cancelled: name them to retry them")
     if summary.inputs_gone:
-        parts.append(
-            f"the inputs of {count(summary.inputs_gone)} were deleted: submit new workunits"
-        )
+        gone = count(summary.inputs_gone)
+        parts.append(f"the inputs of {gone} were deleted: submit new workunits")
     if summary.names_taken:
         parts.append(f"{count(summary.names_taken)} were retried before")
-    context.answer(
-        {"batch": {"id": batch.id, "name": batch.name}, **asdict(summary)}, " · ".join(parts)
-    )
-    return OK
+    context.answer({**about(batch), **asdict(summary)}, " · ".join(parts))
 
 
-def retire_batch(context: Context) -> int:
+def retire_batch(context: Context) -> None:
     """Carry out `retire`, after a confirmation."""
     batch = context.batch(context.options.batch)
     progress = batch.progress()
     left = progress.total - progress.finished
     unfinished = f" {count(left, 'workunit')} of it are not finished." if left else ""
     outputs = count(progress.done, "output")
-    question = f"Retire {batch.name}? Its {outputs} will be deleted.{unfinished}"
-    if not context.confirm(question):
+    if not context.confirm(f"Retire {batch.name}? Its {outputs} will be deleted.{unfinished}"):
         context.out.print("Nothing was retired.")
-        return OK
-    facts = {"batch": {"id": batch.id, "name": batch.name}, **batch.retire()}
+        return
+    facts = {**about(batch), **batch.retire()}
     context.answer(facts, f"retired {batch.name}: the project deletes its outputs and its rows")
-    return OK

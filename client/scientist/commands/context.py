@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -22,21 +22,12 @@ from scientist.batches import Batch
 from scientist.errors import UsageError
 from scientist.project import Project
 
-Kind = TypeVar("Kind")
+Item = TypeVar("Item")
 
 OK, FAILED_WORKUNITS = 0, 6
-#: The help of options that `submit` and the `app` commands share.
-HELP = {
-    "max_errors": "failed results that are tolerated; a workunit fails at N+1 (default 3)",
-    "deadline": "time that a computer has for a result, such as 12h or 3d",
-    "takes": "run time on a typical computer, such as 10min",
-    "fpops": "the same as a number of floating-point operations",
-    "memory": "the most memory that a program needs, such as 2GB",
-    "disk": "the most disk space that a program needs, such as 10GB",
-}
 _MIN_TABLE_WIDTH = 200
-#: A column: its heading, and whether it is aligned to the right.
-Column = tuple[str, bool]
+#: The end of the heading of a column that is aligned to the right; it is not shown.
+_RIGHT = ">"
 
 
 def first_line(name: str) -> str:
@@ -105,12 +96,29 @@ class Context:
         if not self.json:
             self.err.print(Text(f"warning: {sentence}", style="yellow"))
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[RenderableType]]) -> None:
-        """Print rows: on a terminal as a table, elsewhere as plain columns that are never cut."""
+    def listing(
+        self,
+        items: Sequence[Item],
+        columns: Sequence[str],
+        row: Callable[[Item], Sequence[RenderableType]],
+        empty: str,
+    ) -> None:
+        """Print items as JSON with --json, else as a table, or the text `empty`."""
+        if self.json or not items:
+            self.answer(items, empty)
+        else:
+            self.table(columns, map(row, items))
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[RenderableType]]) -> None:
+        """Print rows: on a terminal as a table, elsewhere as plain columns that are never cut.
+
+        `columns` are the headings; a column is aligned to the right if its heading ends with ``>``.
+        """
         if self.out.is_terminal:
             table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold dim")
-            for heading, right in columns:
-                table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+            for heading in columns:
+                justify: JustifyMethod = "right" if heading.endswith(_RIGHT) else "left"
+                table.add_column(heading.rstrip(_RIGHT), justify=justify, no_wrap=True)
             for row in rows:
                 table.add_row(*row)
             # On a narrow terminal, lines wrap instead of names being cut off.
@@ -131,20 +139,17 @@ class Context:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _plain(columns: Sequence[Column], rows: list[list[str]]) -> list[str]:
-    lines = [[heading for heading, _ in columns], *rows]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+def _plain(columns: Sequence[str], rows: list[list[str]]) -> list[str]:
+    lines = [[heading.rstrip(_RIGHT) for heading in columns], *rows]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    sides = [">" if heading.endswith(_RIGHT) else "<" for heading in columns]
+    cells = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
+    return [cells.format(*line).rstrip() for line in lines]
 
-    def cell(text: str, width: int, *, right: bool) -> str:
-        return text.rjust(width) if right else text.ljust(width)
 
-    return [
-        "  ".join(
-            cell(text, width, right=right)
-            for text, width, (_, right) in zip(line, widths, columns, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+def about(batch: Batch) -> dict[str, Any]:
+    """Return the id and the name of a batch, as answers have them."""
+    return {"batch": {"id": batch.id, "name": batch.name}}
 
 
 def as_json(facts: object, indent: int | None = 2) -> str:
@@ -158,29 +163,3 @@ def _jsonable(value: object) -> Any:  # noqa: ANN401  any JSON
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return str(value)
-
-
-def argument_type(read: Callable[[str], Kind]) -> Callable[[str], Kind]:
-    """Return `read` as a type for argparse, with its UsageError as the error message."""
-
-    def convert(text: str) -> Kind:
-        try:
-            return read(text)
-        except UsageError as error:
-            raise argparse.ArgumentTypeError(f"{error.sentence} Hint: {error.hint}") from None
-
-    return convert
-
-
-def non_negative(text: str) -> int:
-    """Parse a whole number of at least 0.  Raises UsageError."""
-    if not text.isdecimal():
-        raise UsageError(f"{text!r} is not a whole number of at least 0.", "write 0, 1, 2 ...")
-    return int(text)
-
-
-def positive(text: str) -> int:
-    """Parse a whole number of at least 1.  Raises UsageError."""
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{text!r} is not a whole number of at least 1.", "write 1, 2, 3 ...")
-    return int(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from scientist.commands.context import OK, Context
+from scientist.commands.context import Context
+from scientist.commands.options import Commands
 from scientist.display import key_value_table
 from scientist.errors import UsageError
 from scientist.words import count, duration, local, moment, span
@@ -18,17 +18,14 @@ from scientist.words import count, duration, local, moment, span
 _TOTALED = ("workunits", "results", "cpu_seconds", "elapsed_seconds", "credit")
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the two commands."""
-    stats = commands.add_parser("stats", parents=[common], help="show the cost of your work")
+    stats = commands.add("stats", show_stats, help="show the cost of your work")
     stats.add_argument("--by", choices=("day", "app", "batch"), default="app", help="(default app)")
-    stats.add_argument(
-        "--since", metavar="WHEN", help="a day (UTC), or a duration before now, such as 30d"
-    )
+    text = "a day (UTC), or a duration before now, such as 30d"
+    stats.add_argument("--since", metavar="WHEN", help=text)
     stats.add_argument("--until", metavar="WHEN", help="the same")
-    stats.set_defaults(command=show_stats)
-    status = commands.add_parser("status", parents=[common], help="show the state of the project")
-    status.set_defaults(command=show_status)
+    commands.add("status", show_status, help="show the state of the project")
 
 
 def _when(text: str | None) -> datetime | None:
@@ -41,26 +38,19 @@ def _when(text: str | None) -> datetime | None:
     return datetime.now(UTC) - ago  # noqa: TID251  the edge reads the clock
 
 
-def show_stats(context: Context) -> int:
+def show_stats(context: Context) -> None:
     """Carry out `stats`."""
-    options = context.options
-    rows = context.project.usage(
-        since=_when(options.since), until=_when(options.until), by=options.by
-    )
-    if context.json:
-        context.answer(rows)
-        return OK
-    if not rows:
-        context.out.print("There is no work in that time.")
-        return OK
-    columns = [(options.by, False), ("workunits", True), ("results", True)]
-    columns += [("processor time", True), ("elapsed", True), ("credit", True)]
+    options, by = context.options, context.options.by
+    rows = context.project.usage(since=_when(options.since), until=_when(options.until), by=by)
+    if context.json or not rows:
+        context.answer(rows, "There is no work in that time.")
+        return
+    columns = (by, "workunits>", "results>", "processor time>", "elapsed>", "credit>")
     total = {name: sum(float(row.get(name) or 0) for row in rows) for name in _TOTALED}
-    lines = [_row(_group_name(row, options.by), row) for row in rows]
+    lines = [_row(_group_name(row, by), row) for row in rows]
     if len(rows) > 1:
         lines.append([Text(cell, style="bold") for cell in _row("all", total)])
     context.table(columns, lines)
-    return OK
 
 
 def _group_name(row: dict[str, Any], by: str) -> str:
@@ -74,13 +64,12 @@ def _row(name: str, row: dict[str, Any]) -> list[Any]:
     return [name, *counts, *spans, credit]
 
 
-def show_status(context: Context) -> int:
+def show_status(context: Context) -> None:
     """Carry out `status`."""
-    status = context.project.status()
+    rows = context.project.status()
     if context.json:
-        context.answer(status)
-        return OK
-    rows = dict(status)
+        context.answer(rows)
+        return
     daemons, apps = rows.pop("daemons", None) or (), rows.pop("apps", None) or ()
     waits = rows.pop("waits", None) or ()
     rows["read_at"] = local(datetime.fromisoformat(rows["read_at"]))
@@ -91,12 +80,10 @@ def show_status(context: Context) -> int:
         context.out.print(Text(f"\n{wait['sentence']}", style="yellow"))
     if daemons:
         context.out.print()
-        columns = [("daemon", False), ("last seen", False), ("waiting", True), ("", False)]
-        context.table(columns, map(_daemon_row, daemons))
+        context.table(("daemon", "last seen", "waiting>", ""), map(_daemon_row, daemons))
     if apps:
         context.out.print()
-        context.table([("app", False), ("versions", False), ("title", False)], map(_app_row, apps))
-    return OK
+        context.table(("app", "versions", "title"), map(_app_row, apps))
 
 
 def _daemon_row(daemon: dict[str, Any]) -> list[RenderableType]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
+from functools import partial
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scientist.commands.context import OK, Context, argument_type, positive
+from scientist.commands.context import Context
+from scientist.commands.options import Commands, positive
 from scientist.commands.watching import now
 from scientist.display import (
     STYLES,
@@ -24,37 +25,26 @@ from scientist.errors import NotFoundError, UsageError
 from scientist.models import BatchInfo, ResultInfo, Troubles, WorkunitInfo, read
 from scientist.words import count, local, nbytes, span
 
-_KINDS = ("batch", "workunit", "result")
 _DEFAULT_LIMIT = 100
 #: Columns of a terminal that is wide enough for bars in the list of batches.
 _MIN_WIDTH_FOR_BARS = 118
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the two commands."""
-    listing = commands.add_parser("list", parents=[common], help="list batches, workunits, results")
-    listing.add_argument(
-        "what", nargs="?", default="batches", choices=("batches", "workunits", "results")
-    )
-    listing.add_argument(
-        "batch", metavar="BATCH", nargs="?", help="only those of this batch, by id or name"
-    )
-    listing.add_argument("--app", metavar="APP", help="only those of this app")
-    listing.add_argument("--status", choices=tuple(STYLES), help="only workunits of this status")
-    listing.add_argument(
-        "--workunit", metavar="W", help="only results of this workunit, by name or id"
-    )
-    listing.add_argument(
-        "--limit",
-        type=argument_type(positive),
-        metavar="N",
-        help=f"at most N rows (default {_DEFAULT_LIMIT})",
-    )
-    listing.add_argument("--all", action="store_true", help="all rows, without a limit")
-    listing.set_defaults(command=list_things)
-    show = commands.add_parser(
+    listing = commands.add("list", list_things, help="list batches, workunits, results")
+    add = listing.add_argument
+    add("what", nargs="?", default="batches", choices=tuple(_LISTS))
+    add("batch", metavar="BATCH", nargs="?", help="only those of this batch, by id or name")
+    add("--app", metavar="APP", help="only those of this app")
+    add("--status", choices=tuple(STYLES), help="only workunits of this status")
+    add("--workunit", metavar="W", help="only results of this workunit, by name or id")
+    text = f"at most N rows (default {_DEFAULT_LIMIT})"
+    add("--limit", type=positive, metavar="N", help=text)
+    add("--all", action="store_true", help="all rows, without a limit")
+    show = commands.add(
         "show",
-        parents=[common],
+        show_thing,
         help="show a batch, a workunit with its timeline, or a result",
         usage="scientist show [options] [batch|workunit|result] WHICH",
     )
@@ -65,36 +55,27 @@ def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: A
         help="a name or an id: a number alone is the id of a batch, a name is searched among "
         "batches, then workunits, then results",
     )
-    show.set_defaults(command=show_thing)
 
 
-def list_things(context: Context) -> int:
+def list_things(context: Context) -> None:
     """Carry out `list`."""
     options = context.options
-    lists = {"batches": _list_batches, "workunits": _list_workunits, "results": _list_results}
     if options.what == "batches" and (options.batch or options.status):
         hint = f"scientist list workunits {options.batch or 'BATCH'}"
         raise UsageError("BATCH and --status apply to workunits, not to batches.", hint)
     limit = None if options.all else options.limit or _DEFAULT_LIMIT
-    number = lists[options.what](context, limit)
+    number = _LISTS[options.what](context, limit)
     if limit is not None and number == limit and not context.json:
         context.err.print(Text(f"the newest {count(limit)}; --all lists them all", style="dim"))
-    return OK
 
 
 def _list_batches(context: Context, limit: int | None) -> int:
-    rows = list(itertools.islice(context.project.batches(app=context.options.app), limit))
+    rows = itertools.islice(context.project.batches(app=context.options.app), limit)
     infos = [batch.info for batch in rows]
-    if context.json:
-        context.answer(infos)
-    elif not infos:
-        context.out.print("You have no batches yet. scientist submit APP FILES...")
-    else:
-        columns = [("id", True), ("name", False), ("app", False)]
-        columns += [("", False)] * _has_bars(context)
-        columns += [("done", True), ("failed", True), ("of", True)]
-        columns += [("state", False), ("since", False)]
-        context.table(columns, [_batch_row(context, info) for info in infos])
+    bars = [""] * _has_bars(context)
+    columns = ["id>", "name", "app", *bars, "done>", "failed>", "of>", "state", "since"]
+    empty = "You have no batches yet. scientist submit APP FILES..."
+    context.listing(infos, columns, partial(_batch_row, context), empty)
     return len(infos)
 
 
@@ -116,14 +97,8 @@ def _list_workunits(context: Context, limit: int | None) -> int:
     batch = context.batch(options.batch).id if options.batch else None
     workunits = context.project.workunits(batch=batch, status=options.status, app=options.app)
     rows = list(itertools.islice(workunits, limit))
-    if context.json:
-        context.answer(rows)
-    elif not rows:
-        context.out.print("There are no such workunits.")
-    else:
-        columns = [("id", True), ("name", False), ("status", False), ("finished", False)]
-        columns += [("credit", True), ("", False)]
-        context.table(columns, [_workunit_row(workunit) for workunit in rows])
+    columns = ("id>", "name", "status", "finished", "credit>", "")
+    context.listing(rows, columns, _workunit_row, "There are no such workunits.")
     return len(rows)
 
 
@@ -143,14 +118,8 @@ def _list_results(context: Context, limit: int | None) -> int:
         params["batch"] = context.batch(options.batch).id
     pages = context.project.transport.pages("results", params)
     rows = [read(ResultInfo, row) for row in itertools.islice(pages, limit)]
-    if context.json:
-        context.answer(rows)
-    elif not rows:
-        context.out.print("There are no such results.")
-    else:
-        columns = [("id", True), ("name", False), ("state", False), ("validity", False)]
-        columns += [("host", True), ("processor time", True), ("sent", False)]
-        context.table(columns, [_result_row(result) for result in rows])
+    columns = ("id>", "name", "state", "validity", "host>", "processor time>", "sent")
+    context.listing(rows, columns, _result_row, "There are no such results.")
     return len(rows)
 
 
@@ -161,6 +130,9 @@ def _result_row(result: ResultInfo) -> list[RenderableType]:
     return [str(result.id), result.name, _lower(result.state), validity, host, cpu_time, sent]
 
 
+_LISTS = {"batches": _list_batches, "workunits": _list_workunits, "results": _list_results}
+
+
 def _lower(state: str | None) -> str:
     """Return the name of a server state as words in lower case."""
     return status_text(state or "").lower()
@@ -169,28 +141,27 @@ def _lower(state: str | None) -> str:
 # show
 
 
-def show_thing(context: Context) -> int:
+def show_thing(context: Context) -> None:
     """Carry out `show`."""
     words = context.options.which
     kind = words[0] if len(words) > 1 else None
-    if kind not in {None, *_KINDS} or len(words) > 2:  # noqa: PLR2004  a kind and a name
+    functions = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
+    if kind not in {None, *functions} or len(words) > 2:  # noqa: PLR2004  a kind and a name
         hint = "write batch, workunit or result and a name, or only a name."
         raise UsageError(f"{' '.join(words)!r} is not a kind and a name.", hint)
-    functions = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
     if kind is not None:
         functions[kind](context, words[1])
-        return OK
+        return
     # Without a kind, a number is the id of a batch, and a name is searched in each kind.
     which = words[0]
-    kinds = ["batch"] if which.isdecimal() else _KINDS
-    for name in kinds:
+    for name in ["batch"] if which.isdecimal() else functions:
         try:
             functions[name](context, which)
         except NotFoundError:
             continue
         if name == "batch" and not which.isdecimal():
             _warn_of_workunit(context, which)
-        return OK
+        return
     detail, hint = f"You have no batch, workunit or result {which!r}.", ""
     if which.isdecimal():
         detail = f"You have no batch {which}."
@@ -208,8 +179,7 @@ def _warn_of_workunit(context: Context, name: str) -> None:
 def _show_batch(context: Context, which: str) -> None:
     batch = context.batch(which)
     info = batch.refresh()
-    cost = info.cost
-    cpu_time = f"{span(cost.cpu_seconds)} of processor time"
+    cost, cpu_time = info.cost, f"{span(info.cost.cpu_seconds)} of processor time"
     rows: dict[str, RenderableType | None] = {
         "state": status_text(info.state),
         "submitted": local(info.created_at),
@@ -218,13 +188,17 @@ def _show_batch(context: Context, which: str) -> None:
         "after": f"batch {info.after}" if info.after else "",
         "computed": f"{cpu_time} in {count(cost.results, 'result')}",
         "credit": f"{cost.credit:,.2f}".replace(",", " "),
-        "notes": ", ".join(f"{name}={value}" for name, value in info.meta.items()),
+        "notes": _notes(info),
     }
     troubles = Troubles() if context.json else batch.troubles()
     panel = batch_panel(info, info.progress, now(), troubles.waits)
     parts: list[RenderableType] = [panel, Text(), key_value_table(rows)]
     parts += [Text(f"\n{error}", style="red") for error in troubles.sentences]
     context.answer(info, Group(*parts))
+
+
+def _notes(info: BatchInfo | WorkunitInfo) -> str:
+    return ", ".join(f"{name}={value}" for name, value in info.meta.items())
 
 
 def _find_workunit(context: Context, which: str) -> dict[str, Any]:
@@ -244,7 +218,7 @@ def _show_workunit(context: Context, which: str) -> None:
     row = _find_workunit(context, which)
     timeline = context.project.transport.get(f"workunits/{row['id']}/timeline")
     workunit = read(WorkunitInfo, row)
-    errors, notes = ", ".join(workunit.errors), workunit.meta.items()
+    errors = ", ".join(workunit.errors)
     outputs = [entry if isinstance(entry, str) else entry["open_name"] for entry in row["outputs"]]
     inputs = [f"{entry['open_name']} ({nbytes(entry['nbytes'])})" for entry in row["input_files"]]
     rows: dict[str, RenderableType | None] = {
@@ -257,7 +231,7 @@ def _show_workunit(context: Context, which: str) -> None:
         "inputs": ", ".join(inputs),
         "outputs": ", ".join(outputs),
         "quorum": str(row.get("min_quorum", "")),
-        "notes": ", ".join(f"{name}={value}" for name, value in notes),
+        "notes": _notes(workunit),
         "results": Text("\n").join(
             Text(f"{result['name']} ({result['id']}): {_state(result)}")
             for result in row["results"]
@@ -275,12 +249,9 @@ def _state(result: dict[str, Any]) -> str:
 
 def _timeline(answer: dict[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    moves = answer.get("timeline") or []
-    if moves:
+    if moves := answer.get("timeline"):
         parts += [Text("\ntimeline (UTC)", style="bold dim"), _steps(moves)]
-    for reason in answer.get("reasons") or ():
-        parts.append(Text(f"\n{reason}"))
-    return parts
+    return [*parts, *(Text(f"\n{reason}") for reason in answer.get("reasons") or ())]
 
 
 def _steps(moves: list[dict[str, Any]]) -> RenderableType:
@@ -289,14 +260,10 @@ def _steps(moves: list[dict[str, Any]]) -> RenderableType:
         table.add_row(
             Text(str(move["at"]).replace("T", " ")[:19], style="dim"),
             str(move.get("subject", "")),
-            _move(move),
+            Text(f"{move.get('axis', '')}: {move.get('source', '')} → {move.get('target', '')}"),
             Text(f"{move.get('because', '')} ({move.get('by', '')})", style="dim"),
         )
     return table
-
-
-def _move(move: dict[str, Any]) -> Text:
-    return Text(f"{move.get('axis', '')}: {move.get('source', '')} → {move.get('target', '')}")
 
 
 def _show_result(context: Context, which: str) -> None:

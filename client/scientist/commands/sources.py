@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,7 +14,6 @@ from scientist.errors import ScientistError, UsageError
 from scientist.inputs import InputFile, Work, original_name, work_of
 from scientist.template import (
     STANDARD_PLACEHOLDERS,
-    Parameter,
     check,
     combinations,
     count_combinations,
@@ -23,44 +21,38 @@ from scientist.template import (
     lines_of,
 )
 from scientist.uploads import checked
-from scientist.words import size
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
-    """The options that all generated workunits share."""
+def _works(options: argparse.Namespace, files: list[Path]) -> Iterator[Work]:
+    """Yield a workunit for each file, combination of parameters and repeat."""
+    index = 0
+    paths: list[Path | None] = [*files] or [None]
+    for path in paths:
+        for values in combinations(options.param):
+            for _ in range(options.count or 1):
+                index += 1
+                yield _work(options, path, values, index)
 
-    command_line: str | None
-    input_text: str | None
-    open_name: str
-    parameters: tuple[Parameter, ...]
-    repeats: int
 
-    def works(self, files: list[Path]) -> Iterator[Work]:
-        """Yield a workunit for each file, combination of parameters and repeat."""
-        index = 0
-        paths: list[Path | None] = [*files] or [None]
-        for path in paths:
-            for values in combinations(self.parameters):
-                for _ in range(self.repeats):
-                    index += 1
-                    yield self._work(path, values, index)
-
-    def _work(self, path: Path | None, values: Mapping[str, str], index: int) -> Work:
-        replacements: dict[str, object] = {"index": index, **values}
-        files = []
-        if path is not None:
-            replacements |= {"file": path.name, "name": path.stem}
-            files.append(InputFile(self.open_name, path))
-        if self.input_text is not None:
-            text = fill(self.input_text, replacements)
-            files.append(InputFile(self.open_name, text.encode()))
-        meta = {**({} if path is None else {"input": original_name(path)}), **values}
-        fields: dict[str, Any] = {"meta": meta} if meta else {}
-        if self.command_line is not None:
-            fields["command_line"] = fill(self.command_line, replacements)
-        single = path is not None and not values and self.repeats == 1
-        return Work(tuple(files), fields, label=path.stem if single and path else None)
+def _work(
+    options: argparse.Namespace, path: Path | None, values: Mapping[str, str], index: int
+) -> Work:
+    replacements: dict[str, object] = {"index": index, **values}
+    files: list[InputFile] = []
+    meta: dict[str, Any] = {**values}
+    label = None
+    if path is not None:
+        replacements |= {"file": path.name, "name": path.stem}
+        files.append(InputFile(options.open_name, path))
+        meta = {"input": original_name(path), **values}
+        label = path.stem if not values and options.count in {None, 1} else None
+    if options.input_text is not None:
+        text = fill(options.input_text, replacements)
+        files.append(InputFile(options.open_name, text.encode()))
+    fields: dict[str, Any] = {"meta": meta} if meta else {}
+    if options.command_line is not None:
+        fields["command_line"] = fill(options.command_line, replacements)
+    return Work(tuple(files), fields, label=label)
 
 
 def works_of(options: argparse.Namespace, stack: ExitStack) -> tuple[Iterator[Work], int | None]:
@@ -89,15 +81,8 @@ def works_of(options: argparse.Namespace, stack: ExitStack) -> tuple[Iterator[Wo
     placeholders = [*(STANDARD_PLACEHOLDERS if files else ("index",)), *names]
     for text in (options.command_line, options.input_text):
         check(text or "", placeholders)
-    template = _Template(
-        options.command_line,
-        options.input_text,
-        options.open_name,
-        tuple(options.param),
-        options.count or 1,
-    )
     total = max(len(files), 1) * count_combinations(options.param) * (options.count or 1)
-    return template.works(files), total
+    return _works(options, files), total
 
 
 def _opened(name: str, stack: ExitStack) -> IO[bytes]:
@@ -125,12 +110,6 @@ def _lines(file: IO[bytes]) -> Iterator[Work]:
             reason = error.sentence if isinstance(error, ScientistError) else str(error)
             hint = "docs/scientist.md shows what a line can have."
             raise UsageError(f"Line {number}: {reason}", hint) from None
-
-
-def output_of(text: str) -> str | dict[str, Any]:
-    """Parse ``NAME`` or ``NAME:SIZE``.  Raises UsageError."""
-    name, colon, length = text.rpartition(":")
-    return {"open_name": name, "max_nbytes": size(length)} if colon and name else text
 
 
 def shared_of(text: str) -> dict[str, Any]:

@@ -10,8 +10,15 @@ from typing import Any
 
 from rich.text import Text
 
-from scientist.commands.context import HELP, OK, Context, argument_type, non_negative, positive
-from scientist.commands.sources import output_of, shared_of, works_of
+from scientist.commands.context import OK, Context
+from scientist.commands.options import (
+    Commands,
+    add_quorum_options,
+    add_resource_options,
+    positive,
+    workunit_fields,
+)
+from scientist.commands.sources import shared_of, works_of
 from scientist.commands.watching import watch
 from scientist.display import TransferBars
 from scientist.drafts import DraftBatch
@@ -20,7 +27,7 @@ from scientist.inputs import fields_of
 from scientist.models import SubmissionSummary
 from scientist.submission import CHUNK_BYTES, batch_name, submission_key
 from scientist.template import parameter
-from scientist.words import count, duration, moment, size
+from scientist.words import count, duration, moment
 
 _EPILOG = """\
 what is submitted:
@@ -37,118 +44,61 @@ FILE and --param together submit every combination for each file.
 """
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the command."""
-    submit = commands.add_parser(
+    submit = commands.add(
         "submit",
-        parents=[common],
+        submit_work,
         help="submit workunits; all are created, or none",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    submit.set_defaults(extra_names_target="files")
     submit.add_argument("app", metavar="APP", help="the app that computes them")
-    submit.add_argument(
-        "files", metavar="FILE", nargs="*", default=[], help="input files, one per workunit"
-    )
-    _describe_sources(submit)
-    _describe_workunits(submit)
-    _describe_batch(submit)
-    submit.set_defaults(command=submit_work, extra_names_target="files")
+    text = "input files, one per workunit"
+    submit.add_argument("files", metavar="FILE", nargs="*", default=[], help=text)
+    _describe_sources(submit.add_argument_group("which workunits"))
+    _describe_workunits(submit.add_argument_group("each workunit"))
+    _describe_batch(submit.add_argument_group("the batch"))
 
 
-def _describe_sources(submit: argparse.ArgumentParser) -> None:
-    what = submit.add_argument_group("which workunits")
-    what.add_argument("--from-file", metavar="LIST", help="a file with one path of a FILE per line")
-    what.add_argument(
-        "--count", type=argument_type(positive), metavar="N", help="repeat each N times"
-    )
-    what.add_argument(
-        "--param",
-        type=argument_type(parameter),
-        action="append",
-        default=[],
-        metavar="NAME=VALUES",
-        help="1..1000, 0.0..1.0..0.1, a,b,c or @FILE with one value per line; several combine",
-    )
-    what.add_argument(
-        "--ndjson", metavar="FILE", help="a JSON object per workunit and line; - reads stdin"
-    )
+def _describe_sources(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--from-file", metavar="LIST", help="a file with one path of a FILE per line")
+    add("--count", type=positive, metavar="N", help="repeat each N times")
+    text = "1..1000, 0.0..1.0..0.1, a,b,c or @FILE with one value per line; several combine"
+    add("--param", type=parameter, metavar="NAME=VALUES", help=text, action="append", default=[])
+    add("--ndjson", metavar="FILE", help="a JSON object per workunit and line; - reads stdin")
 
 
-def _describe_workunits(submit: argparse.ArgumentParser) -> None:
-    each = submit.add_argument_group("each workunit")
-    each.add_argument("--command-line", metavar="WORDS", help="arguments of the program")
-    each.add_argument(
-        "--open-name", metavar="NAME", default="in", help="name under which FILE is opened"
-    )
-    each.add_argument(
-        "--input-text", metavar="TEXT", help="content of the input, in place of a FILE"
-    )
-    each.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="a file that all workunits read, uploaded once, and the name under which it is opened",
-    )
-    each.add_argument(
-        "--output",
-        action="append",
-        metavar="NAME[:SIZE]",
-        help="output file and its maximal size (default: those of the app, or out)",
-    )
-    each.add_argument(
-        "--quorum", type=argument_type(positive), metavar="N", help="results that must agree"
-    )
-    each.add_argument(
-        "--max-errors", type=argument_type(non_negative), metavar="N", help=HELP["max_errors"]
-    )
-    each.add_argument(
-        "--deadline", type=argument_type(duration), metavar="T", help=HELP["deadline"]
-    )
-    each.add_argument("--priority", type=int, metavar="N", help="higher priorities are sent first")
-    each.add_argument("--takes", type=argument_type(duration), metavar="T", help=HELP["takes"])
-    each.add_argument("--fpops", type=float, metavar="N", help=HELP["fpops"])
-    each.add_argument("--memory", type=argument_type(size), metavar="SIZE", help=HELP["memory"])
-    each.add_argument("--disk", type=argument_type(size), metavar="SIZE", help=HELP["disk"])
-    each.add_argument(
-        "--field",
-        type=argument_type(_field),
-        action="append",
-        default=[],
-        metavar="NAME=JSON",
-        help="any other field of the API's workunits",
-    )
+def _describe_workunits(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--command-line", metavar="WORDS", help="arguments of the program")
+    add("--open-name", metavar="NAME", default="in", help="name under which FILE is opened")
+    add("--input-text", metavar="TEXT", help="content of the input, in place of a FILE")
+    text = "a file that all workunits read, uploaded once, and the name under which it is opened"
+    add("--input", metavar="[NAME=]FILE", help=text, action="append", default=[])
+    text = "output file and its maximal size (default: those of the app, or out)"
+    add("--output", metavar="NAME[:SIZE]", help=text, action="append")
+    add_quorum_options(group)
+    add("--priority", type=int, metavar="N", help="higher priorities are sent first")
+    add_resource_options(group)
+    text = "any other field of the API's workunits"
+    add("--field", type=_field, metavar="NAME=JSON", help=text, action="append", default=[])
 
 
-def _describe_batch(submit: argparse.ArgumentParser) -> None:
-    batch = submit.add_argument_group("the batch")
-    batch.add_argument("--batch", metavar="NAME", help="name (default: a generated one)")
-    batch.add_argument("--after", metavar="BATCH", help="wait until this batch is done")
-    batch.add_argument(
-        "--after-any", action="store_true", help="with --after: also if workunits of it failed"
-    )
-    batch.add_argument(
-        "--expires", type=argument_type(duration), metavar="T", help="abort it after this time"
-    )
-    batch.add_argument(
-        "--end-by", type=argument_type(moment), metavar="TIME", help="abort it at this time (UTC)"
-    )
-    batch.add_argument(
-        "--accelerate-tail", action="store_true", help="send its last results to fast hosts"
-    )
-    batch.add_argument(
-        "--meta",
-        type=argument_type(_meta),
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="your metadata; V is JSON or text",
-    )
-    batch.add_argument(
-        "--key", metavar="KEY", help="a repeat with the same key creates nothing twice"
-    )
-    batch.add_argument("--watch", action="store_true", help="watch it until it is complete")
+def _describe_batch(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--batch", metavar="NAME", help="name (default: a generated one)")
+    add("--after", metavar="BATCH", help="wait until this batch is done")
+    add("--after-any", action="store_true", help="with --after: also if workunits of it failed")
+    add("--expires", type=duration, metavar="T", help="abort it after this time")
+    add("--end-by", type=moment, metavar="TIME", help="abort it at this time (UTC)")
+    add("--accelerate-tail", action="store_true", help="send its last results to fast hosts")
+    text = "your metadata; V is JSON or text"
+    add("--meta", type=_meta, metavar="K=V", help=text, action="append", default=[])
+    add("--key", metavar="KEY", help="a repeat with the same key creates nothing twice")
+    add("--watch", action="store_true", help="watch it until it is complete")
 
 
 def _meta(text: str) -> tuple[str, Any]:
@@ -171,7 +121,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 class _SendingState:
-    """How much of a request was sent, for the progress bars and for Ctrl-C."""
+    """Tracks how much of a request was sent, for the progress bars and for Ctrl-C."""
 
     def __init__(self, bars: TransferBars) -> None:
         self._bars = bars
@@ -190,9 +140,8 @@ class _SendingState:
 def _interrupted(
     draft: DraftBatch | None, sending: _SendingState, key: str, options: argparse.Namespace
 ) -> Interrupted:
-    """Return the error for Ctrl-C, which describes what happened to the workunits."""
-    sent = None if draft is None else draft.abandoned
-    if draft is not None and sent is not None:
+    """Return the error for Ctrl-C; its text states whether the workunits were submitted."""
+    if draft is not None and (sent := draft.abandoned) is not None:
         batch = f"batch {sent.batch_name} ({sent.batch_id})"
         if draft.is_aborted:
             return Interrupted(f"Interrupted: {batch} was aborted; none of it is computed.")
@@ -253,12 +202,9 @@ def submit_work(context: Context) -> int:
 
 def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the keyword arguments of `Project.batch` from the options."""
-    arguments: dict[str, Any] = {
-        "quorum": options.quorum,
-        "max_errors": options.max_errors,
-        "deadline": options.deadline,
+    arguments = {
+        **workunit_fields(options),
         "priority": options.priority,
-        "outputs": [output_of(text) for text in options.output or ()] or None,
         "input_files": [shared_of(text) for text in options.input],
         "meta": dict(options.meta),
         "after": options.after,
@@ -266,10 +212,6 @@ def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
         "expire_at": options.end_by,
         "expires": options.expires,
         "accelerate_tail": options.accelerate_tail or None,
-        "takes": options.takes,
-        "fpops": options.fpops,
-        "memory": options.memory,
-        "disk": options.disk,
     }
     return arguments | fields_of(dict(options.field))
 
@@ -283,10 +225,7 @@ def _unknown_outcome(error: Unreachable, key: str, options: argparse.Namespace) 
 
 def _facts(summary: SubmissionSummary) -> dict[str, Any]:
     facts = asdict(summary)
-    return {
-        "batch": {"id": facts.pop("batch_id"), "name": facts.pop("batch_name")},
-        **{name: list(v) if isinstance(v, tuple) else v for name, v in facts.items()},
-    }
+    return {"batch": {"id": facts.pop("batch_id"), "name": facts.pop("batch_name")}, **facts}
 
 
 def _summary_text(app: str, summary: SubmissionSummary) -> Text:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.text import Text
 
 from scientist.batches import INTERVAL, Batch
-from scientist.commands.context import FAILED_WORKUNITS, OK, Context, argument_type
+from scientist.commands.context import FAILED_WORKUNITS, OK, Context, about
+from scientist.commands.options import Commands
 from scientist.display import BatchDisplay, TransferBars
 from scientist.fetching import FetchSummary, fetch
 from scientist.models import Progress, Snapshot, Troubles
@@ -21,30 +20,18 @@ from scientist.words import count, duration, nbytes
 LOST = 1
 
 
-def describe(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401  argparse's own
+def describe(commands: Commands) -> None:
     """Add the two commands."""
-    watch = commands.add_parser(
-        "watch", parents=[common], help="show the progress of a batch until it is complete"
-    )
-    watch.add_argument("batch", metavar="BATCH", help="its id or its name")
-    watch.add_argument(
-        "--interval",
-        type=argument_type(duration),
-        metavar="T",
-        help="time between two polls (default 2s)",
-    )
-    watch.set_defaults(command=watch_batch)
-    bring = commands.add_parser("fetch", parents=[common], help="download the outputs of a batch")
-    bring.add_argument("batch", metavar="BATCH", help="its id or its name")
-    bring.add_argument("folder", metavar="DIR", type=Path, help="target folder; created if missing")
-    bring.add_argument("--follow", action="store_true", help="continue until the batch is complete")
-    bring.add_argument(
-        "--failed", action="store_true", help="also download the stderr of failed workunits"
-    )
-    bring.add_argument(
-        "--flat", action="store_true", help="write DIR/WORKUNIT.EXT instead of DIR/WORKUNIT/NAME"
-    )
-    bring.set_defaults(command=fetch_batch)
+    text = "show the progress of a batch until it is complete"
+    add = commands.add("watch", watch_batch, help=text).add_argument
+    add("batch", metavar="BATCH", help="its id or its name")
+    add("--interval", type=duration, metavar="T", help="time between two polls (default 2s)")
+    add = commands.add("fetch", fetch_batch, help="download the outputs of a batch").add_argument
+    add("batch", metavar="BATCH", help="its id or its name")
+    add("folder", metavar="DIR", type=Path, help="target folder; created if missing")
+    add("--follow", action="store_true", help="continue until the batch is complete")
+    add("--failed", action="store_true", help="also download the stderr of failed workunits")
+    add("--flat", action="store_true", help="write DIR/WORKUNIT.EXT instead of DIR/WORKUNIT/NAME")
 
 
 def now() -> datetime:
@@ -74,31 +61,28 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
                 troubles = snapshot.troubles
     except KeyboardInterrupt:
         if not context.json:
-            context.err.print(
-                Text(
-                    f"\nThe batch continues on the project.\n"
-                    f"  watch it   scientist watch {batch.id}\n"
-                    f"  cancel it  scientist cancel {batch.id}"
-                )
+            text = (
+                "\nThe batch continues on the project.\n"
+                f"  watch it   scientist watch {batch.id}\n"
+                f"  cancel it  scientist cancel {batch.id}"
             )
+            context.err.print(Text(text))
         raise
     return FAILED_WORKUNITS if last.failed else OK
 
 
 def _print_json(context: Context, batch: Batch, snapshot: Snapshot, previous: Troubles) -> None:
     """Print the changes of a snapshot as lines of JSON."""
-    about = {"batch": {"id": batch.id, "name": batch.name}}
     if snapshot.has_changed and snapshot.unreachable_since is not None:
-        context.line({"kind": "no_answer", **about, "since": snapshot.unreachable_since})
+        context.line({"kind": "no_answer", **about(batch), "since": snapshot.unreachable_since})
     elif snapshot.has_changed:
-        context.line({"kind": "progress", **about} | asdict(snapshot.progress))
+        context.line({"kind": "progress", **about(batch), **asdict(snapshot.progress)})
+    troubles = asdict(snapshot.troubles)
+    waits = troubles.pop("waits")
     if replace(snapshot.troubles, waits=()) != replace(previous, waits=()):
-        troubles = asdict(snapshot.troubles)
-        del troubles["waits"]
-        context.line({"kind": "troubles", **about} | troubles)
+        context.line({"kind": "troubles", **about(batch), **troubles})
     if snapshot.troubles.waits != previous.waits:
-        waits = [asdict(wait) for wait in snapshot.troubles.waits]
-        context.line({"kind": "waits", **about, "waits": waits})
+        context.line({"kind": "waits", **about(batch), "waits": waits})
 
 
 def fetch_batch(context: Context) -> int:
@@ -112,15 +96,10 @@ def fetch_batch(context: Context) -> int:
             bars.update("workunits", workunits, of)
             bars.update("outputs", size, of_size)
 
-        summary = fetch(
-            context.project.transport,
-            batch.info,
-            layout,
-            follow=options.follow,
-            on_progress=on_progress,
-        )
-    facts = {"batch": {"id": batch.id, "name": batch.name}, "folder": str(options.folder)}
-    context.answer({**facts, **asdict(summary)}, _summary_line(options.folder, summary))
+        transport, follow = context.project.transport, options.follow
+        summary = fetch(transport, batch.info, layout, follow=follow, on_progress=on_progress)
+    facts = {**about(batch), "folder": str(options.folder), **asdict(summary)}
+    context.answer(facts, _summary_line(options.folder, summary))
     if summary.lost:
         context.warn(
             f"the project has lost outputs of {count(len(summary.lost), 'workunit')}: "

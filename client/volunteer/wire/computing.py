@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import starmap
 from typing import Any
 
-from volunteer.wire.xml import Element, block, leaf, number, parse
+from volunteer.wire.xml import Element, block, leaf, leaves, number, parse
 
 #: BOINC's servers store at most 64 KB; preferences written by its web site are below 4 KB.
 MAX_PREFERENCES_CHARACTERS = 16 << 10
@@ -161,7 +160,7 @@ def global_preferences(text: str, venue: str) -> GlobalPreferences:
     return GlobalPreferences(
         # Absent is false: older BOINC sites wrote only the settings that are on.
         run_on_batteries=chosen.flag("run_on_batteries"),
-        hours=_hours(chosen, Hours()),
+        hours=_hours(chosen),
         days=_days(chosen),
         without_effect=_without_effect(chosen),
         **numbers,
@@ -170,29 +169,23 @@ def global_preferences(text: str, venue: str) -> GlobalPreferences:
 
 def write_preferences(preferences: GlobalPreferences) -> str:
     """Write the preferences in force, for requests and for `init_data.xml`."""
-    values: dict[str, object] = {}
-    if preferences.source_project:
-        values["source_project"] = preferences.source_project
-    values |= {
-        "mod_time": preferences.mod_time,
-        "run_on_batteries": preferences.run_on_batteries,
-        "run_if_user_active": 1,
-    }
-    values |= {name: getattr(preferences, name) for name in RANGES}
-    values["cpu_usage_limit"] = 100.0
-    values |= _hour_values(preferences.hours)
-    content = "".join(starmap(leaf, values.items()))
+    content = leaves(
+        source_project=preferences.source_project or None,
+        mod_time=preferences.mod_time,
+        run_on_batteries=preferences.run_on_batteries,
+        run_if_user_active=1,
+        **{name: getattr(preferences, name) for name in RANGES},
+        cpu_usage_limit=100.0,
+    )
+    if preferences.hours != Hours():
+        content += _hour_lines(preferences.hours)
     for day, hours in preferences.days:
         content += block("day_prefs", leaf("day_of_week", day) + _hour_lines(hours))
     return block("global_preferences", content)
 
 
-def _hour_values(hours: Hours) -> dict[str, object]:
-    return {} if hours == Hours() else {"start_hour": hours.start, "end_hour": hours.end}
-
-
 def _hour_lines(hours: Hours) -> str:
-    return leaf("start_hour", hours.start) + leaf("end_hour", hours.end)
+    return leaves(start_hour=hours.start, end_hour=hours.end)
 
 
 def _read(text: str) -> Element:
@@ -207,19 +200,16 @@ def _clamped(element: Element, name: str) -> float:
     )
 
 
-def _hours(element: Element, default: Hours) -> Hours:
-    if element.first("start_hour") is None and element.first("end_hour") is None:
-        return default
-    start, end = (
-        min(max(element.number(name), 0.0), _HOURS_OF_DAY) for name in ("start_hour", "end_hour")
-    )
-    return Hours(start, end)
+def _hours(element: Element) -> Hours:
+    """Return the hours of an element; all hours if it has none."""
+    names = "start_hour", "end_hour"
+    return Hours(*(min(max(element.number(name), 0.0), _HOURS_OF_DAY) for name in names))
 
 
 def _days(element: Element) -> tuple[tuple[int, Hours], ...]:
     days: dict[int, Hours] = {}
     for day_element in element.every("day_prefs"):
-        day, hours = day_element.integer("day_of_week", -1), _hours(day_element, Hours())
+        day, hours = day_element.integer("day_of_week", -1), _hours(day_element)
         # Equal hours do not restrict a day; the general hours apply to it.
         if 0 <= day < _DAYS_OF_WEEK and hours.start != hours.end:
             days[day] = hours

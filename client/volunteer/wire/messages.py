@@ -202,17 +202,11 @@ class StickyFile:
 
 
 @dataclass(frozen=True, slots=True)
-class TrickleReport:
-    """A message of a program to its project; `time` in whole unix seconds."""
-
-    result_name: str
-    time: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class TrickleMessage:
-    """A message of the project to the program of a result; `time` distinguishes messages."""
+    """A message between a project and the program of a result.
+
+    `time` identifies a message of a result; in a message from a program it is in unix seconds.
+    """
 
     result_name: str
     time: int
@@ -249,14 +243,17 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequest:
-    """One scheduler request; times in unix seconds, durations in seconds."""
+    """One scheduler request; times in unix seconds, durations in seconds, sizes in bytes.
+
+    `share` is the part of this computer that the project gets, from 0 to 1. `preferences` are the
+    preferences in force, `master_preferences` the text of the account's preferences for all hosts.
+    """
 
     authenticator: str
     host: HostFacts
     hostid: int = 0
     rpc_seqno: int = 0
     allow_multiple_clients: bool = False
-    dont_send_work: bool = False
     work_seconds: float = 0.0
     work_instances: float = 0.0
     estimated_delay: float = 0.0
@@ -272,5 +269,5 @@ class SchedulerRequest:
     results: tuple[ResultReport, ...] = ()
     other_results: tuple[HeldName, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
-    trickles: tuple[TrickleReport, ...] = ()
+    trickles: tuple[TrickleMessage, ...] = ()
     share: float = 1.0

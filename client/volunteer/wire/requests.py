@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from itertools import starmap
 from typing import TYPE_CHECKING
 
 from volunteer.wire.computing import write_preferences
-from volunteer.wire.xml import block, encode, escape, leaf
+from volunteer.wire.xml import block, encode, leaf, leaves
 
 if TYPE_CHECKING:
     from volunteer.wire.messages import (
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
         ResultReport,
         SchedulerRequest,
         StickyFile,
-        TrickleReport,
+        TrickleMessage,
     )
 
 # The version of BOINC's client whose behavior is implemented; projects refuse old versions.
@@ -29,6 +28,7 @@ MAX_STDERR_LENGTH = 63_000
 
 def encode_request(request: SchedulerRequest) -> bytes:
     """Write a scheduler request in the order of BOINC's own client (PROTOCOL 2.1)."""
+    used = request.disk_used
     content = "".join(
         (
             _identity(request),
@@ -38,10 +38,17 @@ def encode_request(request: SchedulerRequest) -> bytes:
             leaf("cross_project_id", request.cross_project_id),
             _time_stats(request),
             host_info(request.host),
-            block("disk_usage", _disk_usage(request)),
-            "".join(map(_result, request.results)),
-            "".join(map(_trickle, request.trickles)),
-            "".join(map(_sticky_file, request.sticky_files)),
+            block(
+                "disk_usage",
+                leaves(
+                    d_boinc_used_total=used,
+                    d_boinc_used_project=used,
+                    d_project_share=request.host.disk_free * 0.9,
+                ),
+            ),
+            *map(_result, request.results),
+            *map(_trickle, request.trickles),
+            *map(_sticky_file, request.sticky_files),
             block("app_versions", "".join(map(_app_version, request.app_versions))),
             block("other_results", "".join(map(_other_result, request.other_results))),
             leaf("client_brand", "Manyhands volunteer"),
@@ -50,13 +57,15 @@ def encode_request(request: SchedulerRequest) -> bytes:
     return encode("\n" + block("scheduler_request", content))
 
 
-def _leaves(**values: object) -> str:
-    return "".join(starmap(leaf, values.items()))
+def encode_trickle_request(request: SchedulerRequest, trickle: TrickleMessage) -> bytes:
+    """Return the short request that sends one trickle to an address of `<trickle_up_urls>`."""
+    platform = leaf("platform_name", request.host.platform)
+    return encode(block("scheduler_request", _identity(request) + platform + _trickle(trickle)))
 
 
 def version_lines() -> str:
     """Return the three version elements of every request."""
-    return _leaves(
+    return leaves(
         core_client_major_version=CORE_VERSION[0],
         core_client_minor_version=CORE_VERSION[1],
         core_client_release=CORE_VERSION[2],
@@ -64,34 +73,29 @@ def version_lines() -> str:
 
 
 def _identity(request: SchedulerRequest) -> str:
-    head = _leaves(
-        authenticator=request.authenticator,
-        hostid=request.hostid,
-        rpc_seqno=request.rpc_seqno,
+    numbers = leaves(
+        authenticator=request.authenticator, hostid=request.hostid, rpc_seqno=request.rpc_seqno
     )
-    shares = _leaves(
+    return numbers + version_lines()
+
+
+def _work_request(request: SchedulerRequest) -> str:
+    content = leaves(
         resource_share_fraction=request.share,
         rrs_fraction=request.share,
         prrs_fraction=request.share,
         duration_correction_factor=1.0,
         allow_multiple_clients=request.allow_multiple_clients,
         sandbox=0,
-        dont_send_work=request.dont_send_work,
-    )
-    return head + version_lines() + shares
-
-
-def _work_request(request: SchedulerRequest) -> str:
-    host = request.host
-    content = _leaves(
+        dont_send_work=0,
         work_req_seconds=request.work_seconds,
         cpu_req_secs=request.work_seconds,
         cpu_req_instances=request.work_instances,
         estimated_delay=request.estimated_delay,
         client_cap_plan_class=1,
-        platform_name=host.platform,
+        platform_name=request.host.platform,
     )
-    for name in host.alt_platforms:
+    for name in request.host.alt_platforms:
         content += block("alt_platform", leaf("name", name))
     if request.code_sign_key:
         content += f"<code_sign_key>\n{request.code_sign_key}\n</code_sign_key>\n"
@@ -107,30 +111,9 @@ def _master_preferences(request: SchedulerRequest) -> str:
     )
 
 
-def _trickle(trickle: TrickleReport) -> str:
-    """Return a trickle up; its text is XML of the program and must not end the element."""
-    text = "".join(sign for sign in trickle.text if sign in "\t\n" or sign >= " ")
-    for name in ("msg_from_host", "scheduler_request"):
-        text = re.sub(rf"<(/?\s*{name})", r"&lt;\1", text, flags=re.IGNORECASE)
-    content = _leaves(result_name=trickle.result_name, time=trickle.time)
-    return block("msg_from_host", f"{content}{text}\n")
-
-
-def encode_trickle_request(request: SchedulerRequest, trickle: TrickleReport) -> bytes:
-    """Return the short request that sends one trickle to an address of `<trickle_up_urls>`."""
-    head = _leaves(
-        authenticator=request.authenticator,
-        hostid=request.hostid,
-        rpc_seqno=request.rpc_seqno,
-    )
-    platform = leaf("platform_name", request.host.platform)
-    content = head + version_lines() + platform + _trickle(trickle)
-    return encode(block("scheduler_request", content))
-
-
 def _time_stats(request: SchedulerRequest) -> str:
     up = max(0.0, request.now - request.started_at)
-    content = _leaves(
+    content = leaves(
         on_frac=1.0,
         connected_frac=1.0,
         cpu_and_network_available_frac=1.0,
@@ -151,7 +134,7 @@ def _time_stats(request: SchedulerRequest) -> str:
 
 def host_info(host: HostFacts) -> str:
     """Return the description of this computer, which is also part of `init_data.xml`."""
-    content = _leaves(
+    content = leaves(
         timezone=host.timezone,
         domain_name=host.domain_name,
         ip_addr=host.ip_addr,
@@ -173,22 +156,13 @@ def host_info(host: HostFacts) -> str:
         os_name=host.os_name,
         os_version=host.os_version,
         n_usable_coprocs=0,
+        docker_version=host.container_engine or None,
     )
-    if host.container_engine:
-        content += leaf("docker_version", host.container_engine)
     return block("host_info", content)
 
 
-def _disk_usage(request: SchedulerRequest) -> str:
-    return _leaves(
-        d_boinc_used_total=request.disk_used,
-        d_boinc_used_project=request.disk_used,
-        d_project_share=request.host.disk_free * 0.9,
-    )
-
-
 def _result(report: ResultReport) -> str:
-    content = _leaves(
+    content = leaves(
         name=report.name,
         final_cpu_time=float(report.cpu_time),
         final_elapsed_time=float(report.elapsed_time),
@@ -196,14 +170,11 @@ def _result(report: ResultReport) -> str:
         state=report.state,
         platform=report.platform,
         version_num=report.version_num,
+        plan_class=report.plan_class or None,
+        final_peak_working_set_size=report.peak_memory or None,
+        final_peak_disk_usage=report.peak_disk or None,
+        app_version_num=report.version_num,
     )
-    if report.plan_class:
-        content += leaf("plan_class", report.plan_class)
-    if report.peak_memory:
-        content += leaf("final_peak_working_set_size", report.peak_memory)
-    if report.peak_disk:
-        content += leaf("final_peak_disk_usage", report.peak_disk)
-    content += leaf("app_version_num", report.version_num)
     content += _stderr_out(report) + "".join(map(_output, report.outputs))
     return block("result", content)
 
@@ -223,44 +194,53 @@ def _stderr_out(report: ResultReport) -> str:
 
 def _harmless(text: str) -> str:
     """Return a text that ends neither the CDATA block nor, for line readers, its element."""
-    plain = "".join(character for character in text if character in "\t\n" or character >= " ")
-    return plain.replace("]]>", "]]&gt;").replace("</stderr_out", "&lt;/stderr_out")
+    return _printable(text).replace("]]>", "]]&gt;").replace("</stderr_out", "&lt;/stderr_out")
+
+
+def _printable(text: str) -> str:
+    return "".join(character for character in text if character in "\t\n" or character >= " ")
 
 
 def _output(output: OutputReport) -> str:
-    content = _leaves(
+    content = leaves(
         name=output.name,
         nbytes=float(output.nbytes),
         max_nbytes=float(output.max_nbytes),
         md5_cksum=output.md5,
         upload_url=output.upload_url,
+        error_msg=output.error or None,
     )
-    if output.error:
-        content += f"<error_msg>{escape(output.error)}</error_msg>\n"
     return block("file_info", content)
+
+
+def _trickle(trickle: TrickleMessage) -> str:
+    """Return a trickle up; its text is XML of the program and must not end the element."""
+    text = _printable(trickle.text)
+    for name in ("msg_from_host", "scheduler_request"):
+        text = re.sub(rf"<(/?\s*{name})", r"&lt;\1", text, flags=re.IGNORECASE)
+    content = leaves(result_name=trickle.result_name, time=trickle.time)
+    return block("msg_from_host", f"{content}{text}\n")
 
 
 def _sticky_file(file: StickyFile) -> str:
-    content = _leaves(name=file.name, nbytes=float(file.nbytes), status=file.status)
-    return block("file_info", content)
+    return block("file_info", leaves(name=file.name, nbytes=float(file.nbytes), status=file.status))
 
 
 def _app_version(version: AppVersion) -> str:
-    content = _leaves(
+    content = leaves(
         app_name=version.app_name,
         version_num=version.version_num,
         platform=version.platform,
+        plan_class=version.plan_class or None,
+        avg_ncpus=float(version.avg_ncpus),
+        flops=float(version.flops),
+        api_version=version.api_version or None,
     )
-    if version.plan_class:
-        content += leaf("plan_class", version.plan_class)
-    content += _leaves(avg_ncpus=float(version.avg_ncpus), flops=float(version.flops))
-    if version.api_version:
-        content += leaf("api_version", version.api_version)
     return block("app_version", content)
 
 
 def _other_result(other: HeldName) -> str:
-    content = _leaves(name=other.name, app_version=other.app_version)
-    if other.plan_class:
-        content += leaf("plan_class", other.plan_class)
+    content = leaves(
+        name=other.name, app_version=other.app_version, plan_class=other.plan_class or None
+    )
     return block("other_result", content)

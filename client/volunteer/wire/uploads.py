@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from textwrap import indent
 
-from volunteer.wire.requests import CORE_VERSION
+from volunteer.wire.requests import version_lines
 from volunteer.wire.xml import decode, encode
 
 MAX_REPLY_BYTES = 8191
@@ -27,19 +28,10 @@ class UploadReply:
     message: str = ""
 
 
-def _versions() -> str:
-    major, minor, release = CORE_VERSION
-    return (
-        f"    <core_client_major_version>{major}</core_client_major_version>\n"
-        f"    <core_client_minor_version>{minor}</core_client_minor_version>\n"
-        f"    <core_client_release>{release}</core_client_release>\n"
-    )
-
-
 def size_query(name: str) -> bytes:
     """Return the request for the size of a file on the server."""
     return encode(
-        f"<data_server_request>\n{_versions()}"
+        f"<data_server_request>\n{indent(version_lines(), '    ')}"
         f"    <get_file_size>{name}</get_file_size>\n"
         f"</data_server_request>\n"
     )
@@ -51,7 +43,7 @@ def upload_head(
     """Return the part of an upload request before the bytes of the file from `offset` on."""
     # The end tag follows the full stop of the signature on the same line.
     return encode(
-        f"<data_server_request>\n{_versions()}"
+        f"<data_server_request>\n{indent(version_lines(), '    ')}"
         f"<file_upload>\n<file_info>\n<name>{name}</name>\n"
         f"<xml_signature>\n{grant.strip()}</xml_signature>\n"
         f"<max_nbytes>{max_nbytes}</max_nbytes>\n</file_info>\n"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from volunteer.wire.xml import BadXmlError, decode, parse
+from volunteer.wire.xml import BadXmlError, decode, parse, read_record
 
 _CHUNK = 255
 _SCHEDULER = re.compile(r"<scheduler>\s*(.*?)\s*</scheduler>")
@@ -20,15 +20,11 @@ WRONG_PASSWORD = -206
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """The public configuration of a project."""
+    """The public configuration of a project, as far as the client uses it."""
 
     name: str = ""
-    master_url: str = ""
     web_rpc_url_base: str = ""
-    uses_username: bool = False
-    account_creation_disabled: bool = False
     is_account_manager: bool = False
-    min_passwd_length: int = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +101,7 @@ def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
 def decode_project_config(body: bytes) -> ProjectConfig:
     """Read the reply of get_project_config.php; raises BadXmlError if it is not one."""
     root = parse(decode(body), "project_config")
-    return ProjectConfig(
-        name=root.string("name"),
-        master_url=root.string("master_url"),
-        web_rpc_url_base=root.string("web_rpc_url_base"),
-        uses_username=root.flag("uses_username"),
-        account_creation_disabled=root.flag("account_creation_disabled")
-        or root.flag("client_account_creation_disabled"),
-        is_account_manager=root.flag("account_manager"),
-        min_passwd_length=root.integer("min_passwd_length", 6),
-    )
+    return read_record(ProjectConfig, root, is_account_manager=root.flag("account_manager"))
 
 
 def decode_account(body: bytes) -> AccountReply:

@@ -9,7 +9,11 @@ entities can exhaust memory.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # Read unparsed up to the literal end tag: signatures, and blocks that may not be valid XML.
 RAW_ELEMENTS = frozenset(
@@ -56,10 +60,10 @@ class Element:
         """Return all children of that name."""
         return [child for child in self.children if child.name == name]
 
-    def string(self, name: str, default: str = "") -> str:
+    def string(self, name: str) -> str:
         """Return the stripped text of the last child of that name, as in BOINC's client."""
         children = self.every(name)
-        return children[-1].text.strip() if children else default
+        return children[-1].text.strip() if children else ""
 
     def strings(self, *names: str) -> tuple[str, ...]:
         """Return the stripped texts of all children with one of the names."""
@@ -79,6 +83,27 @@ class Element:
         if child is None:
             return False
         return not child.text.strip() or number(child.text) != 0
+
+
+_READERS: dict[Any, Callable[[Element, str, Any], object]] = {
+    "str": lambda element, name, _default: element.string(name),
+    "int": Element.integer,
+    "float": Element.number,
+    "bool": lambda element, name, _default: element.flag(name),
+}
+
+
+def read_record(kind: Callable[..., T], element: Element, **values: object) -> T:
+    """Return a dataclass with these values; its other fields are read from children of their names.
+
+    A missing or malformed number has the default of its field. Only texts, numbers and flags are
+    read; other fields without a value keep their default.
+    """
+    for item in fields(kind):  # type: ignore[arg-type]  # `T` is a dataclass
+        if item.type in _READERS and item.name not in values:
+            default = 0 if item.default is MISSING else item.default
+            values[item.name] = _READERS[item.type](element, item.name, default)
+    return kind(**values)
 
 
 def number(text: str, default: float = 0.0) -> float:
@@ -130,12 +155,10 @@ def parse(text: str, root: str) -> Element:
     """
     begin = re.search(rf"<{root}(?:\s[^<>]*)?>", text)
     if begin is None:
-        message = f"The start tag <{root}> is missing."
-        raise BadXmlError(message)
+        raise BadXmlError(f"The start tag <{root}> is missing.")
     end = text.rfind(f"</{root}>")
     if end < begin.end():
-        message = f"The end tag </{root}> is missing."
-        raise BadXmlError(message)
+        raise BadXmlError(f"The end tag </{root}> is missing.")
     return _read(text[begin.end() : end], Element(root))
 
 
@@ -196,8 +219,7 @@ def _read_raw(text: str, begin: int, element: Element) -> int:
     end_tag = f"</{element.name}>"
     end = text.find(end_tag, begin)
     if end < 0:
-        message = f"The end tag {end_tag} is missing."
-        raise BadXmlError(message)
+        raise BadXmlError(f"The end tag {end_tag} is missing.")
     element.text = text[begin:end]
     return end + len(end_tag)
 
@@ -231,13 +253,11 @@ def leaf(name: str, value: object) -> str:
     return f"<{name}>{written}</{name}>\n"
 
 
+def leaves(**values: object) -> str:
+    """Return an element for each value that is not None."""
+    return "".join(leaf(name, value) for name, value in values.items() if value is not None)
+
+
 def block(name: str, content: str) -> str:
     """Return an element around a content of complete lines."""
     return f"<{name}>\n{content}</{name}>\n"
-
-
-def render(element: Element) -> str:
-    """Return a tree as text; the reverse of `parse` if elements with children have no text."""
-    if not element.children:
-        return leaf(element.name, element.text)
-    return block(element.name, "".join(render(child) for child in element.children))

@@ -1,1 +1,1 @@
-"""One command per daemon, and `daemons` for all of them."""
+"""Management commands that run the daemons, and tools for science code."""

@@ -8,70 +8,60 @@ from argparse import ArgumentTypeError
 from time import monotonic
 from typing import Any, ClassVar
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import Error as DatabaseError
 
 from daemons import registry
 from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
-from daemons.management.processes import die_with_parent
+from daemons.science.kernel import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
-from scheduler.management.parsing import prepare
+from scheduler.management.base import PlainCommand, require
 
 
-class DaemonCommand(BaseCommand):
+class DaemonCommand(PlainCommand):
     """Run one daemon: until nothing is due with --once, else until SIGINT or SIGTERM."""
 
     daemon_name: ClassVar[str]
     requires_system_checks: list[str] = []
+    parser_options = {
+        "epilog": "Exit status: 0 done or stopped by a signal, 1 a pass failed, 2 wrong options."
+    }
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Set the help to the daemon's summary, without Django's own options."""
+        """Set the help to the daemon's summary."""
         self.daemon = registry.find(self.daemon_name)
         self.help = self.daemon.summary
-        parser = super().create_parser(
-            prog_name,
-            subcommand,
-            epilog="Exit status: 0 done or stopped by a signal, 1 a pass failed, 2 wrong options.",
-            **kwargs,
-        )
-        return prepare(parser)
+        return super().create_parser(prog_name, subcommand, **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options of every daemon."""
-        parser.add_argument(
+        add = parser.add_argument
+        add(
             "--once",
             action="store_true",
             help="work until nothing is due, print what was done, exit",
         )
-        parser.add_argument(
+        add(
             "--limit",
             type=whole_number,
             default=self.daemon.batch,
             metavar="N",
             help=f"rows per pass (default {self.daemon.batch})",
         )
-        parser.add_argument(
+        add(
             "--pause",
             type=seconds,
             default=self.daemon.pause,
             metavar="SECONDS",
             help=f"longest pause while nothing is due (default {self.daemon.pause:g})",
         )
-        parser.add_argument(
-            "--shard",
-            type=shard,
-            default=WHOLE,
-            metavar="I/N",
-            help="work on the I-th of N equal shares only",
-        )
-        parser.add_argument("--json", action="store_true", help="with --once: answer in JSON")
-        parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
+        text = "work on the I-th of N equal shares only"
+        add("--shard", type=shard, default=WHOLE, metavar="I/N", help=text)
+        add("--json", action="store_true", help="with --once: answer in JSON")
+        add("--with-parent", action="store_true", help="end when the parent ends")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        if options["json"] and not options["once"]:
-            msg = "--json requires --once. Hint: add --once."
-            raise CommandError(msg, returncode=2)
+        require(options["once"] or not options["json"], "--json requires --once. Hint: add --once.")
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
@@ -94,8 +84,7 @@ class DaemonCommand(BaseCommand):
             tally = drain(self.daemon, drive)
         except DatabaseError as error:
             reason = " ".join(str(error).split())
-            msg = f"{self.daemon.name}: the database failed: {reason}"
-            raise CommandError(msg) from error
+            raise CommandError(f"{self.daemon.name}: the database failed: {reason}") from error
         took = monotonic() - began
         if as_json:
             did = {"daemon": self.daemon.name, "seen": tally.seen, "did": tally.done}
@@ -130,7 +119,6 @@ def seconds(text: str) -> float:
 
 
 def shard(text: str) -> Shard:
-    """Parse a shard."""
     try:
         return Shard.parse(text)
     except BadShard as error:

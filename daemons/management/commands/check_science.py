@@ -12,7 +12,7 @@ from django.forms.models import model_to_dict
 from daemons.management.suggesting import suggested
 from daemons.science import worker
 from scheduler.health import alerts
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand
 from scheduler.models import App
 
 

@@ -7,36 +7,28 @@ from functools import partial
 from typing import Any
 
 from django.core.management import execute_from_command_line
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
 from daemons.management.commands._daemon import seconds
-from daemons.management.processes import Child, ProcessGroup, die_with_parent, forked_process
+from daemons.management.processes import Child, ProcessGroup, forked_process
 from daemons.registry import DAEMONS
+from daemons.science.kernel import die_with_parent
 from scheduler.health import installation
-from scheduler.management.parsing import prepare
+from scheduler.management.base import PlainCommand
+
+_NAMES = ", ".join(daemon.name for daemon in DAEMONS)
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Runs all daemons as child processes; a child that dies is restarted."""
 
+    help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {_NAMES}."
     requires_system_checks: list[str] = []
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Set a help that lists the daemons, without Django's own options."""
-        names = ", ".join(daemon.name for daemon in DAEMONS)
-        self.help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {names}."
-        parser = super().create_parser(
-            prog_name,
-            subcommand,
-            epilog="Exit status: 0 stopped by a signal, 2 wrong options.",
-            **kwargs,
-        )
-        return prepare(parser)
+    parser_options = {"epilog": "Exit status: 0 stopped by a signal, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument(
             "--pause",
             type=seconds,
@@ -49,14 +41,13 @@ class Command(BaseCommand):
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()
-        # The first connection starts the embedded server: the children need not race for it.
+        # The first connection starts the embedded server, so that the children find it running.
         connection.ensure_connection()
         installation.claim_folder()
         connection.close()
         with stopping_on_signals(stop, self._write):
-            ProcessGroup(
-                [self._child(daemon.name, options) for daemon in DAEMONS], self._write
-            ).run(stop)
+            children = [self._child(daemon.name, options) for daemon in DAEMONS]
+            ProcessGroup(children, self._write).run(stop)
         self._write("all daemons stopped")
 
     def _child(self, name: str, options: dict[str, Any]) -> Child:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from daemons.validator.preview import Preview, preview
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
 from scheduler.models import Batch
-from scheduler.people.account_lookup import find_account_by_email
+from scheduler.people.accounts import find_account_by_email
 from scheduler.results import revalidate
 from scheduler.work import batch_reads
 
@@ -21,7 +21,7 @@ _BATCH_SIZE = 100
 MAX_SHOWN = 50
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``revalidate APP | --workunit NAME | --batch NAME [--only-invalid] [--apply]``."""
 
     help = (
@@ -30,7 +30,7 @@ class Command(Conversation):
         "reset the verdicts and judge again. Works for workunits that are not assimilated yet. "
         "Granted credit is kept."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         revalidate.NothingNamed,
         revalidate.UnknownSubject,
         batch_reads.UnknownBatch,
@@ -38,33 +38,27 @@ class Command(Conversation):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        """Add the options."""
-        parser.add_argument(
-            "app", metavar="APP", nargs="?", default="", help="all workunits of an app"
-        )
-        parser.add_argument("--workunit", metavar="NAME", default="", help="one workunit")
-        parser.add_argument("--batch", metavar="NAME", default="", help="all workunits of a batch")
-        parser.add_argument("--submitter", metavar="EMAIL", help="the submitter of the batch")
-        parser.add_argument(
+        add = parser.add_argument
+        add("app", metavar="APP", nargs="?", default="", help="all workunits of an app")
+        add("--workunit", metavar="NAME", default="", help="one workunit")
+        add("--batch", metavar="NAME", default="", help="all workunits of a batch")
+        add("--submitter", metavar="EMAIL", help="the submitter of the batch")
+        add(
             "--only-invalid",
             action="store_true",
             help="only workunits with a result that was judged invalid",
         )
-        parser.add_argument(
+        add(
             "--at-most",
             metavar="N",
             type=int,
             default=1000,
             help="the maximum number of workunits (default 1000)",
         )
-        parser.add_argument(
-            "--apply", action="store_true", help="request the revalidation instead of a preview"
-        )
+        add("--apply", action="store_true", help="request the revalidation instead of a preview")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Compare and show, or request the revalidation."""
-        if options["at_most"] < 1:
-            raise CommandError("--at-most is less than 1. Hint: omit it.", returncode=2)
+        require(options["at_most"] >= 1, "--at-most is less than 1. Hint: omit it.")
         batch = _batch(options["batch"], options["submitter"])
         chosen = revalidate.choose(
             app=options["app"],

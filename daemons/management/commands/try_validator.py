@@ -1,4 +1,4 @@
-"""Runs an app's validator on files: which agree, and what the verdicts would be."""
+"""Runs an app's validator on files and shows the verdicts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.table import Table
 
 from daemons.management import trying
 from daemons.management.commands._daemon import seconds
-from scheduler.management.parsing import prepare
+from scheduler.management.base import PlainCommand
 from scheduler.models import App
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     help = "Run an app's validator on files, exactly as the daemon would."
     requires_system_checks: list[str] = []
-
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Keep the help short: without Django's own options."""
-        epilog = "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."
-        return prepare(super().create_parser(prog_name, subcommand, epilog=epilog, **kwargs))
+    parser_options = {"epilog": "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the options."""
         parser.add_argument("app", metavar="APP", help="the app's name")
         parser.add_argument(
             "files",
@@ -39,20 +34,12 @@ class Command(BaseCommand):
             type=Path,
             help="an output of a result, or the folder of its outputs",
         )
-        parser.add_argument(
-            "--outputs",
-            type=at_least_one,
-            default=1,
-            metavar="N",
-            help="the number of files per result (default 1)",
-        )
-        parser.add_argument(
-            "--quorum",
-            type=at_least_one,
-            default=2,
-            metavar="N",
-            help="the number of results that must agree (default 2)",
-        )
+        for name, default, what in (
+            ("--outputs", 1, "files per result"),
+            ("--quorum", 2, "results that must agree"),
+        ):
+            text = f"the number of {what} (default {default})"
+            parser.add_argument(name, type=at_least_one, default=default, metavar="N", help=text)
         parser.add_argument("--validator", metavar="NAME", help="instead of the app's own")
         parser.add_argument("--options", metavar="JSON", help="instead of the app's own")
         parser.add_argument(
@@ -110,8 +97,8 @@ def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
         "quorum": trial.min_quorum,
         "results": list(outcome.names),
         "agreeing": [
-            [outcome.names[first - 1], outcome.names[second - 1]]
-            for first, second in sorted(outcome.answer.agreeing)
+            [outcome.names[number - 1] for number in pair]
+            for pair in sorted(outcome.answer.agreeing)
         ],
         "verdicts": outcome.verdicts,
         "canonical": outcome.canonical,
@@ -154,8 +141,7 @@ def _mark(outcome: trying.Outcome, first: int, second: int) -> str:
 def _sentence(trial: trying.Trial, outcome: trying.Outcome) -> str:
     took = f"({outcome.seconds:.2f} s)"
     if outcome.canonical is None:
-        return (
-            f"No quorum of {trial.min_quorum} agrees: the daemons would make more results {took}."
-        )
+        quorum = f"No quorum of {trial.min_quorum} agrees"
+        return f"{quorum}: the daemons would make more results {took}."
     valid = sum(verdict.startswith("valid") for verdict in outcome.verdicts.values())
     return f"{valid} agree, and {outcome.canonical} is canonical {took}."

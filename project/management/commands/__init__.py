@@ -1,1 +1,1 @@
-"""Commands of the wiring: the embedded PostgreSQL."""
+"""Commands that serve the project and control the embedded PostgreSQL."""

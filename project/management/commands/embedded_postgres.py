@@ -56,7 +56,7 @@ class Command(BaseCommand):
 
 
 def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: bool) -> None:
-    """Run one of PostgreSQL's programs in the terminal, and exit with its exit code."""
+    """Run one of PostgreSQL's programs in the terminal; exit with its exit code unless it is 0."""
     server.ensure_running()
     program = binaries() / name
     executable = str(program) if program.exists() else shutil.which(name)

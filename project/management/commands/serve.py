@@ -22,29 +22,29 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
+from daemons.management.processes import LOOK_EVERY, Child, Children, wait_until
 from daemons.science import worker
 from project import folders, keys
-from project.children import Children, Revival, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import answers
 from scheduler import signing
 from scheduler.health import installation
-from scheduler.management.conversation import shell_actor
+from scheduler.management.base import shell_actor
 from scheduler.models import Account
 from scheduler.people import accounts, audit
 
 if TYPE_CHECKING:
-    from types import FrameType
+    import subprocess
 
 ADMIN = "admin@localhost"
 #: The file in the folder of keys, used when the banner does not go to a terminal.
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
-#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the others
-#: refuse further requests.
+#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the remaining
+#: threads refuse further requests.
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
-#: HTTP/1 only: granian waits without limit for a silent client while it detects the version.
+#: HTTP/1 only: granian waits without limit for an idle client while it detects the HTTP version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
 #: With `--sample-work` a client without work retries after this time, instead of its own back-off
@@ -79,22 +79,17 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
-        parser.add_argument("--port", type=int, default=8000, help="to listen on (8000)")
-        workers = os.cpu_count() or 1
-        parser.add_argument(
-            "--workers", type=int, default=max(2, workers), help="processes of the web server"
-        )
-        parser.add_argument("--pause", type=float, help="longest pause of each daemon, seconds")
-        parser.add_argument(
-            "--sample-work", action="store_true", help="publish the app mersenne, with workunits"
-        )
-        parser.add_argument(
-            "--quiet", action="store_true", help="print no banner, create no first account"
-        )
+        add = parser.add_argument
+        add("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
+        add("--port", type=int, default=8000, help="to listen on (8000)")
+        workers = max(2, os.cpu_count() or 1)
+        add("--workers", type=int, default=workers, help="processes of the web server")
+        add("--pause", type=float, help="longest pause of each daemon, seconds")
+        add("--sample-work", action="store_true", help="publish the app mersenne, with workunits")
+        add("--quiet", action="store_true", help="print no banner, create no first account")
 
     def handle(self, **options: Any) -> None:
-        """Serve; every process started here has ended when this returns."""
+        """Serve until a signal; stop all started processes before returning."""
         url = master_url(options["address"], options["port"])
         with claimed(settings.VAR_DIR, url):
             self._serve(url, options)
@@ -104,10 +99,12 @@ class Command(BaseCommand):
         check_keys()
         environment = environment_for(url, is_trial=options["sample_work"], variables=os.environ)
         stop = threading.Event()
-        before = {number: signal.signal(number, _setter(stop)) for number in _SIGNALS}
+        before = {number: signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS}
         children = Children()
         try:
-            secure_files()
+            # Earlier versions left files and the database open to other users of the machine.
+            correct_modes()
+            convert_database()
             call_command("migrate", verbosity=0, interactive=False)
             installation.claim_folder()
             password = None if options["quiet"] else first_password()
@@ -144,9 +141,10 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
-        """Return the banner's text about the first password, which it shows only on a terminal.
+        """Return the banner's text about the first password.
 
-        Otherwise the banner is probably kept in a log, so the password goes to a private file.
+        It contains the password only if the output is a terminal.  Other output may be logged, so
+        the password is written to a private file instead.
         """
         if password is None or self.stdout.isatty():
             return password and f"password {password} (shown only now)"
@@ -177,14 +175,7 @@ class Command(BaseCommand):
             return has_answered or stop.is_set() or children.ended() is not None
 
         wait_until(is_settled, within=READY_WITHIN)
-        if has_answered:
-            _warn_of_science()
         return has_answered
-
-
-def _warn_of_science() -> None:
-    if warning := worker.warning():
-        _say(warning)
 
 
 def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -> dict[str, str]:
@@ -211,15 +202,15 @@ def start_server(
     options: dict[str, Any],
     environment: dict[str, str],
     output: IO[bytes] | None = None,
-) -> None:
-    """Start the web server alone; its output goes to `output`, or to this process's."""
+) -> subprocess.Popen[bytes]:
+    """Start the web server; its output goes to `output`, by default to that of this process."""
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
     words += ["--blocking-threads", str(THREADS_PER_WORKER)]
     words += HTTP
     words += ["--respawn-failed-workers", "--workers-kill-timeout", "5", "--log-level", "error"]
-    children.start(
+    return children.start(
         "server",
         [sys.executable, "-m", "granian", *words, "--no-ws", "project.wsgi:application"],
         environment={"DATABASE_POOL": str(CONNECTIONS_PER_WORKER), **HEAP, **environment},
@@ -232,11 +223,11 @@ def start_daemons(
     options: dict[str, Any],
     environment: dict[str, str],
     output: IO[bytes] | None = None,
-) -> None:
-    """Start all daemons; their output goes to `output`, or to this process's."""
+) -> subprocess.Popen[bytes]:
+    """Start all daemons; their output goes to `output`, by default to that of this process."""
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
-    children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
+    return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
 def look_after(
@@ -244,16 +235,16 @@ def look_after(
 ) -> None:
     """Restart processes that end by themselves, until `stop` is set.
 
-    The web server ends if a worker dies twice within some seconds, which it regards as a loop.
+    The web server ends if a worker dies twice within some seconds: it assumes a restart loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
-    revivals = [
-        Revival(children, name, partial(start_one, children, options, environment), _say)
+    watched = [
+        Child(name, partial(start_one, children, options, environment), children.started[name])
         for name, start_one in starts.items()
     ]
-    while not stop.wait(0.2):
-        for revival in revivals:
-            revival.look()
+    while not stop.wait(LOOK_EVERY):
+        for child in watched:
+            children.restart(child, _say)
 
 
 def _say(text: str) -> None:
@@ -284,7 +275,7 @@ def claimed(folder: Path, url: str) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Raise CommandError if a port is in use; the web server would share it with another one."""
+    """Raise CommandError if a port is in use: the web server would share it with another server."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -300,7 +291,7 @@ def check_free(address: str, port: int) -> None:
 
 
 def check_keys() -> None:
-    """Raise CommandError without a public code signing key; warn about a private key here."""
+    """Raise CommandError if the public code signing key is missing; warn about a private key."""
     try:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
@@ -349,19 +340,13 @@ def plain_http_warning(address: str, url: str) -> str | None:
 
 
 def first_password() -> str | None:
-    """Create the first member of staff; return the password, or None if there is one already."""
+    """Create the first staff account; return its password, or None if a staff account exists."""
     if Account.objects.filter(is_staff=True).exists():
         return None
     password = secrets.token_urlsafe(9)
     with audit.acting(name=shell_actor()):
         accounts.create_staff(email=ADMIN, password=password, name="Admin")
     return password
-
-
-def secure_files() -> None:
-    """Restrict access that earlier versions left open to other users of the machine."""
-    correct_modes()
-    convert_database()
 
 
 def correct_modes() -> None:
@@ -375,7 +360,7 @@ def correct_modes() -> None:
 
 
 def convert_database() -> None:
-    """Convert an earlier version's embedded PostgreSQL, which may run and trust every user."""
+    """Convert an earlier version's embedded PostgreSQL, which trusts every user."""
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
     if EmbeddedPostgres(settings.VAR_DIR).convert():
@@ -384,13 +369,11 @@ def convert_database() -> None:
 
 def welcome(url: str, password: str | None) -> str:
     """Return the banner; `password` is the text about the first password, or None."""
-    first = f"{ADMIN}, {password}"
-    later = "with the account of the first start"
     python = os.path.relpath(sys.executable)
     return BANNER.format(
         name=settings.PROJECT.name,
         url=url,
-        admin=first if password else later,
+        admin=f"{ADMIN}, {password}" if password else "with the account of the first start",
         var=settings.VAR_DIR,
         python=python if len(python) < len(sys.executable) else sys.executable,
     )
@@ -404,10 +387,3 @@ def stop_database() -> None:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def _setter(stop: threading.Event) -> Any:
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    return on_signal

@@ -1,1 +1,1 @@
-"""One module per resource of the API."""
+"""The endpoints of the API, one module per resource."""

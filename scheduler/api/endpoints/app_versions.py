@@ -1,15 +1,13 @@
-"""App versions: list and read them, withdraw them, offer them again."""
+"""App versions: list, read, withdraw and offer them again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
-from scheduler.api.http.body import Strict
+from scheduler.api.http.body import Column, RowShown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Name, TrueOrFalse
 from scheduler.api.http.operation import Scope, operation
@@ -21,50 +19,47 @@ from scheduler.people import submitters
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
 
-class VersionFileOut(serializers.ModelSerializer[AppVersionFile]):
+class VersionFileOut(RowShown):
     """A file of an app version."""
 
     name = serializers.CharField(source="file.name")
+    open_name = Column()
     nbytes = serializers.IntegerField(source="file.nbytes")
     sha256 = serializers.CharField(source="file.sha256")
+    main_program = Column()
+    executable = Column()
 
     class Meta:
         model = AppVersionFile
-        fields = ("name", "open_name", "nbytes", "sha256", "main_program", "executable")
 
 
-class AppVersionOut(serializers.ModelSerializer[AppVersion]):
+class AppVersionOut(RowShown):
     """A build of an app for one platform."""
 
+    id = Column()
     app = serializers.CharField(source="app.name")
-    platform = serializers.CharField(source="platform.name")
     version = serializers.SerializerMethodField(
         help_text="`version_num` / 100, with two decimals: `1.00`."
     )
+    version_num = Column()
+    platform = serializers.CharField(source="platform.name")
+    plan_class = Column()
+    cmdline = Column()
+    image = Column()
+    source_url = Column()
+    deprecated = Column()
+    beta = Column()
+    dont_throttle = Column()
+    needs_network = Column()
+    is_wrapper = Column()
+    created_at = Column()
     files = VersionFileOut(many=True)
 
     class Meta:
         model = AppVersion
-        fields = (
-            "id",
-            "app",
-            "version",
-            "version_num",
-            "platform",
-            "plan_class",
-            "cmdline",
-            "image",
-            "source_url",
-            "deprecated",
-            "beta",
-            "dont_throttle",
-            "needs_network",
-            "is_wrapper",
-            "created_at",
-            "files",
-        )
 
     def get_version(self, version: AppVersion) -> str:
         return f"{version.version_num / 100:.2f}"
@@ -96,23 +91,18 @@ def versions() -> QuerySet[AppVersion]:
 
 
 class VersionsOfApp(Endpoint):
-    """The versions of one app; `publishing` adds the POST."""
+    """The versions of one app; the subclass in `publishing` adds POST."""
 
-    queryset = AppVersion.objects.none()
     filterset_class = VersionFilters
 
     @operation(
-        "List the versions of an app",
-        name="list_app_versions",
-        tag="apps",
-        answer=AppVersionOut,
-        listed=True,
+        "List the versions of an app", name="list_app_versions", answer=AppVersionOut, listed=True
     )
     def get(self, request: Request, name: str) -> Response:
         """All published versions, newest first."""
         app = get_object_or_404(App, name=name)
         published = versions().exclude(platform__name=ANONYMOUS)
-        return self.page(published.filter(app=app), AppVersionOut)
+        return self.page(published.filter(app=app))
 
 
 class OneVersion(Endpoint):
@@ -121,15 +111,11 @@ class OneVersion(Endpoint):
     write_scope = Scope.PUBLISH
 
     @operation(
-        "Read an app version",
-        name="read_app_version",
-        tag="apps",
-        answer=AppVersionOut,
-        conditional=True,
+        "Read an app version", name="read_app_version", answer=AppVersionOut, conditional=True
     )
     def get(self, request: Request, version_id: int) -> Response:
         """One app version, with its files."""
-        return Response(AppVersionOut(get_object_or_404(versions(), pk=version_id)).data)
+        return self.reply(get_object_or_404(versions(), pk=version_id))
 
     def rows(self, version_id: int) -> QuerySet[AppVersion]:
         return AppVersion.objects.filter(pk=version_id)
@@ -137,7 +123,6 @@ class OneVersion(Endpoint):
     @operation(
         "Withdraw an app version, or offer it again",
         name="change_app_version",
-        tag="apps",
         answer=AppVersionOut,
         body=ChangedVersion,
         guarded=True,
@@ -151,10 +136,4 @@ class OneVersion(Endpoint):
         published = versions().exclude(platform__name=ANONYMOUS)
         version = get_object_or_404(published, pk=version_id)
         submitters.require_publish(self.account, version.app)
-        changed = withdrawal.change(version, **data, now=self.now)
-        return Response(AppVersionOut(changed).data)
-
-
-urlpatterns = [
-    path("app-versions/<id:version_id>", OneVersion.as_view()),
-]
+        return self.reply(withdrawal.change(version, **data, now=self.now))

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count
 from django.shortcuts import get_object_or_404
-from django.urls import path
-from rest_framework.response import Response
 
 from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
-from scheduler.api.authentication import Scope, may, missing_scope
+from scheduler.api.authentication import may, missing_scope
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, TrueOrFalse, Word
-from scheduler.api.http.operation import operation
+from scheduler.api.http.operation import Scope, operation
 from scheduler.api.http.problems import Problem, split_hint
-from scheduler.apps import app_versions, apps
+from scheduler.apps import apps
 from scheduler.apps.rules import app_rights
 from scheduler.models import Account, App
 from scheduler.models.science import AppKind
@@ -24,9 +22,10 @@ from scheduler.people import submitters
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
 
-#: Fields of an app that a token of scope `publish` may change: they belong to its programs.
+#: Fields of an app that scope `publish` may change, because they belong to the app's programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 
@@ -42,19 +41,17 @@ class Apps(Endpoint):
     """All apps."""
 
     write_scope = Scope.MANAGE
-    queryset = App.objects.none()
     filterset_class = AppFilters
     ascending = True
 
-    @operation("List apps", name="list_apps", tag="apps", answer=AppOut, listed=True)
+    @operation("List apps", name="list_apps", answer=AppOut, listed=True)
     def get(self, request: Request) -> Response:
         """All apps, oldest first."""
-        return self.page(_apps_for(self.account), AppOut)
+        return self.page(_apps_for(self.account))
 
     @operation(
         "Create an app",
         name="create_app",
-        tag="apps",
         answer=AppOut,
         status=201,
         body=NewApp,
@@ -68,16 +65,10 @@ class Apps(Endpoint):
         _refuse_reserved(request, data)
         try:
             app = apps.create(**data, now=self.now)
-        except apps.AppExists as refusal:
-            raise Problem(409, "app_exists", str(refusal)) from refusal
-        except app_versions.UnknownApp as refusal:
-            raise Problem(422, "bad_app_name", str(refusal)) from refusal
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
         where = {"Location": f"/api/v1/apps/{app.name}"}
-        return Response(
-            AppOut(_apps_for(self.account).get(pk=app.pk)).data, status=201, headers=where
-        )
+        return self.reply(_apps_for(self.account).get(pk=app.pk), headers=where)
 
 
 class OneApp(Endpoint):
@@ -85,10 +76,10 @@ class OneApp(Endpoint):
 
     write_scope = Scope.MANAGE
 
-    @operation("Read an app", name="read_app", tag="apps", answer=AppOut, conditional=True)
+    @operation("Read an app", name="read_app", answer=AppOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
         """The app with this name."""
-        return Response(AppOut(get_object_or_404(_apps_for(self.account), name=name)).data)
+        return self.reply(get_object_or_404(_apps_for(self.account), name=name))
 
     def rows(self, name: str) -> QuerySet[App]:
         return App.objects.filter(name=name)
@@ -97,7 +88,6 @@ class OneApp(Endpoint):
         "Change an app",
         name="change_app",
         or_scope=Scope.PUBLISH,
-        tag="apps",
         answer=AppOut,
         body=ChangedApp,
         problems=(422,),
@@ -121,7 +111,7 @@ class OneApp(Endpoint):
             apps.change(app, **data, now=self.now)
         except apps.BadApp as refusal:
             raise _bad(refusal) from refusal
-        return Response(AppOut(_apps_for(self.account).get(pk=app.pk)).data)
+        return self.reply(_apps_for(self.account).get(pk=app.pk))
 
 
 def _apps_for(account: Account) -> QuerySet[App]:
@@ -156,9 +146,3 @@ def _bad(refusal: apps.BadApp) -> Problem:
         hint=hint or "correct these fields.",
         errors=errors,
     )
-
-
-urlpatterns = [
-    path("apps", Apps.as_view()),
-    path("apps/<name:name>", OneApp.as_view()),
-]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api import describe
-from scheduler.api.http.body import INT4, INT8, JsonObject, Strict
+from scheduler.api.http.body import INT4, INT8, JsonObject, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Meta, Name, Word
 from scheduler.api.http.operation import Scope, operation
@@ -22,9 +19,7 @@ from scheduler.api.viewer import changer_of, viewer_of
 from scheduler.health import standstill
 from scheduler.models import App, Batch
 from scheduler.people import submitters
-from scheduler.people.quotas import QuotaExceeded
 from scheduler.work import batches, last_error, progress, retry, submitted
-from scheduler.work.batches import BadChange, BatchNotReady
 from scheduler.work.cancel import WorkunitsNotFound
 from scheduler.work.submission import new_batches
 from scheduler.work.submission.facts import NewBatch
@@ -48,7 +43,7 @@ class BatchFilters(Filters):
 class BatchFields(Strict):
     """Fields that can be set when a batch is created, and changed later."""
 
-    name = serializers.CharField(required=False, max_length=250, trim_whitespace=False)
+    name = serializers.CharField(required=False, max_length=250)
     expire_at = serializers.DateTimeField(required=False, allow_null=True)
     accelerate_tail = serializers.BooleanField(required=False)
     meta = JsonObject(required=False)
@@ -93,21 +88,21 @@ class RetryWanted(Strict):
     )
 
 
-class Cancelled(serializers.Serializer[Any]):
+class Cancelled(Shown):
     """Numbers of workunits by outcome."""
 
-    cancelled = serializers.IntegerField(help_text="Cancellation requested now.")
+    cancelled = serializers.IntegerField(source="changed", help_text="Cancellation requested now.")
     already = serializers.IntegerField(help_text="Cancellation requested earlier.")
     finished = serializers.IntegerField(help_text="Already finished, therefore unchanged.")
 
 
-class RetiredOut(serializers.Serializer[Any]):
+class RetiredOut(Shown):
     """The number of workunits whose files were released for deletion."""
 
     let_go = serializers.IntegerField()
 
 
-class RetriedOut(serializers.Serializer[Any]):
+class RetriedOut(Shown):
     """The number of workunits submitted again, and of those skipped, by reason."""
 
     count = serializers.IntegerField()
@@ -125,20 +120,17 @@ class RetriedOut(serializers.Serializer[Any]):
 class Batches(Endpoint):
     """The caller's batches; those of all accounts for callers that may view everything."""
 
-    queryset = Batch.objects.none()
     filterset_class = BatchFilters
 
-    @operation("List batches", name="list_batches", tag="batches", answer=BatchShown, listed=True)
+    @operation("List batches", name="list_batches", answer=BatchShown, listed=True)
     def get(self, request: Request) -> Response:
         """Newest first, each with its progress and cost."""
-        rows = self.filter_queryset(submitted.batches(viewer_of(request)))
-        page = self.paginate_queryset(rows) or []
-        return self.get_paginated_response(shown(page, now=self.now))
+        rows = submitted.batches(viewer_of(request))
+        return self.page(rows, lambda page_rows: _figures(page_rows, now=self.now))
 
     @operation(
         "Create a batch",
         name="create_batch",
-        tag="batches",
         answer=BatchShown,
         status=201,
         body=BatchWanted,
@@ -159,25 +151,19 @@ class Batches(Endpoint):
                 msg = "The request has both expire_at and expires_in_seconds. Hint: send only one."
                 raise Problem(422, "batch_refused", msg)
             data["expire_at"] = now + timedelta(seconds=seconds)
-        try:
-            made = new_batches.make(NewBatch(**data), app=app, submitter=self.account, now=now)
-        except new_batches.BatchRefused as refusal:
-            raise Problem(422, "batch_refused", str(refusal)) from refusal
-        [body] = shown([made], now=now)
-        where = request.build_absolute_uri(f"/api/v1/batches/{made.pk}")
-        return Response(body, status=201, headers={"Location": where})
+        batch = new_batches.make(NewBatch(**data), app=app, submitter=self.account, now=now)
+        where = request.build_absolute_uri(f"/api/v1/batches/{batch.pk}")
+        return self.reply(batch, headers={"Location": where}, **_figures([batch], now=now))
 
 
 class OneBatch(Endpoint):
     """Reads and changes one batch."""
 
-    @operation(
-        "Read a batch", name="read_batch", tag="batches", answer=BatchShown, conditional=True
-    )
+    @operation("Read a batch", name="read_batch", answer=BatchShown, conditional=True)
     def get(self, request: Request, batch_id: int) -> Response:
         """One batch, with its progress and cost."""
-        [body] = shown([find(request, batch_id)], now=self.now)
-        return Response(body)
+        batch = find(request, batch_id)
+        return self.reply(batch, **_figures([batch], now=self.now))
 
     def rows(self, batch_id: int) -> QuerySet[Batch]:
         return submitted.batches(changer_of(self.request)).filter(pk=batch_id)
@@ -186,7 +172,6 @@ class OneBatch(Endpoint):
         "Change a batch",
         name="change_batch",
         or_scope=Scope.MANAGE,
-        tag="batches",
         answer=BatchShown,
         body=BatchChanged,
         problems=(409, 422),
@@ -198,14 +183,9 @@ class OneBatch(Endpoint):
         With `accelerate`, the results of the batch are sent before those of other batches.
         """
         batch = find_to_change(request, batch_id)
-        try:
-            batches.change(batch.pk, self.body(), by=self.account, now=self.now)
-        except BatchNotReady as refusal:
-            raise Problem(409, "batch_not_ready", str(refusal)) from refusal
-        except BadChange as refusal:
-            raise Problem(422, "bad_change", str(refusal)) from refusal
-        [body] = shown([find_to_change(request, batch_id)], now=self.now)
-        return Response(body)
+        batches.change(batch.pk, self.body(), by=self.account, now=self.now)
+        batch = find_to_change(request, batch_id)
+        return self.reply(batch, **_figures([batch], now=self.now))
 
 
 class BatchProgress(Endpoint):
@@ -214,7 +194,6 @@ class BatchProgress(Endpoint):
     @operation(
         "Read the progress of a batch",
         name="read_batch_progress",
-        tag="batches",
         answer=ProgressNow,
         conditional=True,
     )
@@ -222,7 +201,7 @@ class BatchProgress(Endpoint):
         """Cheap enough to poll every second, with `If-None-Match`."""
         batch = find(request, batch_id)
         figures = progress.progress_of([batch], now=self.now)[batch.pk]
-        return Response(ProgressNow(describe.progress(batch, figures)).data)
+        return self.reply(figures, batch=batch)
 
 
 class BatchTroubles(Endpoint):
@@ -231,7 +210,6 @@ class BatchTroubles(Endpoint):
     @operation(
         "Read the errors of a batch, and what it waits for",
         name="read_batch_troubles",
-        tag="batches",
         answer=TroublesShown,
         conditional=True,
     )
@@ -239,13 +217,7 @@ class BatchTroubles(Endpoint):
         """The last failed result, the number of parked workunits, and why no progress is made."""
         batch = find(request, batch_id)
         troubles = last_error.troubles_of(batch)
-        facts = {
-            "last_error": troubles.last_error,
-            "parked": troubles.parked,
-            "sentences": troubles.sentences,
-            "waits": standstill.waits_of(batch, now=self.now),
-        }
-        return Response(TroublesShown(facts).data)
+        return self.reply(troubles, waits=standstill.waits_of(batch, now=self.now))
 
 
 class BatchAbort(Endpoint):
@@ -255,7 +227,6 @@ class BatchAbort(Endpoint):
         "Abort a batch",
         name="abort_batch",
         or_scope=Scope.MANAGE,
-        tag="batches",
         answer=Cancelled,
         body=Reason,
         problems=(409,),
@@ -263,11 +234,7 @@ class BatchAbort(Endpoint):
     def post(self, request: Request, batch_id: int) -> Response:
         """Cancels all unfinished workunits; finished ones stay. A repeated call has no effect."""
         batch = find_to_change(request, batch_id)
-        try:
-            done = batches.abort(batch.pk, reason=self.body()["reason"], now=self.now)
-        except BatchNotReady as refusal:
-            raise Problem(409, "batch_not_ready", str(refusal)) from refusal
-        return Response(describe.cancelled(done))
+        return self.reply(batches.abort(batch.pk, reason=self.body()["reason"], now=self.now))
 
 
 class BatchRetire(Endpoint):
@@ -277,7 +244,6 @@ class BatchRetire(Endpoint):
         "Retire a batch",
         name="retire_batch",
         or_scope=Scope.MANAGE,
-        tag="batches",
         answer=RetiredOut,
         body=Nothing,
         problems=(409,),
@@ -289,10 +255,7 @@ class BatchRetire(Endpoint):
         """
         batch = find_to_change(request, batch_id)
         self.body()
-        try:
-            return Response({"let_go": batches.retire(batch.pk, now=self.now)})
-        except BatchNotReady as refusal:
-            raise Problem(409, "batch_not_ready", str(refusal)) from refusal
+        return self.reply({"let_go": batches.retire(batch.pk, now=self.now)})
 
 
 class BatchRetry(Endpoint):
@@ -301,7 +264,6 @@ class BatchRetry(Endpoint):
     @operation(
         "Retry failed workunits",
         name="retry_batch",
-        tag="batches",
         answer=RetriedOut,
         body=RetryWanted,
         idempotent=True,
@@ -313,40 +275,24 @@ class BatchRetry(Endpoint):
         submitters.require_submit(self.account, cast("App", batch.app))
         names = self.body().get("workunits")
         try:
-            done = retry.retry(batch.pk, names=names, now=self.now)
-        except (BatchNotReady, new_batches.BatchRefused) as refusal:
+            return self.reply(retry.retry(batch.pk, names=names, now=self.now))
+        except new_batches.BatchRefused as refusal:
             raise Problem(409, "batch_not_ready", str(refusal)) from refusal
         except WorkunitsNotFound as refusal:
             raise Problem(422, "workunits_not_found", str(refusal)) from refusal
-        except QuotaExceeded as refusal:
-            raise Problem(403, "quota_exceeded", str(refusal)) from refusal
-        return Response(asdict(done))
 
 
 def find(request: Request, batch_id: int) -> Batch:
-    """Return the batch if the caller may see it; raises `Http404`."""
+    """Return the batch; raise `Http404` unless the caller may see it."""
     return get_object_or_404(submitted.batches(viewer_of(request)), pk=batch_id)
 
 
 def find_to_change(request: Request, batch_id: int) -> Batch:
-    """Return the batch if the caller may change it; raises `Http404`, `PermissionDenied`."""
+    """Return the batch; raise `Http404` or `PermissionDenied` unless the caller may change it."""
     return get_object_or_404(submitted.batches(changer_of(request)), pk=batch_id)
 
 
-def shown(rows: list[Batch], *, now: datetime) -> list[dict[str, Any]]:
-    """Return batches with progress and cost, read by two statements for all batches."""
-    progress_by_id = progress.progress_of(rows, now=now)
-    costs = progress.costs_of(rows)
-    facts = [describe.batch(b, progress_by_id[b.pk], costs[b.pk], now=now) for b in rows]
-    return list(BatchShown(facts, many=True).data)
-
-
-urlpatterns = [
-    path("batches", Batches.as_view()),
-    path("batches/<id:batch_id>", OneBatch.as_view()),
-    path("batches/<id:batch_id>/progress", BatchProgress.as_view()),
-    path("batches/<id:batch_id>/troubles", BatchTroubles.as_view()),
-    path("batches/<id:batch_id>/abort", BatchAbort.as_view()),
-    path("batches/<id:batch_id>/retire", BatchRetire.as_view()),
-    path("batches/<id:batch_id>/retry", BatchRetry.as_view()),
-]
+def _figures(rows: list[Batch], *, now: datetime) -> dict[str, Any]:
+    """Return progress and cost of batches, the context of `BatchShown`; two statements."""
+    by_id = progress.progress_of(rows, now=now)
+    return {"progress": by_id, "costs": progress.costs_of(rows), "now": now}

@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.http import Http404
-from django.shortcuts import get_object_or_404
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
-from scheduler.api import describe
-from scheduler.api.endpoints.batches import Cancelled, Reason
+from scheduler.api.endpoints.batches import Cancelled, Reason, find_to_change
 from scheduler.api.http.body import INT8
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import changer_of
 from scheduler.work import batches, cancel, submitted
-from scheduler.work.batches import BatchNotReady
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
 _MAX_LISTED = 10_000
 
@@ -40,7 +36,7 @@ class ToCancel(Reason):
     batch = serializers.IntegerField(required=False, min_value=0, max_value=INT8)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Raise `Problem` (422) unless there are either workunits or a batch."""
+        """Raise `Problem` (422) unless the body has either workunits or a batch."""
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
             msg = (
@@ -57,7 +53,6 @@ class CancelWorkunits(Endpoint):
         "Cancel workunits",
         name="cancel_workunits",
         or_scope=Scope.MANAGE,
-        tag="workunits",
         answer=Cancelled,
         body=ToCancel,
         problems=(404, 409),
@@ -69,17 +64,14 @@ class CancelWorkunits(Endpoint):
         """
         data = self.body()
         if "batch" in data:
-            batch = get_object_or_404(submitted.batches(changer_of(request)), pk=data["batch"])
-            try:
-                done = batches.abort(batch.pk, reason=data["reason"], now=self.now)
-            except BatchNotReady as refusal:
-                raise Problem(409, "batch_not_ready", str(refusal)) from refusal
-            return Response(describe.cancelled(done))
+            batch = find_to_change(request, data["batch"])
+            return self.reply(batches.abort(batch.pk, reason=data["reason"], now=self.now))
         ids, names = data.get("ids", []), data.get("names", [])
         missing = submitted.not_owned(changer_of(request), ids=ids, names=names)
         if missing:
-            raise Problem(404, "not_found", str(cancel.WorkunitsNotFound(missing)))
-        return Response(_cancelled(names, ids, data["reason"], self))
+            raise cancel.WorkunitsNotFound(missing)
+        done = cancel.cancel(names=names, ids=ids, reason=data["reason"], now=self.now)
+        return self.reply(done)
 
 
 class CancelWorkunit(Endpoint):
@@ -89,7 +81,6 @@ class CancelWorkunit(Endpoint):
         "Cancel a workunit",
         name="cancel_workunit",
         or_scope=Scope.MANAGE,
-        tag="workunits",
         answer=Cancelled,
         body=Reason,
     )
@@ -97,18 +88,5 @@ class CancelWorkunit(Endpoint):
         """A finished workunit is not changed; a repeated call has no effect."""
         if submitted.not_owned(changer_of(request), ids=[workunit_id], names=[]):
             raise Http404
-        return Response(_cancelled([], [workunit_id], self.body()["reason"], self))
-
-
-def _cancelled(names: list[str], ids: list[int], reason: str, endpoint: Endpoint) -> dict[str, int]:
-    try:
-        done = cancel.cancel(names=names, ids=ids, reason=reason, now=endpoint.now)
-    except cancel.WorkunitsNotFound as refusal:  # purged since the check
-        raise Problem(404, "not_found", str(refusal)) from refusal
-    return describe.cancelled(done)
-
-
-urlpatterns = [
-    path("workunits/cancel", CancelWorkunits.as_view()),
-    path("workunits/<id:workunit_id>/cancel", CancelWorkunit.as_view()),
-]
+        reason = self.body()["reason"]
+        return self.reply(cancel.cancel(ids=[workunit_id], reason=reason, now=self.now))

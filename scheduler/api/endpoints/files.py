@@ -1,30 +1,29 @@
-"""`/files`: input files, uploaded before the workunits that use them."""
+"""`/files`: input files, which are uploaded before the workunits that use them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, cast
 
 from django.http import Http404
-from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
 from scheduler import storage
-from scheduler.api.http.body import Strict, StrictQuery
+from scheduler.api.http.body import Shown, Strict, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import operation
-from scheduler.api.http.problems import CONTENT_TYPE, Problem, disk_full, problem
-from scheduler.api.http.streams import Body
+from scheduler.api.http.problems import Problem, disk_full
+from scheduler.api.http.streams import Body, slot
 from scheduler.files import file_holds
-from scheduler.files.download_files import FileInMotion
-from scheduler.files.held_files import holds_of
+from scheduler.files.file_holds import holds_of
 from scheduler.models import FileHold
 from scheduler.people import quotas, submitters
 from scheduler.sql import release
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import BinaryIO
 
     from rest_framework.request import Request
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 16 << 30
 #: Maximum number of digests in a query.
 MAX_DIGESTS: Final = 10_000
-#: Maximum number of uploads that are read at the same time, and how long another one waits for a
-#: slot before it is refused with 503.
+#: Maximum number of concurrent uploads, and the time that another upload waits for a slot before it
+#: is refused with 503.
 MAX_CONCURRENT: Final = 8
 SLOT_TIMEOUT_SECONDS: Final = 10.0
 RETRY_AFTER_SECONDS: Final = 10
@@ -43,7 +42,7 @@ _slots = threading.BoundedSemaphore(MAX_CONCURRENT)
 _DIGEST = r"^[0-9a-f]{64}\Z"
 
 
-class FileShown(serializers.Serializer[FileHold]):
+class FileShown(Shown):
     """A file that the server holds for the account until `hold_until`."""
 
     sha256 = serializers.CharField(source="file.sha256")
@@ -60,7 +59,7 @@ class DigestsIn(Strict):
     )
 
 
-class KnownOut(serializers.Serializer[Any]):
+class KnownOut(Shown):
     """The digests of files that the server already has."""
 
     known = serializers.ListField(child=serializers.CharField())
@@ -75,55 +74,36 @@ class NameQuery(StrictQuery):
 class Files(Endpoint):
     """The account's files."""
 
-    queryset = FileHold.objects.none()
-
-    @operation(
-        "List the account's files", name="list_files", tag="files", answer=FileShown, listed=True
-    )
+    @operation("List the account's files", name="list_files", answer=FileShown, listed=True)
     def get(self, request: Request) -> Response:
         """Files that the server holds for the account, newest first."""
-        return self.page(holds_of(self.account, now=self.now), FileShown)
+        return self.page(holds_of(self.account, now=self.now))
 
 
 class FileQuery(Endpoint):
     """A look-up of files by digest."""
 
     @operation(
-        "Find files that need not be uploaded",
-        name="query_files",
-        tag="files",
-        answer=KnownOut,
-        body=DigestsIn,
+        "Find files that need not be uploaded", name="query_files", answer=KnownOut, body=DigestsIn
     )
     def post(self, request: Request) -> Response:
         """Returns the digests of files that the server has; their hold is renewed for a day."""
         digests = self.body()["sha256"]
         submitters.require_submitter(self.account)
-        try:
-            kept_digests = file_holds.renew(digests, self.account, now=self.now)
-        except quotas.QuotaExceeded as refusal:
-            raise Problem(403, "quota_exceeded", str(refusal)) from refusal
-        return Response({"known": kept_digests})
+        return self.reply({"known": file_holds.renew(digests, self.account, now=self.now)})
 
 
 class OneFile(Endpoint):
     """One file."""
 
-    @operation(
-        "Read a file's entry",
-        name="read_file",
-        tag="files",
-        answer=FileShown,
-        conditional=True,
-    )
+    @operation("Read a file's entry", name="read_file", answer=FileShown, conditional=True)
     def get(self, request: Request, sha256: str) -> Response:
         """The entry of a file that the server holds for the account, without the content."""
-        return Response(self._shown(sha256))
+        return self.reply(self._hold(sha256))
 
     @operation(
         "Upload a file",
         name="put_file",
-        tag="files",
         answer={200: FileShown, 201: FileShown},
         body={"application/octet-stream": {"type": "string", "format": "binary"}},
         query=NameQuery,
@@ -137,45 +117,44 @@ class OneFile(Endpoint):
         """
         name = self.query().get("name", "")
         body = Body(request._request, max_bytes=MAX_FILE_BYTES)  # noqa: SLF001  Django REST would read it
-        self._check(body)
-        release()
-        if not _slots.acquire(timeout=SLOT_TIMEOUT_SECONDS):
-            body.drain()
-            return _busy("Too many files are being uploaded.")
-        try:
+        with ExitStack() as stack:
+            self._take_slot(stack, body)
             staged = storage.stage_file(cast("BinaryIO", _Reader(body.chunks())))
-        finally:
-            _slots.release()
         try:
             is_new = self._keep(staged, sha256, name)
         finally:
             storage.discard(staged)
-        return Response(self._shown(sha256), status=201 if is_new else 200)
+        return Response(FileShown(self._hold(sha256)).data, status=201 if is_new else 200)
 
-    @operation("Release a file", name="delete_file", tag="files", answer=None, status=204)
+    @operation("Release a file", name="delete_file", answer=None, status=204)
     def delete(self, request: Request, sha256: str) -> Response:
         """Ends the account's hold; the file is deleted once it has no hold and no workunit."""
         if not file_holds.give_up(sha256, self.account, now=self.now):
             raise Http404
         return Response(status=204)
 
-    def _check(self, body: Body) -> None:
-        """Raise the errors that are known before the body is read."""
+    def _take_slot(self, stack: ExitStack, body: Body) -> None:
+        """Hold a slot until the stack is closed; raise errors that do not depend on the body."""
         if body.length is None:
             msg = "The request has no Content-Length. Hint: do not use chunked transfer encoding."
             raise Problem(411, "length_required", msg)
         try:
             submitters.require_submitter(self.account)
             quotas.require_bytes(self.account, body.length)
-        except submitters.NotAllowed:
+            if not storage.has_room_for(body.length):
+                raise disk_full()
+            release()
+            stack.enter_context(
+                slot(
+                    _slots,
+                    timeout=SLOT_TIMEOUT_SECONDS,
+                    retry_after=RETRY_AFTER_SECONDS,
+                    reason="Too many files are being uploaded.",
+                )
+            )
+        except (submitters.NotAllowed, quotas.QuotaExceeded, Problem):
             body.drain()
             raise
-        except quotas.QuotaExceeded as refusal:
-            body.drain()
-            raise Problem(403, "quota_exceeded", str(refusal)) from refusal
-        if not storage.has_room_for(body.length):
-            body.drain()
-            raise disk_full()
 
     def _keep(self, staged: storage.Staged, sha256: str, name: str) -> bool:
         if staged.digest.sha256 != sha256:
@@ -185,18 +164,13 @@ class OneFile(Endpoint):
                 "Hint: check that the file did not change after it was hashed."
             )
             raise Problem(422, "digest_differs", msg)
-        try:
-            return file_holds.keep(staged, name or "file", self.account, now=self.now)
-        except quotas.QuotaExceeded as refusal:
-            raise Problem(403, "quota_exceeded", str(refusal)) from refusal
-        except FileInMotion as refusal:
-            raise Problem(409, "file_in_motion", str(refusal)) from refusal
+        return file_holds.keep(staged, name or "file", self.account, now=self.now)
 
-    def _shown(self, sha256: str) -> dict[str, Any]:
+    def _hold(self, sha256: str) -> FileHold:
         hold = holds_of(self.account, now=self.now).filter(file__sha256=sha256).first()
         if hold is None:
             raise Http404
-        return dict(FileShown(hold).data)
+        return hold
 
 
 class _Reader:
@@ -206,21 +180,5 @@ class _Reader:
         self._chunks = chunks
 
     def read(self, _size: int = -1) -> bytes:
-        """Return the next chunk, whatever its size; empty at the end."""
+        """Return the next chunk, which may be longer than `_size`; empty at the end."""
         return next(self._chunks, b"")
-
-
-def _busy(sentence: str) -> Response:
-    return Response(
-        problem(503, "busy", f"{sentence} Hint: send the request again later."),
-        status=503,
-        content_type=CONTENT_TYPE,
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-    )
-
-
-urlpatterns = [
-    path("files", Files.as_view()),
-    path("files/query", FileQuery.as_view()),
-    path("files/<sha256:sha256>", OneFile.as_view()),
-]

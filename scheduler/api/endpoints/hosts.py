@@ -2,72 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
-from scheduler.api.authentication import has_right
+from scheduler.api.http.body import Column, RowShown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Name, TrueOrFalse
 from scheduler.api.http.operation import operation
+from scheduler.api.viewer import viewer_of
 from scheduler.models import Host
-from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
-    from scheduler.models import Account
 
-
-class HostOut(serializers.ModelSerializer[Host]):
+class HostOut(RowShown):
     """A computer. Speeds are in operations per second and CPU, sizes in bytes."""
 
+    id = Column()
     account = serializers.IntegerField(source="account_id")
     name = serializers.CharField(source="domain_name")
     platform = serializers.CharField(source="platform_name")
-    last_contact_at = serializers.DateTimeField(source="rpc_at")
+    os_name = Column()
+    os_version = Column()
+    cpu = serializers.CharField(source="p_model")
     ncpus = serializers.IntegerField(source="p_ncpus")
     flops = serializers.FloatField(source="p_fpops")
     iops = serializers.FloatField(source="p_iops")
     memory_nbytes = serializers.FloatField(source="m_nbytes")
     disk_free_nbytes = serializers.FloatField(source="d_free")
     disk_total_nbytes = serializers.FloatField(source="d_total")
-    cpu = serializers.CharField(source="p_model")
+    client_version = Column()
+    created_at = Column()
+    last_contact_at = serializers.DateTimeField(source="rpc_at")
+    turnaround_seconds = Column()
     total_credit = serializers.FloatField()
     recent_credit = serializers.FloatField(source="expavg_credit")
+    max_in_progress = Column()
+    denied = Column()
+    deny_reason = Column()
     merged_into = serializers.IntegerField(source="merged_into_id", allow_null=True)
 
     class Meta:
         model = Host
-        fields = (
-            "id",
-            "account",
-            "name",
-            "platform",
-            "os_name",
-            "os_version",
-            "cpu",
-            "ncpus",
-            "flops",
-            "iops",
-            "memory_nbytes",
-            "disk_free_nbytes",
-            "disk_total_nbytes",
-            "client_version",
-            "created_at",
-            "last_contact_at",
-            "turnaround_seconds",
-            "total_credit",
-            "recent_credit",
-            "max_in_progress",
-            "denied",
-            "deny_reason",
-            "merged_into",
-        )
 
 
 class HostFilters(Filters):
@@ -87,31 +68,23 @@ class HostFilters(Filters):
 class Hosts(Endpoint):
     """Computers."""
 
-    queryset = Host.objects.none()
     filterset_class = HostFilters
 
-    @operation("List hosts", name="list_hosts", tag="hosts", answer=HostOut, listed=True)
+    @operation("List hosts", name="list_hosts", answer=HostOut, listed=True)
     def get(self, request: Request) -> Response:
         """The account's hosts, newest first; all hosts for callers that may view everything."""
-        return self.page(_seen_by(request), HostOut)
+        return self.page(_seen_by(request))
 
 
 class OneHost(Endpoint):
     """One computer."""
 
-    @operation("Read a host", name="read_host", tag="hosts", answer=HostOut, conditional=True)
+    @operation("Read a host", name="read_host", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
         """A host of the account; any host for callers that may view everything."""
-        return Response(HostOut(get_object_or_404(_seen_by(request), pk=host_id)).data)
+        return self.reply(get_object_or_404(_seen_by(request), pk=host_id))
 
 
 def _seen_by(request: Request) -> QuerySet[Host]:
-    if has_right(request, Right.VIEW_EVERYTHING):
-        return Host.objects.all()
-    return Host.objects.filter(account=cast("Account", request.user))
-
-
-urlpatterns = [
-    path("hosts", Hosts.as_view()),
-    path("hosts/<id:host_id>", OneHost.as_view()),
-]
+    viewer = viewer_of(request)
+    return Host.objects.all() if viewer is None else Host.objects.filter(account=viewer)

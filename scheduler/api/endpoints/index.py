@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.http import Http404
-from django.urls import path, re_path
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularRedocView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
 from rest_framework import serializers
-from rest_framework.response import Response
 
+from scheduler.api.http.body import Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, operation
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
-#: The links of the index, in the order in which a new user needs them.
+#: Links of the index, in the order in which a new user needs them.
 _LINKS = (
     "docs",
     "redoc",
@@ -39,7 +39,7 @@ _LINKS = (
 )
 
 
-class IndexOut(serializers.Serializer[object]):
+class IndexOut(Shown):
     """The project and the addresses of the API."""
 
     name = serializers.CharField(help_text="The name of the project.")
@@ -50,14 +50,12 @@ class IndexOut(serializers.Serializer[object]):
 class Index(Endpoint):
     """The index."""
 
-    @operation(
-        "Read the index", name="read_index", tag="project", answer=IndexOut, access=Access.PUBLIC
-    )
+    @operation("Read the index", name="read_index", answer=IndexOut, access=Access.PUBLIC)
     def get(self, request: Request) -> Response:
         """The project's name, the API's version, and the addresses of its resources."""
         links = {name: request.build_absolute_uri(f"/api/v1/{name}") for name in _LINKS}
         version = settings.SPECTACULAR_SETTINGS["VERSION"]
-        return Response({"name": settings.PROJECT.name, "version": version, "links": links})
+        return self.reply({"name": settings.PROJECT.name, "version": version, "links": links})
 
 
 @extend_schema(exclude=True)
@@ -68,7 +66,7 @@ class UnknownAddress(Endpoint):
     permission_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Answer 404 to every method, as a problem."""
+        """Raise the 404 problem for every method."""
         raise Http404
 
 
@@ -95,14 +93,3 @@ class Redoc(OwnAssetsOnly, SpectacularRedocView):
     """The schema as a reference page."""
 
     template_name = "scheduler/api/redoc.html"
-
-
-_OPEN: dict[str, Any] = {"authentication_classes": [], "permission_classes": []}
-
-urlpatterns = [
-    path("", Index.as_view(), name="api_index"),
-    path("schema", SpectacularAPIView.as_view(**_OPEN), name="api_schema"),
-    path("docs", Swagger.as_view(url_name="api_schema", **_OPEN)),
-    path("redoc", Redoc.as_view(url_name="api_schema", **_OPEN)),
-]
-dead_ends = [re_path("", UnknownAddress.as_view())]

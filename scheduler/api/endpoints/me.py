@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
+from scheduler.api.http.body import Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, Scope, operation
-from scheduler.people import allowances, api_tokens
+from scheduler.people import api_tokens, quotas
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
-    from scheduler.models import ApiToken
+    from scheduler.models import Account, ApiToken
 
 
-class AccountOut(serializers.Serializer[object]):
+class AccountOut(Shown):
     """The account of the token."""
 
     id = serializers.IntegerField()
@@ -31,22 +31,25 @@ class AccountOut(serializers.Serializer[object]):
         help_text="The account's rights, limited to the scopes of the token.",
     )
 
+    def read_rights(self, account: Account) -> list[str]:
+        return sorted(account.rights)
 
-class MaySubmitApp(serializers.Serializer[object]):
+
+class MaySubmitApp(Shown):
     """An app for which the account may submit."""
 
-    name = serializers.CharField()
+    name = serializers.CharField(source="app.name")
     may_manage = serializers.BooleanField()
 
 
-class MaySubmit(serializers.Serializer[object]):
+class MaySubmit(Shown):
     """The apps for which the account may submit."""
 
     all_apps = serializers.BooleanField()
     apps = MaySubmitApp(many=True)
 
 
-class Quota(serializers.Serializer[object]):
+class Quota(Shown):
     """Limits and their current use; null means no limit."""
 
     max_unfinished_workunits = serializers.IntegerField(allow_null=True)
@@ -60,7 +63,7 @@ class Quota(serializers.Serializer[object]):
     )
 
 
-class MeOut(serializers.Serializer[object]):
+class MeOut(Shown):
     """The caller's account, scopes, rights and quota."""
 
     account = AccountOut()
@@ -75,39 +78,24 @@ class Me(Endpoint):
     @operation(
         "Read the caller's account, rights and quota",
         name="read_me",
-        tag="tokens",
         answer=MeOut,
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
         """The account and scopes of the token, with the rights and quota of the account."""
-        account, rights = self.account, allowances.rights(self.account)
-        outputs = allowances.kept_output_bytes(account)
-        return Response(
+        account, rights = self.account, quotas.rights(self.account)
+        outputs = quotas.kept_output_bytes(account)
+        return self.reply(
             {
-                "account": {
-                    "id": account.pk,
-                    "email": account.email,
-                    "name": account.name,
-                    "is_staff": account.is_staff,
-                    "rights": sorted(account.rights),
-                },
+                "account": account,
                 "scopes": api_tokens.effective_scopes(cast("ApiToken", request.auth)),
-                "may_submit": {
-                    "all_apps": rights.all_apps,
-                    "apps": [
-                        {"name": row.app.name, "may_manage": row.may_manage} for row in rights.apps
-                    ],
-                },
+                "may_submit": rights,
                 "quota": {
                     "max_unfinished_workunits": rights.max_unfinished_workunits,
-                    "unfinished_workunits": allowances.unfinished_workunits(account),
+                    "unfinished_workunits": quotas.unfinished_workunits(account),
                     "max_kept_bytes": rights.max_kept_bytes,
-                    "kept_bytes": allowances.kept_bytes(account) + outputs,
+                    "kept_bytes": quotas.kept_bytes(account) + outputs,
                     "kept_output_bytes": outputs,
                 },
             }
         )
-
-
-urlpatterns = [path("me", Me.as_view())]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
@@ -24,7 +23,7 @@ from scheduler.models import Batch, ResultFile, Workunit
 from scheduler.work import submitted
 from scheduler.work.answers import open_name
 from scheduler.work.collect import FORMATS, collect
-from scheduler.work.rules.since import MAX_LENGTH, BadCursor
+from scheduler.work.rules.since import MAX_LENGTH
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -59,7 +58,6 @@ class BatchOutputs(Endpoint):
     @operation(
         "Download the outputs of a batch",
         name="read_batch_outputs",
-        tag="batches",
         answer={(200, kind): OpenApiTypes.BINARY for kind in _TYPES.values()},
         query=OutputsQuery,
         problems=(422,),
@@ -74,12 +72,7 @@ class BatchOutputs(Endpoint):
         batch = find(request, batch_id)
         only = self._workunit(batch, wanted["workunit"]) if "workunit" in wanted else None
         form = wanted["format"]
-        try:
-            pieces = collect(
-                batch.pk, form, cursor=wanted.get("since"), workunit_id=only, now=self.now
-            )
-        except BadCursor as error:
-            raise Problem(422, "bad_cursor", str(error)) from error
+        pieces = collect(batch.pk, form, cursor=wanted.get("since"), workunit_id=only, now=self.now)
         answer = StreamingHttpResponse(pieces)
         answer["Cache-Control"] = "no-store"
         return _attached(answer, f"{batch.name}.{form}", _TYPES[form])
@@ -100,7 +93,6 @@ class ResultOutput(Endpoint):
     @operation(
         "Download an output",
         name="read_result_output",
-        tag="results",
         answer={
             (200, _CONTENT): OpenApiTypes.BINARY,
             (206, _CONTENT): OpenApiTypes.BINARY,
@@ -151,7 +143,7 @@ def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
 
 
 def _range(request: Request, size: int, tag: str) -> range | None:
-    """Return the requested bytes; None for the whole file, also for an invalid header."""
+    """Return the requested byte range; None without a valid `Range`, for the whole file."""
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if not match or request.headers.get("If-Range", tag) != tag:
         return None
@@ -165,7 +157,7 @@ def _range(request: Request, size: int, tag: str) -> range | None:
 
 
 class _Part:
-    """Yields a range of a file in chunks; the response closes the file."""
+    """Yields a byte range of a file in chunks; the response closes the file."""
 
     def __init__(self, source: BinaryIO, span: range) -> None:
         self._source, self._span = source, span
@@ -185,9 +177,3 @@ def _attached(answer: HttpResponseBase, name: str, kind: str) -> HttpResponseBas
     answer["Content-Disposition"] = f'attachment; filename="{safe}"'
     answer["X-Accel-Buffering"] = "no"
     return answer
-
-
-urlpatterns = [
-    path("batches/<id:batch_id>/outputs", BatchOutputs.as_view()),
-    path("results/<id:result_id>/outputs/<id:position>", ResultOutput.as_view()),
-]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.urls import path
 from rest_framework import serializers
 
 from scheduler.api.http.endpoint import Endpoint
@@ -27,13 +26,9 @@ class PlatformOut(serializers.ModelSerializer[Platform]):
 class Platforms(Endpoint):
     """All platforms."""
 
-    queryset = Platform.objects.none()
     ascending = True
 
-    @operation("List platforms", name="list_platforms", tag="apps", answer=PlatformOut, listed=True)
+    @operation("List platforms", name="list_platforms", answer=PlatformOut, listed=True)
     def get(self, request: Request) -> Response:
         """All platforms of the project, oldest first. Publishing for a new platform adds it."""
-        return self.page(Platform.objects.all(), PlatformOut)
-
-
-urlpatterns = [path("platforms", Platforms.as_view())]
+        return self.page(Platform.objects.all())

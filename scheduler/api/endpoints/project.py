@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
+from scheduler.api.http.body import Duration, Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, operation
 from scheduler.api.shown import WaitShown
 from scheduler.health import status, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
-    from scheduler.health.counts import Count
 
-
-class CountOut(serializers.Serializer[object]):
+class CountOut(Shown):
     """A count."""
 
     value = serializers.IntegerField()
@@ -37,21 +33,23 @@ class CountsOut(serializers.DictField):
     child = CountOut()
 
 
-class DaemonOut(serializers.Serializer[object]):
+class DaemonOut(Shown):
     """A daemon and its queue."""
 
-    name = serializers.CharField()
+    name = serializers.CharField(source="daemon")
     does = serializers.CharField()
     waiting = CountOut()
-    behind_seconds = serializers.FloatField(
-        allow_null=True, help_text="Age of the oldest waiting item."
+    behind_seconds = Duration(
+        source="behind", allow_null=True, help_text="Age of the oldest waiting item."
     )
-    silent_seconds = serializers.FloatField(
-        allow_null=True, help_text="Time since its last heartbeat; null: never seen."
+    silent_seconds = Duration(
+        source="silent",
+        allow_null=True,
+        help_text="Time since its last heartbeat; null: never seen.",
     )
 
 
-class VersionLineOut(serializers.Serializer[object]):
+class VersionLineOut(Shown):
     """The newest version for one platform and plan class."""
 
     platform = serializers.CharField()
@@ -59,7 +57,7 @@ class VersionLineOut(serializers.Serializer[object]):
     plan_class = serializers.CharField()
 
 
-class AppLineOut(serializers.Serializer[object]):
+class AppLineOut(Shown):
     """An app with its newest versions."""
 
     name = serializers.CharField()
@@ -67,7 +65,7 @@ class AppLineOut(serializers.Serializer[object]):
     versions = VersionLineOut(many=True)
 
 
-class StatusOut(serializers.Serializer[object]):
+class StatusOut(Shown):
     """The figures of the status page."""
 
     project = serializers.CharField()
@@ -77,14 +75,20 @@ class StatusOut(serializers.Serializer[object]):
     results = CountsOut()
     outcomes = CountsOut()
     people = CountsOut()
-    daemons = DaemonOut(many=True)
+    daemons = DaemonOut(many=True, source="stations")
     waits = WaitShown(
         many=True, help_text="Reasons why unsent work is not sent; empty if nothing blocks it."
     )
     apps = AppLineOut(many=True)
 
+    def read_project(self, _status: status.Status) -> str:
+        return settings.PROJECT.name
 
-class AppTotalOut(serializers.Serializer[object]):
+    def read_master_url(self, _status: status.Status) -> str:
+        return settings.PROJECT.master_url
+
+
+class AppTotalOut(Shown):
     """Totals of an app, purged work included."""
 
     name = serializers.CharField()
@@ -96,7 +100,7 @@ class AppTotalOut(serializers.Serializer[object]):
     )
 
 
-class StatisticsOut(serializers.Serializer[object]):
+class StatisticsOut(Shown):
     """Totals of the project."""
 
     read_at = serializers.DateTimeField()
@@ -112,32 +116,14 @@ class StatusNow(Endpoint):
     """The figures of the status page."""
 
     @operation(
-        "Read the status of the project",
-        name="read_status",
-        tag="project",
-        answer=StatusOut,
-        access=Access.PUBLIC,
+        "Read the status of the project", name="read_status", answer=StatusOut, access=Access.PUBLIC
     )
     def get(self, request: Request) -> Response:
         """The figures of the status page at the time `read_at`, purged work included.
 
         They are at most two seconds old; counts of large tables at most a minute.
         """
-        live = status.current(now=self.now)
-        return Response(
-            {
-                "project": settings.PROJECT.name,
-                "master_url": settings.PROJECT.master_url,
-                "read_at": live.read_at,
-                "workunits": _counts(live.workunits),
-                "results": _counts(live.results),
-                "outcomes": _counts(live.outcomes),
-                "people": _counts(live.people),
-                "daemons": [_daemon(station) for station in live.stations],
-                "waits": WaitShown(live.waits, many=True).data,
-                "apps": AppLineOut(live.apps, many=True).data,
-            }
-        )
+        return self.reply(status.current(now=self.now))
 
 
 class Statistics(Endpoint):
@@ -146,30 +132,9 @@ class Statistics(Endpoint):
     @operation(
         "Read the totals of the project",
         name="read_statistics",
-        tag="project",
         answer=StatisticsOut,
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
         """Granted credit, and numbers of accounts, hosts, workunits and results."""
-        return Response(StatisticsOut(totals.current(now=self.now)).data)
-
-
-def _counts(counts: Mapping[str, Count]) -> dict[str, Any]:
-    return {name: {"value": count.value, "exact": count.exact} for name, count in counts.items()}
-
-
-def _daemon(station: status.Station) -> dict[str, Any]:
-    return {
-        "name": station.daemon,
-        "does": station.does,
-        "waiting": {"value": station.waiting.value, "exact": station.waiting.exact},
-        "behind_seconds": None if station.behind is None else station.behind.total_seconds(),
-        "silent_seconds": None if station.silent is None else station.silent.total_seconds(),
-    }
-
-
-urlpatterns = [
-    path("status", StatusNow.as_view()),
-    path("statistics", Statistics.as_view()),
-]
+        return self.reply(totals.current(now=self.now))

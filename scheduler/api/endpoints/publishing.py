@@ -1,12 +1,10 @@
-"""Publishes app versions: a program, a script's archive, a command, an image."""
+"""Publishes app versions: programs, archives of scripts, commands and images."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from django.http import Http404
-from django.urls import path
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.parsers import MultiPartParser
 from rest_framework.response import Response
@@ -14,32 +12,21 @@ from rest_framework.response import Response
 from scheduler import storage
 from scheduler.api.endpoints.app_versions import AppVersionOut, VersionsOfApp
 from scheduler.api.http import idempotent
-from scheduler.api.http.body import StrictQuery, unknown_name
+from scheduler.api.http.body import StrictQuery
 from scheduler.api.http.operation import Scope, operation
 from scheduler.api.http.problems import Problem
-from scheduler.apps import app_versions, deliveries, programs
+from scheduler.apps import deliveries, programs
 from scheduler.apps.rules.packaging import version_number
 from scheduler.models import App
 from scheduler.people.submitters import require_publish
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rest_framework.request import Request
 
-#: Bytes that the multipart form may add to the files.
+#: Maximum size of the multipart form in addition to the files, in bytes.
 _FORM_BYTES = 1 << 20
-
-#: Errors of the operation, with the status and code of their responses.
-_REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
-    (app_versions.VersionExists, 409, "version_exists"),
-    (storage.UnreadablePackage, 422, "unreadable_package"),
-    (app_versions.BadPackage, 422, "bad_package"),
-    (app_versions.SignatureMissing, 422, "signature_missing"),
-    (app_versions.BadSignature, 422, "bad_signature"),
-    (app_versions.UnknownPlatform, 422, "unknown_platform"),
-    (deliveries.BadSource, 422, "bad_source"),
-    (deliveries.SourceFailed, 422, "source_failed"),
-    (deliveries.SourceBusy, 503, "source_busy"),
-)
 
 
 class NewVersion(StrictQuery):
@@ -68,20 +55,11 @@ class NewVersion(StrictQuery):
     beta = serializers.BooleanField(required=False, default=False)
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
     signatures = serializers.ListField(
-        child=serializers.CharField(max_length=4096, trim_whitespace=False),
+        child=serializers.CharField(max_length=4096),
         required=False,
         max_length=100,
         help_text="Contents of .sig files made on another machine, one for each published file.",
     )
-
-    def to_internal_value(self, data: Any) -> Any:
-        """Refuse unknown fields, then validate as any serializer does."""
-        if isinstance(data, Mapping) and (unknown := data.keys() - self.fields.keys()):
-            faults = {
-                str(name): [unknown_name(str(name), self.fields, "field")] for name in unknown
-            }
-            raise serializers.ValidationError(faults)
-        return super().to_internal_value(data)
 
 
 class Versions(VersionsOfApp):
@@ -91,7 +69,7 @@ class Versions(VersionsOfApp):
     parser_classes = (MultiPartParser,)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Refuse a request that is too long before its body is read."""
+        """Raise `Problem` (413) for a long request, before its body is read."""
         if request.method == "POST":
             length = str(request.META.get("CONTENT_LENGTH") or "0")
             if length.isdecimal() and int(length) > storage.MAX_PACKAGE_BYTES + _FORM_BYTES:
@@ -105,7 +83,6 @@ class Versions(VersionsOfApp):
     @operation(
         "Publish a version of an app",
         name="publish_app_version",
-        tag="apps",
         answer={201: AppVersionOut(many=True), 200: AppVersionOut(many=True)},
         body={"multipart/form-data": NewVersion},
         keyed=True,
@@ -122,9 +99,7 @@ class Versions(VersionsOfApp):
         requires `signatures` over the exact published files, launcher and repacked archive
         included.
         """
-        app = App.objects.filter(name=name).first()
-        if app is None:
-            raise Http404
+        app = get_object_or_404(App, name=name)
         require_publish(self.account, app)
         if response := idempotent.stored_response(request):
             return response
@@ -132,12 +107,9 @@ class Versions(VersionsOfApp):
         form.is_valid(raise_exception=True)
         fields = form.validated_data
         files = [(str(file.name), file.chunks()) for file in fields.get("file", ())]
-        try:
-            sent = deliveries.sent(app, _order(fields), files, holder=self.account, now=self.now)
-            with sent as write:
-                return idempotent.once(request, lambda: _response(write()))
-        except tuple(kind for kind, _, _ in _REFUSALS) as refusal:
-            raise _problem(refusal) from refusal
+        sent = deliveries.sent(app, _order(fields), files, holder=self.account, now=self.now)
+        with sent as write:
+            return idempotent.once(request, lambda: _response(write()))
 
 
 def _order(fields: Mapping[str, Any]) -> programs.Order:
@@ -160,11 +132,3 @@ def _order(fields: Mapping[str, Any]) -> programs.Order:
 def _response(outcome: programs.Outcome) -> Response:
     rows = programs.with_files(outcome.versions)
     return Response(AppVersionOut(rows, many=True).data, status=201 if outcome.created else 200)
-
-
-def _problem(refusal: Exception) -> Problem:
-    status, code = next((s, code) for kind, s, code in _REFUSALS if isinstance(refusal, kind))
-    return Problem(status, code, str(refusal))
-
-
-urlpatterns = [path("apps/<name:name>/versions", Versions.as_view())]

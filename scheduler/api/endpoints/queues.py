@@ -1,20 +1,17 @@
-"""Queues: named sets of workunits with a limit and an order of their own."""
+"""Queues: named sets of workunits with their own limit and order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api.authentication import Scope
 from scheduler.api.http.body import INT4, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Name
-from scheduler.api.http.operation import operation
-from scheduler.api.http.problems import Problem
+from scheduler.api.http.operation import Scope, operation
 from scheduler.models import Queue
 from scheduler.queues import named_queues
 
@@ -66,18 +63,16 @@ class Queues(Endpoint):
     """All queues."""
 
     write_scope = Scope.ADMINISTER
-    queryset = Queue.objects.none()
     filterset_class = QueueFilters
 
-    @operation("List queues", name="list_queues", tag="queues", answer=QueueOut, listed=True)
+    @operation("List queues", name="list_queues", answer=QueueOut, listed=True)
     def get(self, request: Request) -> Response:
         """All queues, newest first."""
-        return self.page(Queue.objects.select_related("app"), QueueOut)
+        return self.page(Queue.objects.select_related("app"))
 
     @operation(
         "Create a queue",
         name="create_queue",
-        tag="queues",
         answer=QueueOut,
         status=201,
         body=NewQueue,
@@ -86,14 +81,8 @@ class Queues(Endpoint):
     )
     def post(self, request: Request) -> Response:
         """The name must be new."""
-        try:
-            queue = named_queues.create(**self.body(), now=self.now)
-        except named_queues.QueueExists as refusal:
-            raise Problem(409, "queue_exists", str(refusal)) from refusal
-        except named_queues.UnknownQueueApp as refusal:
-            raise Problem(422, "unknown_app", str(refusal)) from refusal
-        location = {"Location": f"/api/v1/queues/{queue.name}"}
-        return Response(QueueOut(queue).data, status=201, headers=location)
+        queue = named_queues.create(**self.body(), now=self.now)
+        return self.reply(queue, headers={"Location": f"/api/v1/queues/{queue.name}"})
 
 
 class OneQueue(Endpoint):
@@ -101,53 +90,28 @@ class OneQueue(Endpoint):
 
     write_scope = Scope.ADMINISTER
 
-    @operation("Read a queue", name="read_queue", tag="queues", answer=QueueOut, conditional=True)
+    @operation("Read a queue", name="read_queue", answer=QueueOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
         """The queue with this name."""
-        return Response(QueueOut(_find(name)).data)
+        return self.reply(_find(name))
 
     def rows(self, name: str) -> QuerySet[Queue]:
         return Queue.objects.filter(name=name)
 
     @operation(
-        "Change a queue",
-        name="change_queue",
-        tag="queues",
-        answer=QueueOut,
-        body=ChangedQueue,
-        guarded=True,
+        "Change a queue", name="change_queue", answer=QueueOut, body=ChangedQueue, guarded=True
     )
     def patch(self, request: Request, name: str) -> Response:
         """Omitted fields keep their values."""
         data = self.body()
-        try:
-            queue = named_queues.change(_find(name), **data)
-        except named_queues.UnknownQueueApp as refusal:
-            raise Problem(422, "unknown_app", str(refusal)) from refusal
-        return Response(QueueOut(queue).data)
+        return self.reply(named_queues.change(_find(name), **data))
 
-    @operation(
-        "Delete a queue",
-        name="drop_queue",
-        tag="queues",
-        answer=None,
-        status=204,
-        problems=(409,),
-    )
+    @operation("Delete a queue", name="drop_queue", answer=None, status=204, problems=(409,))
     def delete(self, request: Request, name: str) -> Response:
         """Only a queue without workunits can be deleted."""
-        try:
-            named_queues.drop(_find(name))
-        except named_queues.QueueInUse as refusal:
-            raise Problem(409, "queue_in_use", str(refusal)) from refusal
+        named_queues.drop(_find(name))
         return Response(status=204)
 
 
 def _find(name: str) -> Queue:
     return get_object_or_404(Queue.objects.select_related("app"), name=name)
-
-
-urlpatterns = [
-    path("queues", Queues.as_view()),
-    path("queues/<name:name>", OneQueue.as_view()),
-]

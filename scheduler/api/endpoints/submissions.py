@@ -1,41 +1,38 @@
-"""`POST /workunits`: submits workunits, as one JSON document or a stream of lines."""
+"""`POST /workunits`: submits workunits as one JSON document or a stream of lines."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from rest_framework import serializers
-from rest_framework.response import Response
 
 from scheduler.api.http import idempotent
-from scheduler.api.http.body import JsonObject, Strict
+from scheduler.api.http.body import JsonObject, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Scope, operation
-from scheduler.api.http.problems import CONTENT_TYPE, Problem, problem
-from scheduler.api.http.streams import Body
-from scheduler.files import download_files
+from scheduler.api.http.problems import Problem
+from scheduler.api.http.streams import Body, slot
 from scheduler.people import idempotency, submitters
-from scheduler.people.quotas import QuotaExceeded
 from scheduler.work.submission import bulk
-from scheduler.work.submission.births import DuplicateNames
-from scheduler.work.submission.new_batches import BatchRefused
-from scheduler.work.submission.submission_checks import SubmissionRefused, UnknownApp
+from scheduler.work.submission.workunit_rows import DuplicateNames
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
-#: Maximum length of a JSON document, which is read into memory, and of a stream.
+#: Maximum lengths of a JSON document, which is read into memory, and of a stream.
 MAX_JSON_BYTES: Final = 8 << 20
 MAX_STREAM_BYTES: Final = 4 << 30
 #: Maximum length of a line of a stream.
 MAX_LINE_BYTES: Final = 4 << 20
 NDJSON: Final = "application/x-ndjson"
-#: At most `MAX_CONCURRENT` submissions are processed at a time, and at most `MAX_OPEN` are open,
-#: because a client may send slowly.  Another one waits for a slot, and is then refused with 503.
+#: Maximum numbers of submissions that are processed (`MAX_CONCURRENT`) and open (`MAX_OPEN`) at a
+#: time.  The second is larger, because clients may send slowly.  Another submission waits for a
+#: slot and is refused with 503 after a timeout.
 MAX_CONCURRENT: Final = 3
 MAX_OPEN: Final = 16
 SLOT_TIMEOUT_SECONDS: Final = 10.0
@@ -59,7 +56,7 @@ class SubmissionIn(Strict):
     workunits = serializers.ListField(child=JsonObject(), min_length=1)
 
 
-class BatchNamed(serializers.Serializer[Any]):
+class BatchNamed(Shown):
     """The batch of the submitted workunits."""
 
     id = serializers.IntegerField()
@@ -69,7 +66,7 @@ class BatchNamed(serializers.Serializer[Any]):
     )
 
 
-class SubmissionOut(serializers.Serializer[Any]):
+class SubmissionOut(Shown):
     """The submitted workunits."""
 
     batch = BatchNamed()
@@ -87,7 +84,6 @@ class Submissions(Endpoint):
     @operation(
         "Submit workunits",
         name="submit_workunits",
-        tag="workunits",
         answer=SubmissionOut,
         status=201,
         body={
@@ -113,32 +109,16 @@ class Submissions(Endpoint):
         """
         body = Body(request._request, max_bytes=_max_bytes(request))  # noqa: SLF001  Django REST would read it
         try:
-            outcome = self._stored_outcome(request, body)
-            if outcome is None:
-                # Checked first: an account that may submit nothing does not take one of the slots.
-                submitters.require_submitter(self.account)
-                with _slot() as has_slot:
-                    if not has_slot:
-                        body.drain()
-                        return _busy()
-                    with body.while_waiting(_slot_released):
-                        outcome = self._submit(request, body)
+            # The body of a repeated request is only hashed, not parsed.
+            if response := idempotent.stored_response(request, lambda: _hash(request, body)):
+                return response
+            # Checked first, so that an account that may not submit does not use a slot.
+            submitters.require_submitter(self.account)
+            with _slot(_open_slots), _slot(_slots), body.while_waiting(_slot_released):
+                return idempotent.to_response(self._submit(request, body))
         except Exception:
             body.drain()
             raise
-        return idempotent.to_response(outcome)
-
-    def _stored_outcome(self, request: Request, body: Body) -> idempotency.Outcome | None:
-        """Return the outcome of an earlier request with the same key, or None.
-
-        The body of a repeated request is only hashed, not parsed.
-        """
-        key = request.headers.get(idempotent.HEADER)
-        if key is None:
-            return None
-        return idempotency.earlier_outcome(
-            account=self.account, key=key, request_hash=lambda: _hash(request, body)
-        )
 
     def _submit(self, request: Request, body: Body) -> idempotency.Outcome:
         now = self.now
@@ -155,8 +135,18 @@ class Submissions(Endpoint):
                 key=None if key is None else bulk.Key(key, lambda: _hash(request, body)),
                 now=now,
             )
-        except (SubmissionRefused, QuotaExceeded, download_files.FileInMotion) as refusal:
-            raise _refused(refusal, is_stream=_is_stream(request)) from refusal
+        except bulk.BadLines as refusal:
+            errors = [_error_of(fault, is_stream=_is_stream(request)) for fault in refusal.faults]
+            raise Problem(422, "bad_workunits", str(refusal), errors=errors) from refusal
+        except bulk.BadHead as refusal:
+            errors = [
+                {"pointer": refusal.pointer, "detail": refusal.sentence, "hint": refusal.hint}
+            ]
+            raise Problem(422, "invalid", str(refusal), errors=errors) from refusal
+        except DuplicateNames as refusal:
+            names = refusal.names[: bulk.MAX_SHOWN_FAULTS]
+            errors = [{"detail": f"The name {name!r} is taken."} for name in names]
+            raise Problem(409, "names_taken", str(refusal), errors=errors) from refusal
 
 
 def _is_stream(request: Request) -> bool:
@@ -172,30 +162,18 @@ def _max_bytes(request: Request) -> int:
     return MAX_JSON_BYTES
 
 
-@contextmanager
-def _slot() -> Iterator[bool]:
-    """Wait for a slot, and hold it; yields False if none became free in time."""
-    with _acquired(_open_slots) as is_open:
-        if not is_open:
-            yield False
-            return
-        with _acquired(_slots) as has_slot:
-            yield has_slot
-
-
-@contextmanager
-def _acquired(semaphore: threading.Semaphore) -> Iterator[bool]:
-    is_acquired = semaphore.acquire(timeout=SLOT_TIMEOUT_SECONDS)
-    try:
-        yield is_acquired
-    finally:
-        if is_acquired:
-            semaphore.release()
+def _slot(slots: threading.Semaphore) -> AbstractContextManager[None]:
+    return slot(
+        slots,
+        timeout=SLOT_TIMEOUT_SECONDS,
+        retry_after=RETRY_AFTER_SECONDS,
+        reason="Too many submissions are in progress.",
+    )
 
 
 @contextmanager
 def _slot_released() -> Iterator[None]:
-    """Release the slot while the client is read: web servers do not end a stalled upload."""
+    """Release the slot while reading from the client, because an upload can stall."""
     _slots.release()
     try:
         yield
@@ -203,18 +181,8 @@ def _slot_released() -> Iterator[None]:
         _slots.acquire()
 
 
-def _busy() -> Response:
-    detail = "Too many submissions are in progress. Hint: send the request again later."
-    return Response(
-        problem(503, "busy", detail),
-        status=503,
-        content_type=CONTENT_TYPE,
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-    )
-
-
 def _from_lines(body: Body) -> tuple[object, Iterator[bulk.Line]]:
-    """Return the object of the first line, and an iterator over the others; skips empty lines."""
+    """Return the object of the first line and an iterator over the other non-empty lines."""
     lines = enumerate(body.lines(max_bytes=MAX_LINE_BYTES), 1)
     for number, line in lines:
         if line.strip():
@@ -245,40 +213,11 @@ def _from_document(body: Body) -> tuple[object, Iterator[bulk.Line]]:
 
 
 def _hash(request: Request, body: Body) -> str:
-    """Return the digest of body, method and address; reads the rest of the body."""
+    """Read the rest of the body; return the digest of body, method and URL."""
     body.skip()
     hasher = body.sha256.copy()
     hasher.update(f"\n{request.method} {request.get_full_path()}".encode())
     return hasher.hexdigest()
-
-
-def _refused(refusal: Exception, *, is_stream: bool) -> Problem:
-    """Return the problem for an error of a submission."""
-    detail = str(refusal)
-    if isinstance(refusal, bulk.BadLines):
-        faults = [_error_of(fault, is_stream=is_stream) for fault in refusal.faults]
-        return Problem(422, "bad_workunits", detail, errors=faults)
-    if isinstance(refusal, bulk.BadHead):
-        error = {"pointer": refusal.pointer, "detail": refusal.sentence, "hint": refusal.hint}
-        return Problem(422, "invalid", detail, errors=[error])
-    if isinstance(refusal, DuplicateNames):
-        taken = [{"detail": f"The name {name!r} is taken."} for name in refusal.names]
-        return Problem(409, "names_taken", detail, errors=taken[: bulk.MAX_SHOWN_FAULTS])
-    for kind, status, code in _CODES:
-        if isinstance(refusal, kind):
-            return Problem(status, code, detail)
-    return Problem(422, "refused", detail)
-
-
-_CODES: tuple[tuple[type[Exception], int, str], ...] = (
-    (UnknownApp, 422, "unknown_app"),
-    (BatchRefused, 422, "batch_refused"),
-    (QuotaExceeded, 403, "quota_exceeded"),
-    (download_files.FileInMotion, 409, "file_in_motion"),
-    (bulk.CutShort, 400, "cut_short"),
-    (bulk.TooManyWorkunits, 413, "too_many_workunits"),
-    (bulk.NoWorkunits, 422, "no_workunits"),
-)
 
 
 def _error_of(fault: bulk.LineFault, *, is_stream: bool) -> dict[str, Any]:

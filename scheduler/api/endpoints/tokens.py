@@ -6,11 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from django.http import Http404
-from django.urls import path
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api.http.body import INT4, Strict
+from scheduler.api.http.body import INT4, Column, RowShown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, Scope, operation
 from scheduler.api.http.problems import Problem
@@ -18,19 +17,21 @@ from scheduler.models import ApiToken
 from scheduler.people import api_tokens, audit
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rest_framework.request import Request
 
 
-class TokenOut(serializers.ModelSerializer[ApiToken]):
+class TokenOut(RowShown):
     """A token, without its text."""
 
+    id = Column()
+    name = Column()
     scopes = serializers.SerializerMethodField()
+    created_at = Column()
+    expire_at = Column()
+    last_used_on = Column()
 
     class Meta:
         model = ApiToken
-        fields = ("id", "name", "scopes", "created_at", "expire_at", "last_used_on")
 
     def get_scopes(self, token: ApiToken) -> list[str]:
         return api_tokens.scopes_of(token)
@@ -41,18 +42,12 @@ class NewTokenOut(TokenOut):
 
     token = serializers.CharField()
 
-    class Meta:
-        model = ApiToken
-        fields = (*TokenOut.Meta.fields, "token")
-
 
 class NewToken(Strict):
     """The new token; `email` and `password` are needed unless the request is authenticated."""
 
     email = serializers.CharField(required=False, max_length=254, help_text="With `password`.")
-    password = serializers.CharField(
-        required=False, max_length=1000, trim_whitespace=False, help_text="With `email`."
-    )
+    password = serializers.CharField(required=False, max_length=1000, help_text="With `email`.")
     name = serializers.CharField(
         max_length=api_tokens.MAX_NAME, help_text="A name by which people recognize the token."
     )
@@ -72,24 +67,20 @@ class NewToken(Strict):
 class Tokens(Endpoint):
     """The account's tokens."""
 
-    queryset = ApiToken.objects.none()
-
     @operation(
         "List the account's tokens",
         name="list_tokens",
-        tag="tokens",
         answer=TokenOut,
         listed=True,
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
         """Tokens that were not revoked, newest first, without their texts."""
-        return self.page(api_tokens.of_account(self.account), TokenOut)
+        return self.page(api_tokens.of_account(self.account))
 
     @operation(
         "Create a token",
         name="create_token",
-        tag="tokens",
         answer=NewTokenOut,
         status=201,
         body=NewToken,
@@ -109,14 +100,9 @@ class Tokens(Endpoint):
             "expire_at": None if seconds is None else now + timedelta(seconds=seconds),
             "now": now,
         }
-        try:
-            token, text = self._make(data, fields)
-        except api_tokens.WrongPassword as refusal:
-            raise Problem(401, "wrong_password", str(refusal)) from refusal
-        except api_tokens.TokenRefused as refusal:
-            raise Problem(403, "token_refused", str(refusal)) from refusal
+        token, text = self._make(data, fields)
         token.token = text  # type: ignore[attr-defined]  # for the serializer
-        return Response(NewTokenOut(token).data, status=201, headers={"Cache-Control": "no-store"})
+        return self.reply(token, headers={"Cache-Control": "no-store"})
 
     def _make(self, data: dict[str, Any], fields: dict[str, Any]) -> tuple[ApiToken, str]:
         email, password = data.get("email"), data.get("password")
@@ -143,26 +129,12 @@ class Tokens(Endpoint):
 class OneToken(Endpoint):
     """One token of the account."""
 
-    @operation(
-        "Revoke a token",
-        name="revoke_token",
-        tag="tokens",
-        answer=None,
-        status=204,
-        access=Access.ANY,
-    )
+    @operation("Revoke a token", name="revoke_token", answer=None, status=204, access=Access.ANY)
     def delete(self, request: Request, token_id: int) -> Response:
         """Permanent and immediate. Also revokes all tokens that were created with this token.
 
         A token can revoke itself.
         """
-        now: datetime = self.now
-        if not api_tokens.revoke(account=self.account, token_id=token_id, now=now):
+        if not api_tokens.revoke(account=self.account, token_id=token_id, now=self.now):
             raise Http404
         return Response(status=204)
-
-
-urlpatterns = [
-    path("tokens", Tokens.as_view()),
-    path("tokens/<id:token_id>", OneToken.as_view()),
-]

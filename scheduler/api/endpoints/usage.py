@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
-from scheduler.api.http.body import StrictQuery
+from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import operation
 from scheduler.api.http.problems import Problem
@@ -18,6 +16,7 @@ from scheduler.work.usage import WAYS, usage_of
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
 _DEFAULT_PERIOD = timedelta(days=30)
 
@@ -34,7 +33,7 @@ class UsageQuery(StrictQuery):
     by = serializers.ChoiceField(choices=WAYS, default="day")
 
 
-class UsedShown(serializers.Serializer[Any]):
+class UsedShown(Shown):
     """Usage of a day, an app or a batch, as `by` selects; the other two fields are null."""
 
     day = serializers.DateField(allow_null=True)
@@ -52,7 +51,7 @@ class UsedShown(serializers.Serializer[Any]):
     credit = serializers.FloatField()
 
 
-class UsageShown(serializers.Serializer[Any]):
+class UsageShown(Shown):
     """Usage in a period."""
 
     since = serializers.DateField()
@@ -67,7 +66,6 @@ class Usage(Endpoint):
     @operation(
         "Read the resource usage",
         name="read_usage",
-        tag="batches",
         answer=UsageShown,
         query=UsageQuery,
         problems=(422,),
@@ -81,8 +79,4 @@ class Usage(Endpoint):
             msg = f"since ({since}) is later than until ({until}). Hint: exchange the two days."
             raise Problem(422, "no_days", msg)
         used = usage_of(viewer_of(request), since=since, until=until, by=query["by"])
-        fields = {"since": since, "until": until, "by": query["by"], "usage": used}
-        return Response(UsageShown(fields).data)
-
-
-urlpatterns = [path("usage", Usage.as_view())]
+        return self.reply({"since": since, "until": until, "by": query["by"], "usage": used})

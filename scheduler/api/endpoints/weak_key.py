@@ -1,31 +1,29 @@
-"""`POST /weak-key`: returns the weak account key, which attaches computers."""
+"""`POST /weak-key`: returns the weak account key, with which computers attach."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.urls import path
 from rest_framework import serializers
-from rest_framework.response import Response
 
-from scheduler.api.http.body import Strict
+from scheduler.api.http.body import Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Access, operation
-from scheduler.api.http.problems import Problem
 from scheduler.people import account_keys, api_tokens
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
+    from rest_framework.response import Response
 
 
 class WeakKeyQuery(Strict):
     """The e-mail address and password of the account."""
 
     email = serializers.CharField(max_length=254)
-    password = serializers.CharField(max_length=1000, trim_whitespace=False)
+    password = serializers.CharField(max_length=1000)
 
 
-class WeakKeyOut(serializers.Serializer[object]):
+class WeakKeyOut(Shown):
     """A weak account key."""
 
     weak_key = serializers.CharField()
@@ -37,7 +35,6 @@ class WeakKey(Endpoint):
     @operation(
         "Read the weak account key",
         name="read_weak_key",
-        tag="tokens",
         answer=WeakKeyOut,
         body=WeakKeyQuery,
         access=Access.OPTIONAL,
@@ -49,18 +46,7 @@ class WeakKey(Endpoint):
         A computer attached with the weak key fetches and reports work, and cannot change the
         account's preferences. The key changes with the password.
         """
-        query = self.body()
-        try:
-            account = api_tokens.of_password(
-                email=query["email"],
-                password=query["password"],
-                address=str(self.request.META.get("REMOTE_ADDR", "")),
-                now=self.now,
-            )
-        except api_tokens.WrongPassword as refusal:
-            raise Problem(401, "wrong_password", str(refusal)) from refusal
+        address = str(request.META.get("REMOTE_ADDR", ""))
+        account = api_tokens.of_password(**self.body(), address=address, now=self.now)
         fields = {"weak_key": account_keys.weak_key(account)}
-        return Response(fields, headers={"Cache-Control": "no-store"})
-
-
-urlpatterns = [path("weak-key", WeakKey.as_view())]
+        return self.reply(fields, headers={"Cache-Control": "no-store"})

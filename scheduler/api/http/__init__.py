@@ -1,1 +1,1 @@
-"""HTTP of the API: bodies, pages, ETags, idempotency keys, problems."""
+"""HTTP of the API: bodies, pages, ETags, idempotency keys and problems."""

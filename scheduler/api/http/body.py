@@ -1,10 +1,13 @@
-"""Base serializers of bodies: they refuse unknown fields and wrong types."""
+"""Base serializers of responses and bodies; bodies refuse unknown fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from functools import cached_property
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
@@ -12,8 +15,8 @@ from rest_framework import serializers
 INT4 = 2**31 - 1
 INT8 = 2**63 - 1
 
-#: JSON types that a field accepts, and their description.  Django REST framework itself would
-#: convert a number to a text, for example.
+#: JSON types that a field accepts, and their description.  Django REST framework would accept other
+#: types, too: for example, it converts a number to a string.
 _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...], str], ...] = (
     (serializers.BooleanField, (bool,), "true or false"),
     (serializers.IntegerField, (int, float), "a whole number"),
@@ -28,13 +31,15 @@ _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...
 
 
 class Strict(serializers.Serializer[Any]):
-    """Refuses unknown fields, with a suggestion for misspelled ones, and values of a wrong type.
+    """Refuses unknown fields, suggesting the correct spelling, and values of a wrong type.
 
-    Its schema has ``additionalProperties: false``.
+    The schema has ``additionalProperties: false``.
     """
 
+    checks_types: ClassVar[bool] = True
+
     def get_fields(self) -> dict[str, Any]:
-        """Return the fields; strings keep leading and trailing white space."""
+        """Return the fields; string fields keep leading and trailing white space."""
         fields: dict[str, Any] = super().get_fields()
         for field in fields.values():
             inner = getattr(field, "child", field)
@@ -43,14 +48,14 @@ class Strict(serializers.Serializer[Any]):
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        """Check names and JSON types first, then validate as any serializer does."""
+        """Check names and JSON types, then validate the values."""
         if isinstance(data, Mapping):
             faults: dict[str, list[str]] = {
                 name: [unknown_name(name, self.fields, "field")]
                 for name in map(str, data)
                 if name not in self.fields
             }
-            for name, value in data.items():
+            for name, value in data.items() if self.checks_types else ():
                 if name in self.fields and (fault := _type_fault(self.fields[name], value)):
                     faults[name] = [fault]
             if faults:
@@ -59,11 +64,60 @@ class Strict(serializers.Serializer[Any]):
 
 
 class StrictQuery(Strict):
-    """Query parameters.  All values are strings, so JSON types are not checked."""
+    """Query parameters, or the fields of a form, whose values are strings and files."""
 
-    def to_internal_value(self, data: Any) -> Any:
-        """Convert every value from its string; unknown names are checked by `Endpoint.initial`."""
-        return serializers.Serializer.to_internal_value(self, data)
+    checks_types = False
+
+
+class Shown(serializers.Serializer[Any]):
+    """A response or a part of a response; also defines the schema.
+
+    The instance is an object, or a dict with the same names.  A method ``read_<field>(instance)``
+    returns the value of a field that is not an attribute of the instance.
+    """
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """Return the values of the fields, faster than Django REST framework's own method."""
+        if isinstance(instance, dict):
+            instance = SimpleNamespace(**instance)
+        values = ((name, read(instance), render) for name, read, render in self._columns)
+        return {name: None if value is None else render(value) for name, value, render in values}
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]:
+        return [
+            (
+                name,
+                getattr(self, f"read_{name}", None) or attrgetter(str(field.source)),
+                field.to_representation,
+            )
+            for name, field in self.fields.items()
+        ]
+
+
+class Column(serializers.Field[Any, Any, Any, Any]):
+    """A field of a `RowShown` that has the type and value of the column with the same name."""
+
+
+class RowShown(serializers.ModelSerializer[Any]):
+    """A response with columns of a model's row."""
+
+    def get_field_names(  # type: ignore[override]  # it is a dict
+        self, declared_fields: dict[str, Any], info: Any
+    ) -> list[str]:
+        """Return the names of all declared fields; the model defines each `Column`."""
+        names = list(declared_fields)
+        for name in names:
+            if isinstance(declared_fields[name], Column):
+                del declared_fields[name]
+        return names
+
+
+class Duration(serializers.FloatField):
+    """A `timedelta`, in seconds."""
+
+    def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
+        return float(value.total_seconds())
 
 
 class JsonObject(serializers.DictField):
@@ -71,7 +125,7 @@ class JsonObject(serializers.DictField):
 
 
 def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
-    """Return the error for an unknown field or parameter, with a suggestion or all valid names."""
+    """Return the error for an unknown name, with a similar name or all valid names as the hint."""
     near = get_close_matches(name, list(valid_names), n=1)
     valid = ", ".join(sorted(valid_names)) or "none"
     meant = f"do you mean {near[0]!r}?" if near else f"valid names: {valid}."
@@ -80,7 +134,7 @@ def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
 
 def _type_fault(field: serializers.Field[Any, Any, Any, Any], value: object) -> str:
     if value is None or isinstance(field, JsonObject):
-        # The field itself accepts or refuses null.
+        # The field's own validation accepts or refuses null.
         return "" if value is None or isinstance(value, dict) else "This must be an object."
     for kind, types, words in _TYPES:
         if isinstance(field, kind):

@@ -1,4 +1,4 @@
-"""The base class of endpoints: strict parameters, bodies, pages, ETags."""
+"""The base class of endpoints: parameters, bodies, responses, pages and ETags."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rest_framework.response import Response
 
 from scheduler.api.http.body import unknown_name
 from scheduler.api.http.matching import etag_of
-from scheduler.api.http.operation import OperationSpec, spec_of
+from scheduler.api.http.operation import operation, spec_of
 from scheduler.api.http.paging import ById
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from django.db.models import QuerySet
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class JsonAnyway(DefaultContentNegotiation):
-    """Answers in JSON whatever `Accept` contains, so that errors reach every client."""
+    """Selects JSON for every `Accept` header, so that errors reach every client."""
 
     def select_renderer(
         self,
@@ -38,10 +39,10 @@ class JsonAnyway(DefaultContentNegotiation):
 
 
 class Endpoint(GenericAPIView[Any]):
-    """The view of one address.  Each method is declared by `operation`, which this class enforces.
+    """The view of one URL, which enforces the `operation` declaration of each method.
 
-    A list sets ``queryset`` (only for the schema), `filterset_class` and, to list the oldest
-    first, ``ascending = True``; its `get` ends with ``return self.page(rows, Serializer)``.
+    A list sets `filterset_class` and, to list the oldest first, ``ascending = True``; its `get`
+    ends with ``return self.page(rows)``.  Other methods end with ``return self.reply(row)``.
     """
 
     content_negotiation_class = JsonAnyway
@@ -54,16 +55,21 @@ class Endpoint(GenericAPIView[Any]):
         return cast("Account", self.request.user)
 
     @property
+    def spec(self) -> operation:
+        """The `operation` declaration of the request's method."""
+        return cast("operation", spec_of(self, self.request.method))
+
+    @property
     def now(self) -> datetime:
-        """The current time; only interfaces read the clock, and pass the time on."""
+        """The current time.  Only interfaces read the clock; operations take the time as `now`."""
         return timezone.now()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check authentication and permissions, then refuse unknown query parameters."""
+        """Check authentication, permissions and the names of query parameters."""
         super().initial(request, *args, **kwargs)
         if request.method == "OPTIONS" or str(request.method) not in self.allowed_methods:
             return
-        valid_names = self.valid_parameters(spec_of(self, request.method))
+        valid_names = self.valid_parameters()
         faults = {
             name: [unknown_name(name, valid_names, "parameter")]
             for name in request.query_params
@@ -72,36 +78,49 @@ class Endpoint(GenericAPIView[Any]):
         if faults:
             raise serializers.ValidationError(faults)
 
-    def valid_parameters(self, spec: OperationSpec | None) -> set[str]:
-        """Return the names of the query parameters of an operation."""
+    def valid_parameters(self) -> set[str]:
+        """Return the names of the query parameters of the operation."""
         names: set[str] = set()
-        if spec is not None and spec.listed:
+        if self.spec.listed:
             names |= ById.parameters
             if filters := getattr(self, "filterset_class", None):
                 names |= set(filters.base_filters)
-        if spec is not None and spec.query is not None:
-            names |= set(spec.query().fields)
+        if self.spec.query is not None:
+            names |= set(self.spec.query().fields)
         return names
 
     def query(self) -> dict[str, Any]:
         """Return the query parameters, validated by the operation's `query` serializer."""
-        spec = cast("OperationSpec", spec_of(self, self.request.method))
-        # A plain dict: Django REST framework treats an empty string of a form as a missing value.
-        serializer = spec.query(data=self.request.query_params.dict())
-        serializer.is_valid(raise_exception=True)
-        return cast("dict[str, Any]", serializer.validated_data)
+        # From a QueryDict, Django REST framework would treat an empty string as a missing value.
+        return self._validated(self.spec.query(data=self.request.query_params.dict()))
 
-    def body(self, **context: Any) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """Return the body, validated by the operation's `body` serializer."""
-        spec = cast("OperationSpec", spec_of(self, self.request.method))
-        serializer = spec.body(data=self.request.data, context=context)
+        return self._validated(self.spec.body(data=self.request.data))
+
+    def _validated(self, serializer: serializers.Serializer[Any]) -> dict[str, Any]:
         serializer.is_valid(raise_exception=True)
         return cast("dict[str, Any]", serializer.validated_data)
 
-    def page(self, rows: QuerySet[Any], serializer: type[serializers.Serializer[Any]]) -> Response:
-        """Return the response with one page of the filtered rows."""
-        page_rows = self.paginate_queryset(self.filter_queryset(rows))
-        return self.get_paginated_response(serializer(page_rows, many=True).data)
+    def reply(
+        self, instance: object, *, headers: dict[str, str] | None = None, **context: Any
+    ) -> Response:
+        """Return the response of the operation, with the fields of its `answer` serializer."""
+        fields = self.spec.answer(instance, context=context).data
+        return Response(fields, status=self.spec.status, headers=headers)
+
+    def page(
+        self,
+        rows: QuerySet[Any],
+        context_of: Callable[[list[Any]], dict[str, Any]] = lambda _rows: {},
+    ) -> Response:
+        """Return the response with one page of the filtered rows.
+
+        `context_of` returns the serializer's context for the rows of the page.
+        """
+        page_rows = self.paginate_queryset(self.filter_queryset(rows)) or []
+        answer = self.spec.answer(page_rows, many=True, context=context_of(page_rows))
+        return self.get_paginated_response(answer.data)
 
     def options(  # type: ignore[override]  # Django REST's request
         self, request: Request, *args: Any, **kwargs: Any
@@ -114,12 +133,8 @@ class Endpoint(GenericAPIView[Any]):
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-cache, private")
         spec = spec_of(self, request.method)
-        if (
-            spec is not None
-            and spec.conditional
-            and request.method in {"GET", "HEAD"}
-            and answer.status_code == 200  # noqa: PLR2004  OK
-        ):
+        is_conditional = spec is not None and spec.conditional
+        if is_conditional and answer.status_code == 200:  # noqa: PLR2004  OK
             return _conditional(request, answer)
         return answer
 

@@ -1,4 +1,7 @@
-"""Filters of lists: each refuses invalid values and documents itself."""
+"""Filters of lists: they validate values and define OpenAPI parameters.
+
+The attribute `parameter` of a filter is the type of its value, in the form of OpenAPI.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from scheduler.api.http.parsers import parse
 
 
 class Filters(django_filters.FilterSet):
-    """The filters of one list; `Endpoint` refuses parameters that are not among them."""
+    """The filters of one list; `Endpoint` refuses other query parameters."""
 
 
 class _Number(forms.IntegerField):
@@ -31,11 +34,8 @@ class Id(django_filters.Filter):
     """Filters by an id: ``?batch=17``."""
 
     field_class = _Number
-    schema: Mapping[str, Any] = {
-        "type": "integer",
-        "format": "int64",
-        "minimum": 0,
-        "maximum": INT8,
+    parameter: Mapping[str, Any] = {
+        "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT8}
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -45,27 +45,23 @@ class Id(django_filters.Filter):
 class Name(django_filters.CharFilter):
     """Filters by an exact name: ``?app=primes``."""
 
-    schema: Mapping[str, Any] = {"type": "string"}
+    parameter: Mapping[str, Any] = {"schema": {"type": "string"}}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, strip=False, **kwargs)
 
 
 class Word(django_filters.ChoiceFilter):
-    """Filters by one of some words; `words` maps each word to the column's value."""
+    """Filters by a word; `words` maps each valid word to a value of the column."""
 
     def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
         self.words = words if isinstance(words, Mapping) else {word: word for word in words}
-        self.schema = {"type": "string", "enum": list(self.words)}
+        self.parameter: Mapping[str, Any] = {"schema": {"type": "string", "enum": list(self.words)}}
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by the value that the word stands for."""
-        if not value:
-            return qs
-        if self.method is not None:
-            return super().filter(qs, value)
-        return self.get_method(qs)(**{f"{self.field_name}__{self.lookup_expr}": self.words[value]})
+        """Filter by the column value of the word."""
+        return qs.filter(**{self.field_name: self.words[value]}) if value else qs
 
 
 class TrueOrFalse(Word):
@@ -73,23 +69,21 @@ class TrueOrFalse(Word):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, words={"true": True, "false": False}, **kwargs)
-        self.schema = {"type": "boolean"}
+        self.parameter = {"schema": {"type": "boolean"}}
 
 
 class Meta(django_filters.CharFilter):
     """Filters by contents of `meta`: ``?meta={"study": 7}``, as PostgreSQL's ``@>``."""
 
-    schema: Mapping[str, Any] = {"type": "string", "contentMediaType": "application/json"}
+    parameter: Mapping[str, Any] = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; refuses a value that is not a JSON object."""
-        if not value:
-            return qs
-        return self.get_method(qs)(**{f"{self.field_name}__contains": read_meta(value)})
+        """Filter by containment; raise `ValidationError` unless the value is a JSON object."""
+        return qs.filter(**{f"{self.field_name}__contains": read_meta(value)}) if value else qs
 
 
 def read_meta(text: str) -> dict[str, Any]:
-    """Return the JSON object of a `meta` filter; raises `ValidationError` for other values."""
+    """Return the JSON object of a `meta` filter; raise `ValidationError` for other values."""
     try:
         value = parse(text.encode("utf-8", "replace"))
     except ParseError:
@@ -98,18 +92,3 @@ def read_meta(text: str) -> dict[str, Any]:
         example = json.dumps({"study": 7})
         raise Invalid({"meta": [f"This is not a JSON object. Hint: write {example}."]})
     return value
-
-
-def schema_of(item: Any) -> dict[str, Any]:
-    """Return the JSON schema of a filter's value; for filters of django-filter, by class."""
-    if (own := getattr(item, "schema", None)) is not None:
-        return dict(own)
-    if isinstance(item, django_filters.NumberFilter):
-        return {"type": "number"}
-    if isinstance(item, django_filters.BooleanFilter):
-        return {"type": "boolean"}
-    if isinstance(item, django_filters.IsoDateTimeFilter):
-        return {"type": "string", "format": "date-time"}
-    if isinstance(item, django_filters.ChoiceFilter):
-        return {"type": "string", "enum": [choice for choice, _ in item.extra["choices"]]}
-    return {"type": "string"}

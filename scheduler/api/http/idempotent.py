@@ -27,7 +27,10 @@ REPLAYED = "Idempotent-Replay"
 
 
 def with_idempotency_key(handler: Handler) -> Handler:
-    """Make a POST handler obey the header; it must return a `Response` and raise its errors."""
+    """Make a POST handler support the header.
+
+    The handler must return a `Response` for success and raise an exception for an error.
+    """
 
     @functools.wraps(handler)
     def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
@@ -44,7 +47,7 @@ def once(request: Request, handle: Callable[[], Response]) -> Response:
     key = request.headers.get(HEADER)
     if key is None:
         return handle()
-    # Computed before the key is claimed: an invalid body raises here and leaves the key free.
+    # Computed before the claim, so that an invalid body does not use up the key.
     request_hash = digest_of(request)
 
     def act() -> tuple[int, dict[str, Any]]:
@@ -64,22 +67,25 @@ def once(request: Request, handle: Callable[[], Response]) -> Response:
     return to_response(outcome)
 
 
-def stored_response(request: Request) -> Response | None:
+def stored_response(request: Request, digest: Callable[[], str] | None = None) -> Response | None:
     """Return the stored response of an earlier request with the same key, or None.
 
-    For handlers with slow preparation, which call it before they begin.
+    A handler with slow preparation calls this before the preparation.  `digest` returns the hash of
+    the request, by default `digest_of`.
     """
     key = request.headers.get(HEADER)
     if key is None:
         return None
     outcome = idempotency.earlier_outcome(
-        account=cast("Account", request.user), key=key, request_hash=lambda: digest_of(request)
+        account=cast("Account", request.user),
+        key=key,
+        request_hash=digest or (lambda: digest_of(request)),
     )
     return None if outcome is None else to_response(outcome)
 
 
 def to_response(outcome: idempotency.Outcome) -> Response:
-    """Return the response for a stored outcome, whose `answer` is ``{body, location?}``."""
+    """Return the response for an outcome with the `answer` ``{body, location?}``."""
     headers = {REPLAYED: "true"} if outcome.replayed else {}
     if location := outcome.answer.get("location"):
         headers["Location"] = location
@@ -87,11 +93,11 @@ def to_response(outcome: idempotency.Outcome) -> Response:
 
 
 def digest_of(request: Request) -> str:
-    """Return the SHA-256 of method, address and body; of a form, of its fields and files."""
+    """Return the SHA-256 of method, URL and body; a form is hashed by its fields and files."""
     hasher = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     data = request.data
     if hasattr(data, "lists"):
-        # The boundary of a multipart form differs in a repeat, its parts do not.
+        # A repeated multipart form has another boundary, but the same parts.
         for name, values in sorted(data.lists()):
             for value in values:
                 _add(hasher, name, value)

@@ -1,4 +1,4 @@
-"""`ETag` and `If-Match`: conditional changes, which prevent lost updates."""
+"""`ETag` and `If-Match`: conditional changes, to prevent lost updates."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def with_if_match(handler: Handler) -> Handler:
-    """Make a PATCH handler obey the header; its response has the body of a GET of the same view.
+    """Make a PATCH handler support the header.
 
-    The view's `rows(...)`, called with the parts of the address, returns the rows that the handler
-    changes.  Other errors of the request take precedence over 412 (RFC 9110, 13.2.1); on 412 the
-    handler's changes are rolled back.
+    The response must have the same body as a GET of the view.  The view's `rows(...)` takes the URL
+    arguments and returns the rows that the handler changes.  Other errors of the request take
+    precedence over 412 (RFC 9110, 13.2.1).  A 412 rolls back the handler's changes.
     """
 
     @functools.wraps(handler)
@@ -53,5 +53,5 @@ def with_if_match(handler: Handler) -> Handler:
 
 
 def etag_of(data: Any) -> str:
-    """Return the ETag of a response: a digest of its rendered body."""
+    """Return the ETag of a response: a digest of the rendered body."""
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'

@@ -1,4 +1,4 @@
-"""Keyset pagination by id: every page costs the same."""
+"""Keyset pagination by id; the cost of a page does not depend on its position."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _CURSOR = re.compile(r"([<>])([0-9]{1,19})")
 
 
 class Place(NamedTuple):
-    """Where a page begins: after the row `beside`, in the direction of smaller or larger ids.
+    """The start of a page: the first row after the id `beside`.
 
-    `towards` is "<" or ">".
+    `towards` is the direction: "<" for smaller ids, ">" for larger ids.
     """
 
     towards: str
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 def read_limit(request: Request) -> int:
-    """Return ``?limit=``, by default 100; raises `ValidationError` unless it is 1 to 1000."""
+    """Return ``?limit=``, by default 100; raise `ValidationError` unless it is 1 to 1000."""
     text = request.query_params.get("limit")
     if text is None:
         return DEFAULT_LIMIT
@@ -47,7 +47,7 @@ def read_limit(request: Request) -> int:
 
 
 def read_cursor(request: Request) -> Place | None:
-    """Return the place of ``?cursor=``, or None; raises `Problem` (422) for an invalid cursor."""
+    """Return the place of ``?cursor=``, or None; raise `Problem` (422) for an invalid cursor."""
     cursor = request.query_params.get("cursor")
     if not cursor:
         return None
@@ -65,7 +65,7 @@ def read_cursor(request: Request) -> Place | None:
 
 
 def write_cursor(place: Place) -> str:
-    """Return the cursor of a place, which `read_cursor` reads."""
+    """Return the cursor of a place, for `read_cursor`."""
     return urlsafe_b64encode(f"{place.towards}{place.beside}".encode()).decode()
 
 
@@ -77,7 +77,7 @@ def read_page(rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
 class ById(BasePagination):
     """``?limit=100&cursor=...``: newest first, unless the view sets ``ascending = True``.
 
-    A view may define its own `read_page` with the signature of the function above.
+    A view can override `read_page` by a method with the same parameters.
     """
 
     parameters = frozenset({"limit", "cursor"})
@@ -85,7 +85,7 @@ class ById(BasePagination):
     def paginate_queryset(
         self, queryset: Any, request: Request, view: APIView | None = None
     ) -> list[Any]:
-        """Return one page, sorted by the primary key, and set the links."""
+        """Return one page, sorted by the primary key; set the `next` and `previous` links."""
         limit, place = read_limit(request), read_cursor(request)
         usual = ">" if getattr(view, "ascending", False) else "<"
         towards = place.towards if place else usual

@@ -1,4 +1,4 @@
-"""Parses request bodies: JSON that the database can store, up to a maximum length."""
+"""Parses JSON bodies; refuses long bodies and values that PostgreSQL cannot store."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rest_framework.parsers import BaseParser
 
 from scheduler.api.http.problems import Problem
 
-#: Maximum length of a body, in bytes; streams of workunits have their own parser and limit.
+#: Maximum length of a body in bytes; streams of workunits have another parser and limit.
 MAX_BYTES = 8 * 1024 * 1024
 
 
 class StrictJson(BaseParser):
-    """JSON in UTF-8, without NUL characters, lone surrogates, NaN and infinite numbers."""
+    """Parses JSON in UTF-8; refuses NUL, lone surrogates, NaN and infinite numbers."""
 
     media_type = "application/json"
 
@@ -27,7 +27,7 @@ class StrictJson(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the parsed body; raises `Problem` (413) or `ParseError` with the position."""
+        """Return the parsed body; raise `Problem` (413), or `ParseError` with the position."""
         body = stream.read(MAX_BYTES + 1)
         if len(body) > MAX_BYTES:
             msg = f"The body is longer than {MAX_BYTES} bytes. Hint: send it in parts."
@@ -36,7 +36,7 @@ class StrictJson(BaseParser):
 
 
 def parse(body: bytes) -> Any:
-    """Return the value of a JSON document; raises `ParseError` with the reason and a hint."""
+    """Return the value of a JSON document; raise `ParseError` with the reason and a hint."""
     try:
         text = body.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)

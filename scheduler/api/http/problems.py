@@ -15,23 +15,36 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from scheduler.people import idempotency
+from scheduler.apps import app_versions, apps, deliveries
+from scheduler.files.download_files import FileInMotion
+from scheduler.people import api_tokens, idempotency
 from scheduler.people.hashing import HashQueueFull
+from scheduler.people.quotas import QuotaExceeded
 from scheduler.people.submitters import NotAllowed
 from scheduler.people.throttle import TooManyAttempts
-from scheduler.storage import StoreError
+from scheduler.queues import named_queues
+from scheduler.storage import StoreError, UnreadablePackage
+from scheduler.work.batches import BadChange, BatchNotReady
+from scheduler.work.cancel import WorkunitsNotFound
+from scheduler.work.rules.since import BadCursor
+from scheduler.work.submission import bulk
+from scheduler.work.submission.new_batches import BatchRefused
+from scheduler.work.submission.submission_checks import SubmissionRefused, UnknownApp
 
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
 #: `Retry-After` of a 503: the database or the file store is unavailable, or all slots are in use.
 RETRY_AFTER_SECONDS = 5
+_LATER = "Hint: send the request again later."
 _HINT = re.compile(r"\s*\bHint:\s*")
-_UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 class Problem(exceptions.APIException):
-    """An error response: a code for programs, a detail and a hint for people, errors by field."""
+    """An error response: a code for programs, a detail and a hint for people, and field errors.
+
+    `retry_after` is the value of `Retry-After` in seconds; a 503 always has this header.
+    """
 
     def __init__(
         self,
@@ -41,23 +54,66 @@ class Problem(exceptions.APIException):
         *,
         hint: str = "",
         errors: list[dict[str, Any]] | None = None,
+        retry_after: int | None = None,
     ) -> None:
         super().__init__(detail, code)
         self.status_code = status
         self.body = problem(status, code, detail, hint=hint, errors=errors)
+        if retry_after is None and status == HTTPStatus.SERVICE_UNAVAILABLE:
+            retry_after = RETRY_AFTER_SECONDS
+        self.retry_after = retry_after
 
 
-#: Exceptions that any operation may raise, with the status and code of their responses.
+#: Exceptions of operations, with the status and code of their responses.  The first matching class
+#: applies.  An endpoint that needs another response converts the exception itself.
 _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (NotAllowed, 403, "not_allowed"),
     (PermissionDenied, 403, "not_allowed"),
+    (QuotaExceeded, 403, "quota_exceeded"),
+    (api_tokens.TokenRefused, 403, "token_refused"),
+    (api_tokens.WrongPassword, 401, "wrong_password"),
     (idempotency.BadKey, 400, "bad_idempotency_key"),
     (idempotency.KeyReused, 422, "idempotency_key_reused"),
     (idempotency.StillUnderWay, 409, "still_under_way"),
     (RequestDataTooBig, 413, "too_long"),
     (SuspiciousOperation, 400, "bad_request"),
+    # Batches and workunits
+    (BatchNotReady, 409, "batch_not_ready"),
+    (BadChange, 422, "bad_change"),
+    (WorkunitsNotFound, 404, "not_found"),
+    (BadCursor, 422, "bad_cursor"),
+    # Submissions
+    (FileInMotion, 409, "file_in_motion"),
+    (BatchRefused, 422, "batch_refused"),
+    (UnknownApp, 422, "unknown_app"),
+    (bulk.CutShort, 400, "cut_short"),
+    (bulk.TooManyWorkunits, 413, "too_many_workunits"),
+    (bulk.NoWorkunits, 422, "no_workunits"),
+    (SubmissionRefused, 422, "refused"),
+    # Queues, apps and their versions
+    (named_queues.QueueExists, 409, "queue_exists"),
+    (named_queues.QueueInUse, 409, "queue_in_use"),
+    (named_queues.UnknownQueueApp, 422, "unknown_app"),
+    (apps.AppExists, 409, "app_exists"),
+    (app_versions.UnknownApp, 422, "bad_app_name"),
+    (app_versions.VersionExists, 409, "version_exists"),
+    (UnreadablePackage, 422, "unreadable_package"),
+    (app_versions.BadPackage, 422, "bad_package"),
+    (app_versions.SignatureMissing, 422, "signature_missing"),
+    (app_versions.BadSignature, 422, "bad_signature"),
+    (app_versions.UnknownPlatform, 422, "unknown_platform"),
+    (deliveries.BadSource, 422, "bad_source"),
+    (deliveries.SourceFailed, 422, "source_failed"),
+    (deliveries.SourceBusy, 503, "source_busy"),
 )
-
+#: Temporary failures, with the code and detail of their 503 response; an empty detail means the
+#: text of the exception.
+_UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
+    (OperationalError, "database_away", f"The database is unavailable. {_LATER}"),
+    (InterfaceError, "database_away", f"The database is unavailable. {_LATER}"),
+    (HashQueueFull, "too_many_log_ins", ""),
+    (StoreError, "store_away", f"The file store is unavailable. {_LATER}"),
+)
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -69,7 +125,7 @@ def problem(
     hint: str = "",
     errors: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a response; a ``Hint:`` in `detail` becomes the field `hint`."""
+    """Return the body of an error response; text after ``Hint:`` in `detail` is moved to `hint`."""
     body: dict[str, Any] = {
         "type": f"urn:manyhands:problem:{code}",
         "title": HTTPStatus(status).phrase,
@@ -85,7 +141,7 @@ def problem(
 
 
 def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
-    """Return ``{detail, hint?}``; `hint` takes precedence over hints in the sentence.
+    """Split a sentence with hints; return ``{detail, hint?}``, where `hint` takes precedence.
 
     >>> split_hint("It is full. Hint: wait. Hint: or go.")
     {'detail': 'It is full.', 'hint': 'wait. or go.'}
@@ -97,68 +153,50 @@ def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
 
 def disk_full() -> Problem:
     """Return the 503 problem for a full disk."""
-    return Problem(
-        503, "disk_full", "The server's disk is full. Hint: send the request again later."
-    )
+    return Problem(503, "disk_full", f"The server's disk is full. {_LATER}")
 
 
-def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001, PLR0911  Django REST framework's signature; one return for each kind
-    """Return the response for an exception of a view; None for exceptions that are bugs."""
-    if isinstance(error, Problem):
-        if error.status_code == _UNAVAILABLE:
-            return _retry_later(error.body)
-        return _response(error.body)
+def answer_exception(error: Exception, context: dict[str, Any]) -> Response | None:  # noqa: ARG001  Django REST framework's signature
+    """Return the response for an exception of a view, or None if the exception is a bug."""
+    refusal = error if isinstance(error, Problem) else _problem_of(error)
+    if refusal is None:
+        return None
+    answer = Response(refusal.body, status=refusal.status_code, content_type=CONTENT_TYPE)
+    if header := getattr(error, "auth_header", None):
+        answer["WWW-Authenticate"] = header
+    if refusal.retry_after is not None:
+        answer["Retry-After"] = str(refusal.retry_after)
+    return answer
+
+
+def _problem_of(error: Exception) -> Problem | None:
     for kind, status, code in _REFUSALS:
         if isinstance(error, kind):
-            return _response(problem(status, code, str(error) or "This is not allowed."))
+            return Problem(status, code, str(error) or "This is not allowed.")
     if isinstance(error, TooManyAttempts):
-        answer = _response(problem(429, "throttled", str(error)))
-        answer["Retry-After"] = str(error.seconds)
-        return answer
+        return Problem(429, "throttled", str(error), retry_after=error.seconds)
     if isinstance(error, Http404):
-        return _response(
-            problem(404, "not_found", "It does not exist, or it belongs to another account.")
-        )
+        return Problem(404, "not_found", "It does not exist, or it belongs to another account.")
     if isinstance(error, exceptions.ValidationError):
         errors = list(_faults(error.detail, ""))
-        return _response(problem(400, "invalid", _summary(errors), errors=errors))
+        return Problem(400, "invalid", _summary(errors), errors=errors)
     if isinstance(error, exceptions.APIException):
-        return _of_rest(error)
+        return Problem(error.status_code, error.default_code, str(error.detail))
     return _temporary_problem(error)
 
 
-def _temporary_problem(error: Exception) -> Response | None:
-    """Return a 503 if a later request may succeed, else None."""
-    if isinstance(error, OperationalError | InterfaceError):
-        detail = "The database is unavailable. Hint: send the request again later."
-        body = problem(503, "database_away", detail)
-    elif isinstance(error, HashQueueFull):
-        body = problem(503, "too_many_log_ins", str(error))
-    elif isinstance(error, StoreError):
-        detail = "The file store is unavailable. Hint: send the request again later."
-        body = problem(503, "store_away", detail)
-    elif isinstance(error, OSError) and error.errno in _FULL_DISK:
-        body = disk_full().body
+def _temporary_problem(error: Exception) -> Problem | None:
+    """Return the 503 problem for a temporary failure, else None."""
+    for kind, code, detail in _UNAVAILABLE:
+        if isinstance(error, kind):
+            refusal = Problem(503, code, detail or str(error))
+            break
     else:
-        return None
+        if not isinstance(error, OSError) or error.errno not in _FULL_DISK:
+            return None
+        refusal = disk_full()
     log.warning("api_request_deferred", extra={"error": str(error).strip()})
-    return _retry_later(body)
-
-
-def _retry_later(body: dict[str, Any]) -> Response:
-    answer = _response(body)
-    answer["Retry-After"] = str(RETRY_AFTER_SECONDS)
-    return answer
-
-
-def _of_rest(error: exceptions.APIException) -> Response:
-    code = str(getattr(error, "default_code", "error"))
-    answer = _response(problem(error.status_code, code, str(error.detail)))
-    if header := getattr(error, "auth_header", None):
-        answer["WWW-Authenticate"] = header
-    if wait := getattr(error, "wait", None):
-        answer["Retry-After"] = str(int(wait))
-    return answer
+    return refusal
 
 
 def _summary(errors: list[dict[str, Any]]) -> str:
@@ -188,7 +226,3 @@ def _faults(detail: Any, pointer: str) -> Iterator[dict[str, Any]]:
 
 def _fault(pointer: str, sentence: str) -> dict[str, Any]:
     return {"pointer": pointer, **split_hint(sentence)}
-
-
-def _response(body: dict[str, Any]) -> Response:
-    return Response(body, status=body["status"], content_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""Request bodies read in chunks: decompressed, hashed and split into lines."""
+"""Reads request bodies in chunks: decompresses, hashes and splits them into lines."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import Semaphore
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -15,17 +16,17 @@ from scheduler.api.http.problems import Problem, disk_full
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-#: Bytes read at once.
+#: Maximum size of one read, in bytes.
 _CHUNK: Final = 1 << 18
-#: Bytes of a refused body that are still read: a client that cannot finish sending may not read
-#: the response.
+#: Maximum number of bytes to discard from a refused body.  A client that cannot finish sending may
+#: not read the response.
 _MAX_DRAINED_BYTES: Final = 1 << 20
 #: Maximum time for a body to arrive.
 MAX_BODY_SECONDS: Final = 3600.0
 
 
 class Body:
-    """The body of a request, read in chunks; `sha256` covers the decompressed bytes read so far."""
+    """Reads the body of a request in chunks; `sha256` hashes the decompressed bytes read so far."""
 
     def __init__(self, request: HttpRequest, *, max_bytes: int) -> None:
         """Raise `Problem` for a `Content-Length` above `max_bytes` or an unknown encoding."""
@@ -52,14 +53,15 @@ class Body:
 
     @property
     def length(self) -> int | None:
-        """Remaining bytes; None if the request has no `Content-Length`."""
+        """The number of remaining bytes; None if the request has no `Content-Length`."""
         return self._left
 
     @property
     def detects_truncation(self) -> bool:
-        """Return whether a body that the client did not finish sending is recognized.
+        """Return whether an incomplete body can be detected.
 
-        False for chunked bodies without gzip: web servers do not report a missing last chunk.
+        False for chunked bodies without gzip, because web servers do not report a missing last
+        chunk.
         """
         return self._gzip or self._left is not None
 
@@ -67,7 +69,7 @@ class Body:
     def while_waiting(
         self, context: Callable[[], AbstractContextManager[object]]
     ) -> Iterator[None]:
-        """Enter a new `context()` around each read from the client, until this context ends."""
+        """Inside this context, wrap each read from the client in a new `context()`."""
         self._while_waiting = context
         try:
             yield
@@ -75,25 +77,25 @@ class Body:
             self._while_waiting = nullcontext
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the remaining chunks, decompressed; updates `sha256`.
+        """Yield the remaining chunks, decompressed; update `sha256`.
 
-        Raises `Problem` if the body is truncated, too long, too slow or not gzip, or if the disk
-        has no room for it.
+        Raises `Problem` if the body is truncated, too long, too slow or invalid gzip, or if the
+        disk is full.
         """
         for chunk in self._pieces:
             self._n_read += len(chunk)
             if self._n_read > self._max_bytes:
                 raise self._too_long()
-            # Checked for every chunk: a compressed body can expand a thousandfold.
+            # Checked for every chunk, because a compressed body can expand a thousandfold.
             if not storage.has_room_for(len(chunk)):
                 raise disk_full()
             self.sha256.update(chunk)
             yield chunk
 
     def lines(self, *, max_bytes: int) -> Iterator[bytes]:
-        """Yield the lines without their newlines; the last line may lack one.
+        """Yield the lines without newlines; the last line need not end with a newline.
 
-        Raises `Problem` (413) for a line longer than `max_bytes`, and as `chunks`.
+        Raises `Problem` (413) for a line longer than `max_bytes`, and the errors of `chunks`.
         """
         rest = b""
         for chunk in self.chunks():
@@ -109,12 +111,12 @@ class Body:
             yield rest
 
     def skip(self) -> None:
-        """Read and hash the rest of the body; raises as `chunks`."""
+        """Read and hash the rest of the body; raise the errors of `chunks`."""
         for _ in self.chunks():
             pass
 
     def drain(self) -> None:
-        """Discard up to 1 MiB of the rest, so that the client finishes sending and reads on."""
+        """Discard up to 1 MiB of the rest, so that the client can read the response."""
         left = _MAX_DRAINED_BYTES if self._left is None else min(self._left, _MAX_DRAINED_BYTES)
         while left > 0 and (chunk := self._more(min(left, _CHUNK))):
             left -= len(chunk)
@@ -167,6 +169,18 @@ class Body:
     def _too_long(self) -> Problem:
         msg = f"The body is longer than {self._max_bytes} bytes. Hint: send it in parts."
         return Problem(413, "too_long", msg)
+
+
+@contextmanager
+def slot(slots: Semaphore, *, timeout: float, retry_after: int, reason: str) -> Iterator[None]:
+    """Hold a slot; raise `Problem` (503) if no slot becomes free within `timeout` seconds."""
+    if not slots.acquire(timeout=timeout):
+        msg = f"{reason} Hint: send the request again later."
+        raise Problem(503, "busy", msg, retry_after=retry_after)
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 def _number(length: str) -> int:

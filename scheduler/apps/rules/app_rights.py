@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: The fields that weigh apps against each other.  Science needs no separate right: an app can only
-#: name science that is built in or in the allow-list (`scheduler.apps.rules.plugins`).
+#: The fields that set the work share and the credit of an app.  Validators and other science fields
+#: are not reserved: they can name only built-in code or entries of the allow-list
+#: (`scheduler.apps.rules.plugins`).
 PROJECTS_OWN = frozenset({"weight", "credit_rule", "credit_per_workunit"})
 
 

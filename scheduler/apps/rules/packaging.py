@@ -51,7 +51,7 @@ UNIX_PLATFORMS = (
 #: The file at the top of a script's archive that is run.
 RUN = "run.sh"
 
-#: Windows opens devices by these names, whatever follows the dot.
+#: Windows opens devices by these names, with any suffix.
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _IMAGE = re.compile(
     r"([A-Za-z0-9.-]+(:[0-9]{1,5})?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
@@ -93,7 +93,7 @@ class PackedFile:
 class Package:
     """The files of a version, main program first, and the other elements of ``version.xml``.
 
-    `facts` contains texts, and those of `VERSION_FLAGS` that are set, with an empty text.
+    `facts` has the texts by element, and an empty text for each of `VERSION_FLAGS` that is set.
     """
 
     files: tuple[PackedFile, ...]
@@ -135,16 +135,29 @@ def _unpacked(
     main = _main_program(names, main_program)
     return Package(
         tuple(
-            PackedFile(
-                name=name,
-                open_name="" if name == main else name,
-                content=files[name],
-                main_program=name == main,
-                executable=name == main or name in executables,
-                signature=_signature(files, name),
-            )
+            _packed(name, {"main_program": name == main}, files, executables)
             for name in sorted(names, key=lambda name: (name != main, name))
         )
+    )
+
+
+def _packed(
+    name: str,
+    flags: Mapping[str, bool],
+    files: Mapping[str, bytes | str],
+    executables: Collection[str],
+    *,
+    open_name: str = "",
+) -> PackedFile:
+    main = flags.get("main_program", False)
+    return PackedFile(
+        name=name,
+        open_name=open_name or ("" if main else name),
+        content=files[name],
+        main_program=main,
+        executable=main or flags.get("executable", name in executables),
+        copy_file=flags.get("copy_file", False),
+        signature=_signature(files, name),
     )
 
 
@@ -157,22 +170,8 @@ def _with_unlisted(
 ) -> Package:
     listed = {file.name for file in package.files}
     others = files.keys() - listed - _signature_names(files) - {VERSION_XML}
-    return replace(
-        package,
-        files=(
-            *package.files,
-            *(
-                PackedFile(
-                    name=name,
-                    open_name=name,
-                    content=files[name],
-                    executable=name in executables,
-                    signature=_signature(files, name),
-                )
-                for name in sorted(others)
-            ),
-        ),
-    )
+    unlisted = [_packed(name, {}, files, executables) for name in sorted(others)]
+    return replace(package, files=(*package.files, *unlisted))
 
 
 def find_api_version(content: bytes) -> str:
@@ -233,11 +232,10 @@ def check_relative(name: str) -> None:
         part in {".", ".."} or not _PART.fullmatch(part) or _DEVICES.fullmatch(part)
         for part in parts
     ):
-        msg = (
+        raise BadPackage(
             f"{name[:80]!r} is not a name for a file of an app version. "
             "Hint: use relative names without .. and without < > & % : and backslashes."
         )
-        raise BadPackage(msg)
 
 
 def check_script(names: Collection[str]) -> None:
@@ -286,17 +284,15 @@ def _main_program(names: list[str], wanted: str | None) -> str:
     if wanted is None:
         if len(names) == 1:
             return names[0]
-        msg = (
+        raise BadPackage(
             f"The package has {len(names)} files and no version.xml. Hint: name the one to start "
             f"as the main program: {', '.join(names[:10])}."
         )
-        raise BadPackage(msg)
     if wanted not in names:
-        msg = (
+        raise BadPackage(
             f"The main program {wanted!r} is not in the package. "
             f"Hint: it has {', '.join(names[:10])}."
         )
-        raise BadPackage(msg)
     return wanted
 
 
@@ -306,7 +302,7 @@ def _signature(files: Mapping[str, bytes | str], name: str) -> str | None:
 
 
 def is_description(name: str) -> bool:
-    """Return whether `unpack` reads a file of this name, and so needs its bytes."""
+    """Return whether `unpack` reads the content of a file with this name."""
     return name == VERSION_XML or name.endswith(SIGNATURE_SUFFIX)
 
 
@@ -318,17 +314,15 @@ def _by_description(
     listed = [_described(element, files, executables) for element in root.iterfind("file")]
     mains = [file for file in listed if file.main_program]
     if main_program is not None and [file.name for file in mains] != [main_program]:
-        msg = (
+        raise BadPackage(
             f"version.xml does not name {main_program!r} as its main program. "
             "Hint: name it there, or nowhere else."
         )
-        raise BadPackage(msg)
     if len(mains) != 1:
-        msg = (
+        raise BadPackage(
             f"version.xml names {len(mains)} main programs. "
             "Hint: put <main_program/> into exactly one <file>."
         )
-        raise BadPackage(msg)
     names = [file.name for file in listed]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         msg = f"version.xml lists {', '.join(repeated)} more than once. Hint: list each file once."
@@ -373,8 +367,7 @@ def _is_true(element: etree._Element) -> bool:
     text = (element.text or "").strip()
     if text in {"", "1", "0"}:
         return text != "0"
-    msg = f"<{element.tag}> of version.xml is {text[:80]!r}. Hint: write 1 or 0."
-    raise BadPackage(msg)
+    raise BadPackage(f"<{element.tag}> of version.xml is {text[:80]!r}. Hint: write 1 or 0.")
 
 
 def _parse(text: bytes) -> etree._Element:
@@ -389,25 +382,14 @@ def _described(
 ) -> PackedFile:
     name = (element.findtext("physical_name") or "").strip()
     if name not in files:
-        msg = (
+        raise BadPackage(
             f"version.xml lists {name!r}, which is not in the package. "
             "Hint: <physical_name> is the file's name in the folder."
         )
-        raise BadPackage(msg)
     open_name = (element.findtext("logical_name") or "").strip()
     if open_name:
         check_relative(open_name)
-    flags = _file_flags(element, name)
-    main = flags.get("main_program", False)
-    return PackedFile(
-        name=name,
-        open_name=open_name or ("" if main else name),
-        content=files[name],
-        main_program=main,
-        executable=main or flags.get("executable", name in executables),
-        copy_file=flags.get("copy_file", False),
-        signature=_signature(files, name),
-    )
+    return _packed(name, _file_flags(element, name), files, executables, open_name=open_name)
 
 
 def _file_flags(element: etree._Element, name: str) -> dict[str, bool]:

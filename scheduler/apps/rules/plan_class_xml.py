@@ -35,7 +35,7 @@ class WrittenPlanClass:
 def read_plan_classes(text: bytes) -> list[WrittenPlanClass]:
     """Return the plan classes of a `plan_class_spec.xml`, in its order.
 
-    Values that are not numbers stay texts, so that validating the spec reports them.
+    Invalid numbers are returned as texts, so that the validation of the spec reports them.
     Raises `BadPlanClassFile`.
     """
     try:

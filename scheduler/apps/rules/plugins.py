@@ -1,4 +1,4 @@
-"""The allow-list of plug-ins: the only code of its own that a project runs [pure].
+"""The allow-list of plug-ins, the only custom code that a project runs [pure].
 
 An app stores a name.  The file in the setting `PLUGINS` maps it to the program or Python
 object that runs, and to its fixed options.  No API and no admin page writes that file.
@@ -17,12 +17,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-VALIDATOR, ASSIMILATOR, GENERATOR, TRICKLE_HANDLER = (
-    "validator",
-    "assimilator",
-    "generator",
-    "trickle_handler",
-)
+VALIDATOR: Final = "validator"
+ASSIMILATOR: Final = "assimilator"
+GENERATOR: Final = "generator"
+TRICKLE_HANDLER: Final = "trickle_handler"
 #: The kinds of target that a plug-in can have.
 _TARGETS: Final[dict[str, tuple[str, ...]]] = {
     VALIDATOR: ("script", "python"),
@@ -42,21 +40,13 @@ BUILT_IN: Final[dict[str, tuple[str, ...]]] = {
     GENERATOR: (),
     TRICKLE_HANDLER: (),
 }
-#: Options that name programs, pass words to them, or choose tables: always fixed by the allow-list.
+#: Options that select programs, their arguments or tables; only the allow-list can set them.
 _NEVER_OF_APPS: Final[dict[tuple[str, str], frozenset[str]]] = {
     (VALIDATOR, "script"): frozenset({"init", "compare", "compare_program"}),
     (ASSIMILATOR, "script"): frozenset({"arguments", "environment"}),
     (ASSIMILATOR, "table"): frozenset({"table", "model"}),
 }
-_KEYS: Final = (
-    "target",
-    "options",
-    "app_options",
-    "transactional",
-    "network",
-    "reads",
-    "writes",
-)
+_KEYS: Final = ("target", "options", "app_options", "transactional", "network", "reads", "writes")
 #: The length of the columns of an app that hold these names.
 _MAX_NAME: Final = 200
 _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
@@ -66,8 +56,12 @@ class BadPlugins(ValueError):
     """The allow-list cannot be read. Hint: the message shows the correct form."""
 
 
-class BadPluginOptions(ValueError):
-    """An app sets an option that is fixed by the allow-list. Hint: the message lists the others."""
+class BadOptions(ValueError):
+    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
+
+
+class UnknownPlugin(LookupError):
+    """An app names a plug-in that does not exist. Hint: the message lists the valid names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,25 +93,29 @@ class Plugin:
         """Return the program's path, or the dotted name."""
         return self.target.partition(":")[2]
 
+    @property
+    def function(self) -> str:
+        """Return the Python object as ``package.module:name``."""
+        return ":".join(self.path.rsplit(".", 1))
+
     def options(self, own: object) -> dict[str, Any]:
-        """Return the fixed options and the app's `own`; raises `BadPluginOptions`.
+        """Return the fixed options and the app's `own`; raises `BadOptions`.
 
         An app may repeat a fixed option with its fixed value.
         """
         if not isinstance(own, Mapping):
             msg = 'The options are not a JSON object. Hint: write {"name": value} or {}.'
-            raise BadPluginOptions(msg)
+            raise BadOptions(msg)
         fixed: dict[str, Any] = json.loads(self.options_json)
         for name, value in own.items():
             is_same = name in fixed and fixed[name] == value
             if name not in self.app_options and not is_same:
                 allowed = ", ".join(sorted(self.app_options)) or "none"
-                msg = (
+                raise BadOptions(
                     f"Apps cannot set the option {name!r} of the {self.kind} {self.name!r}. "
                     f"Hint: apps can set: {allowed}; an operator can add names to `app_options` in "
                     "the PLUGINS file."
                 )
-                raise BadPluginOptions(msg)
         return {**fixed, **own}
 
 
@@ -135,8 +133,10 @@ class Plugins:
         """Return the names that apps can use, the built-in ones first."""
         return (*BUILT_IN[kind], *(name for its, name in self.entries if its == kind))
 
-    def unknown(self, kind: str, name: str) -> str:
-        """Return the error text for a name that is neither built in nor in the allow-list."""
+    def get(self, kind: str, name: str) -> Plugin:
+        """Return the entry of exactly this name; raises `UnknownPlugin`."""
+        if plugin := self.find(kind, name):
+            return plugin
         words = kind.replace("_", " ")
         near = get_close_matches(name, self.names(kind), n=1)
         if near:
@@ -145,9 +145,10 @@ class Plugins:
             choices = ", ".join(self.names(kind)) or "none yet"
             hint = (
                 f"use one of: {choices}. Code of your own runs only under a name that an operator "
-                "has added to the PLUGINS file (docs/operating.md)."
+                "has added to the PLUGINS file (docs/plug-ins.md)."
             )
-        return f"There is no {words} {name!r}. Hint: {hint}"
+        msg = f"There is no {words} {name!r}. Hint: {hint}"
+        raise UnknownPlugin(msg)
 
 
 def read(document: object) -> Plugins:
@@ -191,14 +192,12 @@ def _plugin(kind: str, name: str, value: object) -> Plugin:
     )
     reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
     if wrong := sorted(reserved.intersection(plugin.app_options)):
-        msg = (
+        raise BadPlugins(
             f"{where} leaves {wrong[0]!r} to apps, which could then choose the code that runs. "
             "Hint: set it in `options`."
         )
-        raise BadPlugins(msg)
     if plugin.transactional and (kind, plugin.runner) != (ASSIMILATOR, "python"):
-        msg = f"{where} cannot be transactional. Hint: only a python: assimilator can."
-        raise BadPlugins(msg)
+        raise BadPlugins(f"{where} cannot be transactional. Hint: only a python: assimilator can.")
     return plugin
 
 
@@ -219,7 +218,7 @@ def _target(kind: str, where: str, target: object) -> str:
 
 def _mapping(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise BadPlugins(f"{what} is not a table. Hint: compare it with docs/operating.md.")
+        raise BadPlugins(f"{what} is not a table. Hint: compare it with docs/plug-ins.md.")
     return value
 
 

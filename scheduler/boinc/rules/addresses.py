@@ -1,6 +1,7 @@
 """Removes repeated slashes from the paths of requests [pure].
 
-BOINC's `submit_api.py` joins the project's address, which ends in a slash, and `/job_file.php`.
+BOINC's `submit_api.py` sends such paths: it appends `/job_file.php` to the project's URL, which
+ends in a slash.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The messages that volunteers' clients and the scheduler exchange.
 
-Field names are BOINC's element names, so that a message can be compared with a capture. Times
-ending in `_time`, `report_deadline` and `now` are unix seconds; other times and delays are
-seconds; sizes are bytes; rates are per second. In a request an absent element has the default
-of its field. In a reply `None` (or an empty tuple, or False) means: the element is not sent.
+Field names are BOINC's element names, so that a message can be compared with a capture.  Elements
+that the server neither reads nor sends have no field.  Times ending in `_time`, `report_deadline`
+and `now` are unix seconds; other times and delays are seconds; sizes are bytes; rates are per
+second.  In a request an absent element has the default of its field.  In a reply `None` (or an
+empty tuple, or False) means: the element is not sent.
 """
 
 from __future__ import annotations
@@ -38,35 +39,24 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeStats:
-    """How much of the time the host is on, connected and computing (fractions of 1)."""
+    """The shares of the time in which the host is on, connected and computing (0 to 1)."""
 
     on_frac: float = 1.0
     connected_frac: float = -1.0
     """-1: unknown."""
-    cpu_and_network_available_frac: float = 1.0
     active_frac: float = 1.0
     gpu_active_frac: float = 1.0
-    client_start_time: float = 0.0
-    total_start_time: float = 0.0
-    total_duration: float = 0.0
-    total_active_duration: float = 0.0
-    total_gpu_active_duration: float = 0.0
     now: float = 0.0
     """The host's own clock."""
-    previous_uptime: float = 0.0
-    session_active_duration: float = 0.0
-    session_gpu_active_duration: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetStats:
-    """Measured bandwidths, bytes per second; 0 is "not measured"."""
+    """Measured bandwidths in bytes per second; 0 means "not measured"."""
 
     bwup: float = 0.0
     avg_up: float = 0.0
-    avg_time_up: float = 0.0
     bwdown: float = 0.0
-    avg_down: float = 0.0
     avg_time_down: float = 0.0
 
 
@@ -86,7 +76,6 @@ class HostInfo:
     p_fpops: float = 0.0
     p_iops: float = 0.0
     p_membw: float = 0.0
-    p_calculated: float = 0.0
     p_vm_extensions_disabled: bool = False
     m_nbytes: float = 0.0
     m_cache: float = 0.0
@@ -98,12 +87,7 @@ class HostInfo:
     n_usable_coprocs: int = 0
     wsl_available: bool = False
     docker_version: str = ""
-    docker_type: int = 0
-    docker_compose_version: str = ""
-    docker_compose_type: int = 0
     virtualbox_version: str = ""
-    product_name: str = ""
-    mac_address: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +103,8 @@ class DiskUsage:
 class OpenclDevice:
     """The `<coproc_opencl>` of a coprocessor, or an `<opencl_cpu_prop>`."""
 
-    name: str = ""
-    vendor: str = ""
     vendor_id: int = 0
     global_mem_size: float = 0.0
-    local_mem_size: float = 0.0
-    max_clock_frequency: int = 0
-    max_compute_units: int = 0
-    nv_compute_capability_major: int = 0
-    nv_compute_capability_minor: int = 0
-    opencl_platform_version: str = ""
     opencl_device_version: str = ""
     opencl_driver_version: str = ""
 
@@ -150,8 +126,6 @@ class Coproc:
     req_instances: float = 0.0
     estimated_delay: float = 0.0
     have_cuda: bool = False
-    have_cal: bool = False
-    have_opencl: bool = False
     driver_version: int = 0
     """NVIDIA `drvVersion`, as 100 * major + minor."""
     cuda_version: int = 0
@@ -160,10 +134,6 @@ class Coproc:
     compute_capability_minor: int = 0
     total_memory: float = 0.0
     """NVIDIA `totalGlobalMem`, bytes."""
-    cal_version: str = ""
-    """ATI `CALVersion`."""
-    target: int = 0
-    """ATI chip."""
     local_ram: int = 0
     """ATI `localRAM`, megabytes."""
     opencl: OpenclDevice | None = None
@@ -171,20 +141,18 @@ class Coproc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFile:
-    """An output file of a reported result, as the client saw it."""
+    """An output file of a reported result, as described by the client."""
 
     name: str
     nbytes: int = 0
-    max_nbytes: int = 0
     md5_cksum: str = ""
-    upload_url: str = ""
     error_msg: str = ""
     """`permanent upload error` may come with `state 5` (PROTOCOL 2.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedResult:
-    """A result that the client has finished with; success is `state 5` and `exit_status 0`."""
+    """A finished result in a client's report; success is `state 5` and `exit_status 0`."""
 
     name: str
     final_cpu_time: float = 0.0
@@ -195,16 +163,12 @@ class ReportedResult:
     platform: str = ""
     version_num: int = 0
     plan_class: str = ""
-    fpops_per_cpu_sec: float = 0.0
-    fpops_cumulative: float = 0.0
-    intops_per_cpu_sec: float = 0.0
-    intops_cumulative: float = 0.0
     final_peak_working_set_size: float = 0.0
     final_peak_swap_size: float = 0.0
     final_peak_disk_usage: float = 0.0
     app_version_num: int = 0
     core_client_version: str = ""
-    """From inside `<stderr_out>`."""
+    """From the element inside `<stderr_out>`."""
     stderr_out: str = ""
     """The text of the CDATA part: `<message>` if any, then `<stderr_txt>`; at most 64 Ki."""
     file_infos: tuple[ReportedFile, ...] = ()
@@ -218,7 +182,7 @@ class TrickleUp:
     time: int = 0
     variety: str = ""
     text: str = ""
-    """Everything after `<time>`, raw (`<variety>` included), stripped at both ends."""
+    """The raw text after `<time>`, including `<variety>`, stripped at both ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +197,7 @@ class StickyFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoprocUsage:
-    """How many of a kind of coprocessor an app version uses."""
+    """The number of coprocessors of one kind that an app version uses."""
 
     type: str
     count: float = 0.0
@@ -241,7 +205,7 @@ class CoprocUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAppVersion:
-    """An app version on the client; `OtherResult.app_version` is an index into their list."""
+    """An app version on the client; `OtherResult.app_version` refers to it by index."""
 
     app_name: str = ""
     version_num: int = 0
@@ -250,11 +214,6 @@ class ClientAppVersion:
     avg_ncpus: float = 1.0
     flops: float = 0.0
     coprocs: tuple[CoprocUsage, ...] = ()
-    gpu_ram: float = 0.0
-    api_version: str = ""
-    cmdline: str = ""
-    file_prefix: str = ""
-    is_wrapper: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,13 +231,8 @@ class InProgressResult:
     """A queued or running result, sent after a reply with `send_full_workload`."""
 
     name: str
-    report_deadline: float = 0.0
     time_remaining: float = 0.0
     """Seconds; read from `cpu_time_remaining` too."""
-    avg_ncpus: float = 1.0
-    ncudas: float = 0.0
-    natis: float = 0.0
-    nintel_gpus: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,7 +256,6 @@ class SchedulerRequest:
     resource_share_fraction: float = 1.0
     rrs_fraction: float = 1.0
     prrs_fraction: float = 1.0
-    duration_correction_factor: float = 1.0
     allow_multiple_clients: bool = False
     sandbox: bool = False
     dont_send_work: bool = False
@@ -311,7 +264,6 @@ class SchedulerRequest:
     cpu_req_secs: float = 0.0
     cpu_req_instances: float = 0.0
     estimated_delay: float = 0.0
-    client_cap_plan_class: bool = False
     platform_name: str = ""
     """Primary platform, or `anonymous`."""
     alt_platforms: tuple[str, ...] = ()
@@ -333,7 +285,7 @@ class SchedulerRequest:
     results: tuple[ReportedResult, ...] = ()
     """As sent: a name may occur twice."""
     further_results: int = 0
-    """How many further results were reported but not read, because the limit was reached."""
+    """The number of reported results that were not read, because the limit was reached."""
     trickles: tuple[TrickleUp, ...] = ()
     sticky_files: tuple[StickyFile, ...] = ()
     time_stats_log: str = ""
@@ -393,13 +345,12 @@ class TrickleDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyApp:
-    """An app, included in every reply with work of it."""
+    """An app, included in every reply that contains work for it."""
 
     name: str
     user_friendly_name: str | None = None
     non_cpu_intensive: bool = False
     fraction_done_exact: bool = False
-    sporadic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,16 +359,13 @@ class DownloadFile:
 
     name: str
     urls: tuple[str, ...] = ()
-    """Tried in this order."""
+    """The client tries the URLs in this order."""
     nbytes: int | None = None
     md5_cksum: str | None = None
     file_signature: str | None = None
     """Hex block, on files of app versions."""
     executable: bool = False
     sticky: bool = False
-    sticky_lifetime: int | None = None
-    gzipped_urls: tuple[str, ...] = ()
-    gzipped_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,7 +415,7 @@ class ReplyAppVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyWorkunit:
-    """A workunit; several results of it may be sent, the workunit once."""
+    """A workunit; it is sent once, even if the reply contains several of its results."""
 
     name: str
     app_name: str
@@ -482,7 +430,10 @@ class ReplyWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyResult:
-    """A result to compute; the triple must name an app version (traps 12 and 13)."""
+    """A result to compute.
+
+    `platform`, `version_num` and `plan_class` must name an app version (traps 12 and 13).
+    """
 
     name: str
     wu_name: str
@@ -501,14 +452,13 @@ class SchedulerReply:
     scheduler_version: int | None = None
     dont_use_dcf: bool = False
     master_url: str | None = None
-    """Exactly as attached (trap 24)."""
+    """Exactly the URL to which the client attached (trap 24)."""
     request_delay: float | None = None
     next_rpc_delay: float | None = None
     messages: tuple[Message, ...] = ()
     project_is_down: bool = False
     ended: bool = False
     project_name: str | None = None
-    symstore: str | None = None
     userid: int | None = None
     user_name: str | None = None
     user_total_credit: float | None = None
@@ -522,11 +472,11 @@ class SchedulerReply:
     global_preferences: str | None = None
     """Raw content, without the tags."""
     hostid: int | None = None
-    """Only when an id is assigned (trap 9)."""
+    """Sent only if an id is assigned (trap 9)."""
     host_total_credit: float | None = None
     host_expavg_credit: float | None = None
     host_venue: str | None = None
-    """An empty one clears the venue (trap 23)."""
+    """An empty text clears the client's venue (trap 23)."""
     host_create_time: int | None = None
     teamid: int | None = None
     team_name: str | None = None
@@ -534,7 +484,7 @@ class SchedulerReply:
     result_aborts: tuple[str, ...] = ()
     result_aborts_if_not_started: tuple[str, ...] = ()
     code_sign_key: str | None = None
-    """Only if the request has none, or with a signature (trap 14)."""
+    """Sent only if the request contains no key, or with a signature (trap 14)."""
     code_sign_key_signature: str | None = None
     message_ack: bool = False
     trickles: tuple[TrickleDown, ...] = ()
@@ -546,12 +496,8 @@ class SchedulerReply:
     results: tuple[ReplyResult, ...] = ()
     delete_file_infos: tuple[str, ...] = ()
     no_rsc_apps: tuple[str, ...] = ()
-    """`CPU`, `NVIDIA`, ...: devices that the project has no app for; never all of them."""
-    non_cpu_intensive: bool = False
-    strict_memory_bound: bool = False
-    verify_files_on_app_start: bool = False
+    """Devices (`CPU`, `NVIDIA`, ...) for which the project has no app; never all devices."""
     send_full_workload: bool = False
     send_time_stats_log: int | None = None
     send_job_log: int | None = None
-    trickle_up_urls: tuple[str, ...] = ()
     gui_urls: tuple[GuiUrl, ...] = ()

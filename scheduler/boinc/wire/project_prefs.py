@@ -48,11 +48,11 @@ class ProjectPreferences:
 
 
 def decode(text: str, venue: str) -> ProjectPreferences:
-    """Parse the preferences for a venue; never raises: unreadable ones have their default.
+    """Parse the preferences for a venue; returns the defaults if the text cannot be read.
 
-    Preferences of a venue of that name replace the general ones as a whole.  Elements may be nested
-    in others.  If an element occurs twice, the first one counts, as in BOINC's server (source:
-    BOINC's project preferences).
+    If the text has preferences for the venue, they replace all general preferences.  Elements may
+    be nested.  If an element occurs twice, the first one counts (source: BOINC's project
+    preferences).
 
     >>> decode("<app_id>3</app_id><no_cuda>1</no_cuda>", "").devices_off
     ('nvidia',)
@@ -97,7 +97,7 @@ def _elements(nodes: Sequence[Node]) -> Iterator[Node]:
 
 
 def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str | None]]:
-    """Yield every element that contains a text or nothing (None), except those of venues."""
+    """Yield the name and text (None for `<x/>`) of each leaf element outside `<venue>` elements."""
     for name, content, _attributes in nodes:
         if name == "venue":
             continue

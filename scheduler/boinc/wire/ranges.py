@@ -38,10 +38,9 @@ class Range:
 FRACTION: Final = Range(0, 1, "fraction")
 FRACTION_OR_UNKNOWN: Final = Range(-1, 1, "fraction; -1 is unknown")
 PERCENT: Final = Range(0, 100, "percent")
-RATIO: Final = Range(0, 10_000, "factor")
 SECONDS: Final = Range(0, 1e10, "seconds")
-#: The end is in the year 2242: the sum of it and any delay of the server is a date that can be
-#: stored.
+#: The maximum is in the year 2242, so that its sum with any delay of the server can be stored as a
+#: date.
 UNIX_TIME: Final = Range(0, 2**33, "unix time")
 TIMEZONE: Final = Range(-86_400, 86_400, "seconds east of UTC")
 DAYS: Final = Range(0, 36_525, "days")
@@ -53,18 +52,16 @@ BANDWIDTH: Final = Range(0, 1e12, "bytes per second")
 SPEED: Final = Range(1e6, 1e14, "per second", zero_is_unknown=True)
 #: The speed of a whole device or app version.
 DEVICE_SPEED: Final = Range(0, 1e17, "operations per second")
-OPERATIONS: Final = Range(0, 1e24, "operations")
 CPUS: Final = Range(0, 65_536, "CPUs")
 DEVICES: Final = Range(0, 1024, "devices")
 INSTANCES: Final = Range(0, 65_536, "devices")
-CLOCK: Final = Range(0, 1_000_000, "MHz")
 COUNT: Final = Range(0, 2**31 - 1, "number")
 INDEX: Final = Range(-1, 2**31 - 1, "index; -1 is none")
 ID: Final = Range(0, 2**63 - 1, "id")
 #: A client's version is 10000 * major + 100 * minor + release.
 MAJOR_VERSION: Final = Range(0, 9999, "number")
 MINOR_VERSION: Final = Range(0, 99, "number")
-#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  A larger number is read as 7, an error too.
+#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  A larger number is read as 7, also an error.
 CLIENT_STATE: Final = Range(0, 7, "number")
 INT32: Final = Range(-(2**31), 2**31 - 1, "number")
 INT64: Final = Range(-(2**63), 2**63 - 1, "number")

@@ -112,8 +112,7 @@ def _upload_url_writer(_element: str, indent: str) -> Write:
 
 def _write_command_line(element: str, value: str, indent: str) -> str:
     if xml.cut(value, shapes.TEXT_LIMIT) != value:
-        sentence = f"<{element}> is longer than {shapes.TEXT_LIMIT} bytes."
-        raise xml.CannotEncode(sentence)
+        raise xml.CannotEncode(f"<{element}> is longer than {shapes.TEXT_LIMIT} bytes.")
     return f"{indent}<{element}>\n{xml.escape(value)}\n{indent}</{element}>\n"
 
 
@@ -125,7 +124,7 @@ _COMMAND_LINE: Final = Kind(
 # The shapes, in the order in which BOINC's own scheduler writes
 # ------------------------------------------------------------------------------------------
 
-#: How many encoded elements are cached: apps, programs and common inputs are sent to many hosts.
+#: The maximum number of cached elements: apps, programs and common inputs are sent to many hosts.
 _CACHE_SIZE: Final = 1024
 _SIGNATURE: Final = shapes.raw(4095)
 _APP: Final = Shape(
@@ -133,7 +132,7 @@ _APP: Final = Shape(
     [
         Row("name", NAME),
         Row("user_friendly_name", TEXT),
-        *rows(FLAG, "non_cpu_intensive fraction_done_exact sporadic"),
+        *rows(FLAG, "non_cpu_intensive fraction_done_exact"),
     ],
 )
 _DOWNLOAD: Final = Shape(
@@ -145,10 +144,7 @@ _DOWNLOAD: Final = Shape(
         Row("md5_cksum", TEXT),
         Row("file_signature", _SIGNATURE),
         Row("nbytes", LONG),
-        Row("gzipped_url", NAME, field="gzipped_urls", many=True),
-        Row("gzipped_nbytes", LONG),
         Row("sticky", FLAG),
-        Row("sticky_lifetime", LONG),
     ],
 )
 _UPLOAD: Final = Shape(
@@ -230,7 +226,7 @@ _REPLY: Final = Shape(
             many=True,
         ),
         *rows(FLAG, "project_is_down ended"),
-        *rows(TEXT, "project_name symstore"),
+        Row("project_name", TEXT),
         Row("userid", LONG),
         Row("user_name", TEXT),
         *rows(REAL, "user_total_credit user_expavg_credit"),
@@ -274,10 +270,8 @@ _REPLY: Final = Shape(
         Row("result", shapes.nested(_RESULT), field="results", many=True),
         Row("delete_file_info", NAME, field="delete_file_infos", many=True),
         Row("no_rsc_apps", NAME, many=True),
-        *rows(FLAG, "non_cpu_intensive strict_memory_bound verify_files_on_app_start"),
         Row("send_full_workload", FLAG),
         *rows(LONG, "send_time_stats_log send_job_log"),
-        Row("trickle_up_urls", shapes.listed("url", NAME)),
         Row("gui_urls", shapes.listed("gui_url", shapes.nested(_GUI_URL))),
     ],
 )

@@ -11,7 +11,6 @@ from scheduler.boinc.wire import messages, ranges, shapes, xml
 from scheduler.boinc.wire.shapes import (
     BIT,
     EXIT_STATUS,
-    FLAG,
     NAME,
     TEXT,
     Kind,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from scheduler.boinc.wire.xml import Node
 
 STDERR_LIMIT: Final = 64 * 1024
-"""The bytes kept from the end of stderr; clients themselves cut it at 63 KB."""
+"""The maximum number of bytes kept from the end of stderr; clients truncate it to 63 KB."""
 
 STORED: Final = shapes.text(254)
 """A text that is stored in a column of the host."""
@@ -41,7 +40,7 @@ MAX_COPROCS: Final = 64
 
 
 def read_preferences(raw: str) -> messages.Preferences:
-    """Return the numbers of a raw `<global_preferences>`, without those of its venues."""
+    """Return the numbers of a raw `<global_preferences>`; preferences of venues are ignored."""
     general = raw.partition("<venue")[0]
     return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
 
@@ -82,8 +81,7 @@ def _read_stderr(raw: str) -> dict[str, str]:
 def _write_stderr(message: messages.ReportedResult) -> str:
     version = xml.escape(message.core_client_version)
     if _STDERR_ENDS.search(message.stderr_out):
-        sentence = "The text of <stderr_out> contains the end of its CDATA section."
-        raise xml.CannotEncode(sentence)
+        raise xml.CannotEncode("The text of <stderr_out> contains the end of its CDATA section.")
     text = f"<![CDATA[\n{message.stderr_out}\n]]>\n" if message.stderr_out else ""
     return (
         f"<stderr_out>\n<core_client_version>{version}</core_client_version>\n{text}</stderr_out>\n"
@@ -127,8 +125,7 @@ def _read_trickle(node: Node) -> messages.TrickleUp:
 
 def _write_trickle(element: str, message: messages.TrickleUp, indent: str) -> str:
     if f"</{element}>" in message.text:
-        sentence = f"The text of <{element}> contains its end tag."
-        raise xml.CannotEncode(sentence)
+        raise xml.CannotEncode(f"The text of <{element}> contains its end tag.")
     return (
         f"{indent}  <{element}>\n{indent}      <result_name>{xml.escape(message.result_name)}"
         f"</result_name>\n{indent}      <time>{message.time}</time>\n"
@@ -182,24 +179,14 @@ TIME_STATS: Final = Shape(
     [
         Row("on_frac", real(ranges.FRACTION)),
         Row("connected_frac", real(ranges.FRACTION_OR_UNKNOWN)),
-        *rows(real(ranges.FRACTION), "cpu_and_network_available_frac active_frac gpu_active_frac"),
-        *rows(real(ranges.UNIX_TIME), "client_start_time total_start_time"),
-        *rows(
-            real(ranges.SECONDS), "total_duration total_active_duration total_gpu_active_duration"
-        ),
+        *rows(real(ranges.FRACTION), "active_frac gpu_active_frac"),
         Row("now", real(ranges.UNIX_TIME)),
-        *rows(
-            real(ranges.SECONDS),
-            "previous_uptime session_active_duration session_gpu_active_duration",
-        ),
     ],
 )
 NET_STATS: Final = Shape(
     messages.NetStats,
     [
-        *rows(real(ranges.BANDWIDTH), "bwup avg_up"),
-        Row("avg_time_up", real(ranges.UNIX_TIME)),
-        *rows(real(ranges.BANDWIDTH), "bwdown avg_down"),
+        *rows(real(ranges.BANDWIDTH), "bwup avg_up bwdown"),
         Row("avg_time_down", real(ranges.UNIX_TIME)),
     ],
 )
@@ -217,30 +204,20 @@ HOST_INFO: Final = Shape(
         *rows(STORED, "p_vendor p_model"),
         Row("p_features", shapes.text(8192)),
         *rows(real(ranges.SPEED), "p_fpops p_iops p_membw"),
-        Row("p_calculated", real(ranges.UNIX_TIME)),
         Row("p_vm_extensions_disabled", BIT),
         *rows(real(ranges.BYTES), "m_nbytes m_cache m_swap d_total d_free"),
         *rows(STORED, "os_name os_version"),
         Row("n_usable_coprocs", whole(ranges.DEVICES)),
         Row("wsl_available", BIT),
-        Row("docker_version", TEXT),
-        Row("docker_type", whole(ranges.COUNT)),
-        Row("docker_compose_version", TEXT),
-        Row("docker_compose_type", whole(ranges.COUNT)),
-        *rows(TEXT, "virtualbox_version product_name mac_address"),
+        *rows(TEXT, "docker_version virtualbox_version"),
     ],
 )
 _OPENCL: Final = Shape(
     messages.OpenclDevice,
     [
-        *rows(TEXT, "name vendor"),
         Row("vendor_id", whole(ranges.ID)),
-        *rows(real(ranges.BYTES), "global_mem_size local_mem_size"),
-        *rows(whole(ranges.CLOCK), "max_clock_frequency"),
-        Row("max_compute_units", whole(ranges.COUNT)),
-        *rows(whole(ranges.COUNT), "nv_compute_capability_major nv_compute_capability_minor"),
-        *rows(TEXT, "opencl_platform_version opencl_device_version"),
-        Row("opencl_driver_version", TEXT),
+        Row("global_mem_size", real(ranges.BYTES)),
+        *rows(TEXT, "opencl_device_version opencl_driver_version"),
     ],
 )
 _COPROC: Final = Shape(
@@ -254,14 +231,12 @@ _COPROC: Final = Shape(
         Row("req_secs", real(ranges.SECONDS)),
         Row("req_instances", real(ranges.INSTANCES)),
         Row("estimated_delay", real(ranges.SECONDS)),
-        *rows(BIT, "have_cuda have_cal have_opencl"),
+        Row("have_cuda", BIT),
         Row("drvVersion", whole(ranges.COUNT), field="driver_version"),
         Row("cudaVersion", whole(ranges.COUNT), field="cuda_version"),
         Row("major", whole(ranges.COUNT), field="compute_capability_major"),
         Row("minor", whole(ranges.COUNT), field="compute_capability_minor"),
         Row("totalGlobalMem", real(ranges.BYTES), field="total_memory"),
-        Row("CALVersion", TEXT, field="cal_version"),
-        Row("target", whole(ranges.COUNT)),
         Row("localRAM", whole(ranges.MEGABYTES), field="local_ram"),
         Row("coproc_opencl", shapes.nested(_OPENCL), field="opencl"),
     ],
@@ -271,8 +246,8 @@ _FILE_SHAPE: Final = Shape(
     messages.ReportedFile,
     [
         Row("name", NAME),
-        *rows(whole(ranges.BYTES), "nbytes max_nbytes"),
-        *rows(TEXT, "md5_cksum upload_url"),
+        Row("nbytes", whole(ranges.BYTES)),
+        Row("md5_cksum", TEXT),
         Row("error_msg", shapes.raw(4096)),
     ],
 )
@@ -293,14 +268,10 @@ _RESULT: Final = Shape(
         Row("platform", TEXT),
         Row("version_num", whole(ranges.COUNT)),
         Row("plan_class", TEXT),
-        Row("fpops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
-        Row("fpops_cumulative", real(ranges.OPERATIONS)),
-        Row("intops_per_cpu_sec", real(ranges.DEVICE_SPEED)),
-        Row("intops_cumulative", real(ranges.OPERATIONS)),
         *rows(real(ranges.BYTES), "final_peak_working_set_size final_peak_swap_size"),
         Row("final_peak_disk_usage", real(ranges.BYTES)),
         Row("app_version_num", whole(ranges.COUNT)),
-        # Both are written together with the client's version, after all other rows.
+        # `_write_result` writes these two elements, after all other rows.
         Row(
             "stderr_out",
             Kind(lambda node: node[1] if isinstance(node[1], str) else "", uncached(_unwritten)),
@@ -330,9 +301,6 @@ APP_VERSION: Final = Shape(
         Row("avg_ncpus", real(ranges.CPUS)),
         Row("flops", real(ranges.DEVICE_SPEED)),
         Row("coproc", shapes.nested(USAGE), field="coprocs", many=True),
-        Row("gpu_ram", real(ranges.BYTES)),
-        *rows(TEXT, "api_version cmdline file_prefix"),
-        Row("is_wrapper", FLAG),
     ],
 )
 OTHER: Final = Shape(
@@ -343,10 +311,7 @@ IN_PROGRESS: Final = Shape(
     messages.InProgressResult,
     [
         Row("name", NAME),
-        Row("report_deadline", real(ranges.UNIX_TIME)),
         Row("time_remaining", real(ranges.SECONDS), aliases=("cpu_time_remaining",)),
-        Row("avg_ncpus", real(ranges.CPUS)),
-        *rows(real(ranges.DEVICES), "ncudas natis nintel_gpus"),
     ],
 )
 KEYWORDS: Final = Shape(

@@ -32,14 +32,14 @@ def decode_request(
 ) -> messages.SchedulerRequest:
     """Parse the body of a scheduler RPC.
 
-    Reports beyond the first `max_results` are only counted.  Raises BadXml, with a sentence that
-    may be sent to the volunteer, if the body cannot be read.
+    Reports beyond the first `max_results` are only counted.  Raises BadXml, with a message that may
+    be sent to the volunteer, if the body cannot be read.
     """
     further = 0
     if max_results is not None:
         body, further = spare.take_out(body, max_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
-    # Unless the caller has a reference too, this frees the body while the decoded text is read.
+    # This frees the body while the decoded text is read, if the caller has no other reference.
     del body
     values = _REQUEST.values(nodes)
     if working := values.get("working_global_preferences"):
@@ -63,18 +63,11 @@ def number_fields() -> Iterator[NumberField]:
     yield NumberField("global_preferences/mod_time", messages.SchedulerRequest, name, allowed)
 
 
-def text_paths() -> Iterator[str]:
-    """Yield the path of every element of a request that holds a text or a flag."""
-    for path, _message_class, row in _REQUEST.leaves():
-        if row.kind.range is None:
-            yield path
-
-
 def encode_request(message: messages.SchedulerRequest) -> bytes:
-    """Return a body that decodes to `message`, as far as a client could have sent it.
+    """Return a body that decodes to `message`, if it is a message that a client can send.
 
-    `preferences` and `global_preferences_mod_time` are not written: they are read from the raw
-    preferences beside them.
+    `preferences` and `global_preferences_mod_time` are not written: the decoder reads them from the
+    raw preferences.
     """
     inside = _REQUEST.write(message)
     return f"<scheduler_request>\n{inside}</scheduler_request>\n".encode("utf-8", "replace")
@@ -89,13 +82,11 @@ _REQUEST: Final = shapes.Shape(
         Row("core_client_major_version", whole(ranges.MAJOR_VERSION)),
         *rows(whole(ranges.MINOR_VERSION), "core_client_minor_version core_client_release"),
         *rows(real(ranges.FRACTION), "resource_share_fraction rrs_fraction prrs_fraction"),
-        Row("duration_correction_factor", real(ranges.RATIO)),
         *rows(BIT, "allow_multiple_clients sandbox dont_send_work"),
         Row("dont_use_docker", FLAG),
         *rows(real(ranges.SECONDS), "work_req_seconds cpu_req_secs"),
         Row("cpu_req_instances", real(ranges.INSTANCES)),
         Row("estimated_delay", real(ranges.SECONDS)),
-        Row("client_cap_plan_class", BIT),
         Row("platform_name", parts.STORED),
         Row("alt_platform", shapes.wrapped("name", NAME), field="alt_platforms", many=True),
         Row("code_sign_key", shapes.raw(4095)),

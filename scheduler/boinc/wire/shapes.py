@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M")
 TEXT_LIMIT: Final = 65535
-"""The most bytes that a client reads in one text element."""
+"""The maximum number of bytes that a client reads in one text element."""
 
 _SHORT: Final = 10
 """A number with fewer digits fits in 31 bits."""
@@ -29,11 +29,11 @@ Write: TypeAlias = "Callable[[Any], str]"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a value is represented by an element.
+    """The representation of a value as an element.
 
     `read` returns None for an element without a usable value, which is then ignored.
     `writer(element, indent)` returns a function that encodes a value as the whole element with its
-    line end; so the tags are put together once, and not for each value.
+    line end, so that the tags are formatted once, not for each value.
 
     Numbers are clamped to `range`.  If the element contains a message, `shape` is that of the
     message, and `within` is the name of the inner element if the message is nested in one.
@@ -51,7 +51,7 @@ class Kind:
 
 
 def uncached(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Write]:
-    """Return a `Kind.writer` that prepares nothing: it calls `write(element, value, indent)`."""
+    """Return a `Kind.writer` that calls `write(element, value, indent)` for each value."""
     return lambda element, indent: lambda value: write(element, value, indent)
 
 
@@ -80,9 +80,9 @@ class NumberField:
     range: Range
 
 
-def rows(kind: Kind, names: str) -> list[Row]:
+def rows(kind: Kind, names: str, *, always: bool = False) -> list[Row]:
     """Return a row for each of the space-separated `names`, which are fields and elements."""
-    return [Row(each, kind) for each in names.split()]
+    return [Row(each, kind, always=always) for each in names.split()]
 
 
 class Shape(Generic[M]):
@@ -197,7 +197,7 @@ def text(limit: int = 255) -> Kind:
 
 
 def name(limit: int = 255) -> Kind:
-    """Return the kind of a name: never empty; the writer refuses one that is too long."""
+    """Return the kind of a name of 1 to `limit` bytes; writing any other raises CannotEncode."""
 
     def read(node: Node) -> str | None:
         return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
@@ -207,8 +207,7 @@ def name(limit: int = 255) -> Kind:
 
         def write(value: str) -> str:
             if not value or xml.cut(value, limit) != value:
-                message = f"<{element}> must have 1 to {limit} bytes, not {value!r}."
-                raise xml.CannotEncode(message)
+                raise xml.CannotEncode(f"<{element}> must have 1 to {limit} bytes, not {value!r}.")
             return f"{begin}{xml.escape(value)}{end}"
 
         return write
@@ -295,8 +294,7 @@ def _check_balanced(element: str, value: str) -> None:
         for _ in xml.read_tree(body, root, raw=frozenset()):
             pass
     except xml.BadXml as error:
-        message = f"The text of <{element}> is unbalanced: {error}"
-        raise xml.CannotEncode(message) from error
+        raise xml.CannotEncode(f"The text of <{element}> is unbalanced: {error}") from error
 
 
 def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
@@ -308,11 +306,10 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
 
     def write(element: str, value: str, indent: str) -> str:
         if f"</{element}>" in value or xml.cut(value, limit) != value:
-            message = (
+            raise xml.CannotEncode(
                 f"The text of <{element}> contains its end tag or is over {limit} bytes."
                 " Hint: pass the content without the tags around it."
             )
-            raise xml.CannotEncode(message)
         if balanced:
             _check_balanced(element, value)
         # The literal end tag must be on a line of its own: some clients read line by line.

@@ -1,8 +1,8 @@
 """Removes reports beyond the limit from a request before it is parsed [pure].
 
-A client may report any number of results in one request.  Reports beyond the server's limit are cut
-out before the rest is parsed, so that neither time nor memory grows with them.  They are counted,
-because the client still has these results and reports them again.
+A client may report any number of results in one request.  Reports beyond the server's limit are
+removed before the request is parsed, so that time and memory do not grow with their number.  They
+are counted, because the client still has these results and reports them again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 _BEGIN: Final = b"<result>"
 _END: Final = b"</result>"
 _NEXT: Final = re.compile(rb"\s*(?=<result>)")
-# This element may contain anything that a program printed, also tags (see `boinc.wire.xml`).
+# This element may contain any text that a program printed, including tags (see `boinc.wire.xml`).
 _STDERR: Final = re.compile(
     rb"<stderr_out>(?:\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\[())?"
 )

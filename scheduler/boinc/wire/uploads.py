@@ -1,7 +1,7 @@
-"""The file-upload exchange: a short header, then bytes (PROTOCOL 3.2).
+"""Parses and encodes file uploads: a short header, then the file (PROTOCOL 3.2).
 
-The header looks like XML but is not: clients print it line by line, and the file follows
-``<data>`` with nothing after it. So it is read as BOINC's own server reads it, by substrings.
+The header is not well-formed XML: clients print it line by line, and the bytes of the file follow
+``<data>`` without an end tag.  So it is parsed by substrings, as in BOINC's server.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from scheduler.boinc.wire import ranges
 
-#: No client writes a header longer than this; its longest part, the grant, is under 4096 bytes.
+#: Clients write shorter headers; the longest part of a header, the grant, is under 4096 bytes.
 MAX_HEADER_BYTES: Final = 16_384
 #: Clients read at most this much of a reply.
 MAX_REPLY_BYTES: Final = 8191
@@ -51,10 +51,10 @@ class SizeQuery:
 
 @dataclass(frozen=True, slots=True)
 class UploadRequest:
-    """The upload of a file, or of the rest of one: ``nbytes - offset`` bytes follow.
+    """The upload of a file from ``offset`` to its end: ``nbytes - offset`` bytes follow.
 
-    ``grant`` is the text of ``<xml_signature>`` without white space around it, None if that is
-    missing or empty; ``nbytes`` and ``md5`` are those of the whole file.
+    ``grant`` is the text of ``<xml_signature>`` without surrounding white space, None if the
+    element is missing or empty; ``nbytes`` and ``md5`` describe the whole file.
     """
 
     name: str
@@ -98,7 +98,7 @@ class UploadReply:
 def decode_request(
     head: bytes, *, ended: bool = False
 ) -> tuple[UploadRequest | SizeQuery, int] | None:
-    """Parse a request from its first bytes; returns it and where the file's bytes begin.
+    """Parse a request from its first bytes; returns it and the position of the file's first byte.
 
     Returns None while the header is incomplete: call it again with more bytes, or with ``ended``
     when there are no more. Elements may be in any order before ``<data>``. Raises BadUpload, or its
@@ -115,31 +115,25 @@ def decode_request(
         elements = dict(_ELEMENT.findall(head))
         name = _decoded(elements.get(b"get_file_size", b"").strip())
         if not name:
-            message = "Missing name"
-            raise BadUpload(message)
+            raise BadUpload("Missing name")
         return SizeQuery(name, _client_version(head)), len(head)
     if len(head) > MAX_HEADER_BYTES:
-        message = f"Request header is longer than {MAX_HEADER_BYTES} bytes"
-        raise BadUpload(message)
+        raise BadUpload(f"Request header is longer than {MAX_HEADER_BYTES} bytes")
     if not ended:
         return None
-    message = "Missing <data>" if b"<file_upload>" in head else "Missing command"
-    raise CutShort(message)
+    raise CutShort("Missing <data>" if b"<file_upload>" in head else "Missing command")
 
 
 def _decode_upload(head: bytes) -> UploadRequest:
     if len(head) > MAX_HEADER_BYTES:
-        message = f"Request header is longer than {MAX_HEADER_BYTES} bytes"
-        raise BadUpload(message)
-    # One pass for all elements, because this is half of the time that the package takes.
+        raise BadUpload(f"Request header is longer than {MAX_HEADER_BYTES} bytes")
+    # One pass for all elements, because this takes half of the time of an upload's decoding.
     elements = {tag: text.strip() for tag, text in _ELEMENT.findall(head)}
     if not elements.get(b"name"):
-        message = "Missing name"
-        raise BadUpload(message)
+        raise BadUpload("Missing name")
     nbytes = _number(elements, b"nbytes")
     if nbytes is None:
-        message = "Missing nbytes"
-        raise BadUpload(message)
+        raise BadUpload("Missing nbytes")
     return UploadRequest(
         name=_decoded(elements[b"name"]),
         max_nbytes=_number(elements, b"max_nbytes"),
@@ -152,7 +146,7 @@ def _decode_upload(head: bytes) -> UploadRequest:
 
 
 def _decoded(text: bytes) -> str:
-    """Decode UTF-8; other bytes become surrogates, with which a name is refused later."""
+    """Decode UTF-8; invalid bytes become surrogates, which are refused later in names."""
     return text.decode("utf-8", "surrogateescape")
 
 
@@ -165,12 +159,11 @@ def _number(elements: dict[bytes, bytes], tag: bytes) -> int | None:
         value = int(text) if text.isdigit() and len(text) < _LONG_NUMBER else int(float(text))
         return int(ranges.INT64.clamp(value))
     except (ValueError, OverflowError):
-        message = f"Bad number in {tag.decode()}"
-        raise BadUpload(message) from None
+        raise BadUpload(f"Bad number in {tag.decode()}") from None
 
 
 def _client_version(head: bytes) -> tuple[int, int, int]:
-    """Return major, minor and release, or zeros if they are not as clients print them."""
+    """Return major, minor and release, or zeros if they are missing or malformed."""
     match = _VERSION.search(head)
     return (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
 

@@ -13,7 +13,7 @@ _PROLOG: Final = '<?xml version="1.0" encoding="UTF-8" ?>\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """A platform that the project has an app version for."""
+    """A platform for which the project has an app version."""
 
     platform_name: str
     user_friendly_name: str = ""
@@ -27,7 +27,6 @@ class ProjectConfig:
     name: str
     master_url: str
     web_rpc_url_base: str = ""
-    server_version: str = ""
     min_passwd_length: int = 6
     account_manager: bool = False
     uses_username: bool = False
@@ -39,29 +38,21 @@ class ProjectConfig:
     min_client_version: int = 0
     platforms: tuple[Platform, ...] = ()
     terms_of_use: str = ""
-    terms_of_use_is_html: bool = False
-    error_num: int = 0
-    """-183 while the web is stopped."""
 
 
 _PLATFORM: Final = Shape(Platform, rows(TEXT, "platform_name user_friendly_name plan_class"))
 _CONFIG: Final = Shape(
     ProjectConfig,
     [
-        *rows(TEXT, "name master_url web_rpc_url_base server_version"),
+        *rows(TEXT, "name master_url web_rpc_url_base"),
         Row("min_passwd_length", INT, always=True),
-        Row("account_manager", BIT, always=True),
-        Row("uses_username", BIT, always=True),
-        Row("account_creation_disabled", BIT, always=True),
-        Row("client_account_creation_disabled", BIT, always=True),
+        *rows(BIT, "account_manager uses_username", always=True),
+        *rows(BIT, "account_creation_disabled client_account_creation_disabled", always=True),
         Row("invite_code_required", FLAG),
-        Row("web_stopped", BIT, always=True),
-        Row("sched_stopped", BIT, always=True),
+        *rows(BIT, "web_stopped sched_stopped", always=True),
         Row("min_client_version", INT),
         Row("platforms", shapes.listed("platform", shapes.nested(_PLATFORM)), always=True),
         Row("terms_of_use", shapes.text(shapes.TEXT_LIMIT)),
-        Row("terms_of_use_is_html", FLAG),
-        Row("error_num", INT),
     ],
 )
 
@@ -72,7 +63,10 @@ def encode_project_config(config: ProjectConfig) -> bytes:
 
 
 def encode_account_out(authenticator: str | None) -> bytes:
-    """Return the reply to a log-in or a new account; with None, only that the account exists."""
+    """Return the reply to a log-in or a new account.
+
+    With None instead of an authenticator, the reply contains only that the account exists.
+    """
     if authenticator is None:
         return _document("account_out", "    <success/>\n")
     return _document("account_out", TEXT.write("authenticator", authenticator, "    "))

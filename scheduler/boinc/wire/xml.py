@@ -1,7 +1,7 @@
-"""Reads and writes BOINC's dialect of XML: lenient to read, exact to write.
+"""Reads and writes BOINC's dialect of XML.
 
 BOINC's clients write with `printf` and read by string search, so this is a tokenizer of that
-dialect, not an XML parser: it expands no entities, knows no DTD or namespaces, and fetches nothing.
+dialect, not an XML parser: it does not support entities, DTDs or namespaces, and opens no URLs.
 Input that it cannot read raises `BadXml`. Every scan is linear in the size of the body.
 """
 
@@ -26,7 +26,7 @@ MAX_REAL: Final = 1.7976931348623157e308
 
 
 class BadXml(ValueError):
-    """A body cannot be read; the text is the reason, in words that may be sent to a volunteer."""
+    """A body cannot be read; the text is the reason and may be sent to a volunteer."""
 
 
 class CannotEncode(ValueError):
@@ -37,7 +37,8 @@ Node: TypeAlias = "tuple[str, str | list[Node] | None, str]"
 """An element: its name, its content and the text of its attributes.
 
 The content is None for `<x/>`, a str (with its escapes) for text or raw content, and a list of
-nodes for an element with elements inside. It is a plain tuple, because requests have hundreds.
+nodes for an element with child elements. It is a plain tuple, because requests have hundreds of
+elements.
 """
 
 
@@ -53,7 +54,7 @@ _LONG: Final = 1 << 20
 _UNCLEAN: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _NAME = r"[A-Za-z_][\w.:-]{0,63}"
 _TOKEN: Final = re.compile(
-    rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element with nothing but text, the common case
+    rf"<({_NAME})>([^<]*+)</\1\s*>"  # 1, 2: an element that contains only text, the common case
     rf"|</({_NAME})\s*>"  # 3: an end tag
     rf"|<({_NAME})(\s[^<>]*?)?(/)?>"  # 4, 5, 6: a start tag or an empty element
     r"|<(!--|!\[CDATA\[|\?|!)"  # 7: anything else that begins with <
@@ -66,7 +67,7 @@ _MAX_RUN: Final = 4096
 # Atomic, because Python before 3.11.5 has a bug in possessive groups (gh-106052).
 _LEAVES: Final = re.compile(rf"(?>(?:[^<]*+{_PLAIN}){{1,{_MAX_RUN}}})")
 _EACH_LEAF: Final = re.compile(rf"{_PLAIN}()")
-"""Its three groups are a `Node`."""
+"""The three groups of a match form a `Node`."""
 _CDATA_BEGINS: Final = re.compile(
     r"\s*(?:<core_client_version>[^<]*+</core_client_version>\s*)?<!\[CDATA\["
 )
@@ -77,7 +78,7 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     """Yield the children of the first `<root>` in `body`; text around it is ignored.
 
     Elements named in `raw` are read as text up to their literal end tag. A raw `<stderr_out>` ends
-    where its CDATA section does, so that anything an app printed remains text.
+    at the end of its CDATA section, so that tags in the output of an app remain text.
 
     The nodes are made one after the other, so that the whole tree of a large body is never in
     memory together with the messages made from it. Raises BadXml, possibly after some nodes, if the
@@ -85,30 +86,27 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     tag.
     """
     if len(body) > MAX_BYTES:
-        message = f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes."
-        raise BadXml(message)
+        raise BadXml(f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes.")
     # A search takes longer than a copy, but the copy of a long body needs much memory.
     if len(body) <= _LONG or _UNCLEAN.search(body):
         body = body.translate(_CLEAN)
     text = body.decode("utf-8", "replace")
     start = text.find(f"<{root}>")
     if start < 0:
-        message = f"There is no <{root}> in the request."
-        raise BadXml(message)
+        raise BadXml(f"There is no <{root}> in the request.")
     if "<!DOCTYPE" in text[:start].upper() or "<!ENTITY" in text[:start].upper():
-        message = "A document type declaration is not accepted."
-        raise BadXml(message)
+        raise BadXml("A document type declaration is not accepted.")
     return _Reader(text, raw).children_of(root, start + len(root) + 2)
 
 
 class _Reader:
-    """One pass over one text."""
+    """Reads one text in a single pass."""
 
     def __init__(self, text: str, raw: AbstractSet[str]) -> None:
         self.text = text
         self.raw = raw
         self.children: list[Node] = []
-        """Of the innermost open element."""
+        """The children of the innermost open element."""
         self.stack: list[tuple[str, str, list[Node], list[str]]] = []
         """The open elements: name, attributes, the children of the parent, text so far."""
         self.stderr_markers = True
@@ -130,8 +128,7 @@ class _Reader:
                 continue
             token = _TOKEN.search(self.text, position)
             if token is None:
-                message = f"The request ends before </{self.stack[-1][0]}>."
-                raise BadXml(message)
+                raise BadXml(f"The request ends before </{self.stack[-1][0]}>.")
             left -= 1
             if token.lastindex == _LEAF:
                 self.children.append((token[1], token[2], ""))
@@ -143,15 +140,13 @@ class _Reader:
                 position = token.end()
             else:
                 position = self._open(token, position)
-        message = f"There are more than {MAX_ELEMENTS} elements."
-        raise BadXml(message)
+        raise BadXml(f"There are more than {MAX_ELEMENTS} elements.")
 
     def _close(self, name: str, text: str) -> None:
         """End the innermost element; `text` is its last piece of text."""
         opened, attributes, siblings, pieces = self.stack.pop()
         if opened != name:
-            message = f"<{opened}> is not closed: </{name}> came first."
-            raise BadXml(message)
+            raise BadXml(f"<{opened}> is not closed: </{name}> came first.")
         if self.stack:
             pieces.append(text)
             siblings.append((name, self.children or "".join(pieces), attributes))
@@ -173,20 +168,17 @@ class _Reader:
             self.stack.append((name, attributes, self.children, []))
             self.children = []
             if len(self.stack) > MAX_DEPTH:
-                message = f"The elements are nested deeper than {MAX_DEPTH}."
-                raise BadXml(message)
+                raise BadXml(f"The elements are nested deeper than {MAX_DEPTH}.")
         return end
 
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
         """Skip a comment or instruction, or read a CDATA section; returns its text and its end."""
         if opener == "!":
-            message = "A document type declaration is not accepted."
-            raise BadXml(message)
+            raise BadXml("A document type declaration is not accepted.")
         closer = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}[opener]
         end = self.text.find(closer, position)
         if end < 0:
-            message = f"<{opener} is not closed by {closer}."
-            raise BadXml(message)
+            raise BadXml(f"<{opener} is not closed by {closer}.")
         piece = self.text[position:end] if opener == "![CDATA[" else ""
         return piece.replace("&", "&amp;"), end + len(closer)
 
@@ -200,8 +192,7 @@ class _Reader:
             self.stderr_markers = False  # otherwise a hostile body makes this search quadratic
         end = self.text.find(f"</{name}>", position)
         if end < 0:
-            message = f"The request ends before </{name}>."
-            raise BadXml(message)
+            raise BadXml(f"The request ends before </{name}>.")
         return self.text[position:end], end + len(name) + 3
 
 
@@ -337,8 +328,7 @@ def real_text(value: float) -> str:
     ('10000000000000000000000', '0.1', '3600', '0.0000001')
     """
     if value != value or abs(value) > MAX_REAL:  # noqa: PLR0124 - the test for not-a-number
-        message = f"{value} is no number that a client can read."
-        raise CannotEncode(message)
+        raise CannotEncode(f"{value} is no number that a client can read.")
     text = repr(float(value))
     if text.endswith(".0"):
         return text[:-2]

@@ -1,7 +1,7 @@
 """Makes a workunit from a template and its description in a submission [pure].
 
-The most specific source of a number has precedence: the workunit itself, then its template, then
-the whole submission, then the app, then BOINC's defaults.
+A number is taken from the first source that sets it: the workunit, its template, the whole
+submission, the app, BOINC's defaults.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class TwoCommandLines(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteFile:
-    """A file that hosts fetch elsewhere; `name` is the submitter's name for it."""
+    """A file that hosts download from other servers."""
 
-    name: str
     urls: tuple[str, ...]
     md5: str
     nbytes: int
@@ -72,7 +71,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedFile:
-    """A file that a submission names: `name`, and exactly one source of its content."""
+    """A file of a submission: its name, and exactly one source of its content."""
 
     name: str
     content: bytes | None = None
@@ -98,7 +97,11 @@ class WorkunitDescription:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """An input file at its position: `file` is its use, the others are sources of its content."""
+    """An input file at its position in the workunit.
+
+    `constant` is the name of a stored file; `remote` a file on another server.  If both are None,
+    `file` has the source of the content.
+    """
 
     file: NewFile
     constant: str | None = None
@@ -107,14 +110,14 @@ class PlacedFile:
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """A workunit whose input files are not resolved yet; `workunit` has none."""
+    """A workunit whose input files are not resolved yet; `workunit.input_files` is empty."""
 
     workunit: NewWorkunit
     inputs: tuple[PlacedFile, ...]
 
 
 def templated(
-    described: WorkunitDescription,
+    description: WorkunitDescription,
     *,
     inputs: InputTemplate,
     outputs: OutputTemplate | None,
@@ -123,26 +126,26 @@ def templated(
 ) -> Templated:
     """Make one workunit from its templates; raises `WrongFiles`, `TwoCommandLines`.
 
-    `numbers` are the whole submission's; `defaults` are the app's `workunit_defaults`, whose
+    `numbers` apply to the whole submission; `defaults` are the app's `workunit_defaults`, whose
     outputs are used if there is no output template.  Raises `BadDescription` for bad defaults.
     """
-    if inputs.command_line and described.command_line:
-        raise TwoCommandLines(inputs.command_line, described.command_line)
-    merged = {**numbers, **inputs.numbers, **described.numbers}
+    if inputs.command_line and description.command_line:
+        raise TwoCommandLines(inputs.command_line, description.command_line)
+    merged = {**numbers, **inputs.numbers, **description.numbers}
     workunit = new_workunit({**BOINC_DEFAULTS, **defaults})
     workunit = replace(
         workunit,
         **_fields(merged, workunit, explicit={*defaults, *merged}),
-        name=described.name,
-        command_line=described.command_line or inputs.command_line or workunit.command_line,
+        name=description.name,
+        command_line=description.command_line or inputs.command_line or workunit.command_line,
         outputs=workunit.outputs if outputs is None else _outputs(outputs),
-        priority=workunit.priority if described.priority is None else described.priority,
-        app_version_num=described.app_version_num or workunit.app_version_num,
-        target_host=described.target_host,
-        target_account=described.target_account,
-        target_team=described.target_team,
+        priority=workunit.priority if description.priority is None else description.priority,
+        app_version_num=description.app_version_num or workunit.app_version_num,
+        target_host=description.target_host,
+        target_account=description.target_account,
+        target_team=description.target_team,
     )
-    return Templated(_with_room(workunit), _place(inputs.inputs, described.files))
+    return Templated(_with_room(workunit), _place(inputs, description.files))
 
 
 def _fields(
@@ -170,54 +173,41 @@ def _with_room(workunit: NewWorkunit) -> NewWorkunit:
 
 
 def _outputs(template: OutputTemplate) -> tuple[NewOutput, ...]:
-    return tuple(
-        NewOutput(
-            open_name=each.open_name,
-            max_nbytes=each.max_nbytes,
-            optional=each.optional,
-            copy_file=each.copy_file,
-            sticky=each.sticky,
-            no_validate=each.no_validate,
-            no_delete=each.no_delete,
-            gzip_when_done=each.gzip_when_done,
-            report_immediately=template.report_immediately,
-        )
-        for each in template.outputs
-    )
+    at_once = template.report_immediately
+    return tuple(replace(each, report_immediately=at_once) for each in template.outputs)
 
 
-def _place(
-    wanted: Sequence[TemplateInput], submitted: Sequence[SubmittedFile]
-) -> tuple[PlacedFile, ...]:
-    if (count := sum(not each.is_constant for each in wanted)) != len(submitted):
-        raise WrongFiles(count, len(submitted))
+def _place(template: InputTemplate, submitted: Sequence[SubmittedFile]) -> tuple[PlacedFile, ...]:
+    if template.wanted != len(submitted):
+        raise WrongFiles(template.wanted, len(submitted))
     left = iter(submitted)
     return tuple(
-        _constant(each) if each.is_constant else _taken(each, next(left)) for each in wanted
+        _constant_file(each) if each.is_constant else _submitted_file(each, next(left))
+        for each in template.inputs
     )
 
 
-def _constant(wanted: TemplateInput) -> PlacedFile:
+def _constant_file(wanted: TemplateInput) -> PlacedFile:
     name = wanted.physical_name or ""
-    return PlacedFile(_used(wanted, name), constant=name)
+    return PlacedFile(_new_file(wanted, name), constant=name)
 
 
-def _taken(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
+def _submitted_file(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFile:
     file = replace(
-        _used(wanted, submitted.name),
+        _new_file(wanted, submitted.name),
         content=submitted.content,
         path=submitted.path,
         known_as=submitted.known_as,
     )
     if not wanted.urls:
         return PlacedFile(file, remote=submitted.remote)
-    # As in BOINC: the template has the start of the URL, the submission its end.
+    # As in BOINC, the template contains the start of the URL, the submission its end.
     urls = tuple(url + submitted.name for url in wanted.urls)
-    remote = RemoteFile(name=submitted.name, urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
+    remote = RemoteFile(urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
     return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)
 
 
-def _used(wanted: TemplateInput, name: str) -> NewFile:
+def _new_file(wanted: TemplateInput, name: str) -> NewFile:
     return NewFile(
         open_name=wanted.open_name or name,
         copy_file=wanted.copy_file,

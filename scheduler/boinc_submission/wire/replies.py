@@ -1,7 +1,7 @@
-"""Encodes replies to BOINC's submitters, as their libraries read them [pure].
+"""Encodes replies to BOINC's submitters in the format of their libraries [pure].
 
-A reply is one element, named for the command, and always has HTTP status 200.  It is well-formed
-XML in plain ASCII; one of BOINC's own replies is not (docs/boinc-submission.md).
+A reply is one element with the name of the command, and always has HTTP status 200.  It is
+well-formed XML in ASCII; one of BOINC's own replies is not (docs/boinc-submission.md).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from scheduler.boinc.wire import xml
 
 _PROLOG: Final = '<?xml version="1.0" encoding="ISO-8859-1" ?>\n'
-#: The size of the buffer for a message in BOINC's libraries, which drop a longer one.
+#: The size of the buffer for a message in BOINC's libraries, which drop longer messages.
 _MAX_MESSAGE_BYTES: Final = 255
 
 Value = str | int | float | bool
-"""A flag that is False is left out; True is an empty element."""
+"""The value of an element.  False omits the element; True writes an empty one."""
 Field = tuple[str, Value]
 
 
@@ -47,7 +47,7 @@ def element(name: str, values: Iterable[Field], indent: str = "", inside: str = 
 
 
 def cdata(name: str, text: str, indent: str = "") -> str:
-    """Return a text as BOINC's libraries read it here: escaped, and also in a CDATA section."""
+    """Return an element with an escaped text in a CDATA section, as BOINC's libraries read it."""
     return f"{indent}<{name}><![CDATA[{xml.escape(text)}]]></{name}>\n"
 
 
@@ -57,7 +57,7 @@ def counts(by_name: Mapping[str, int]) -> bytes:
 
 
 def absent_files(places: Sequence[int]) -> str:
-    """Return the positions, among the requested files, of those that must be sent."""
+    """Return the reply to a query for missing files; `places` are positions in the request."""
     return element("absent_files", [("file", place) for place in places])
 
 
@@ -71,7 +71,7 @@ def _element(name: str, value: Value, indent: str) -> str:
 
 
 def _short(message: str) -> str:
-    """Return as much of a message as the libraries read, on one line, escaped."""
+    """Return a message on one line, escaped and truncated to the length that libraries read."""
     words = " ".join(message.split())
     text = xml.escape(words)
     while len(text.encode("ascii", "xmlcharrefreplace")) > _MAX_MESSAGE_BYTES:

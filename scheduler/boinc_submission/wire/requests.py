@@ -1,8 +1,8 @@
 """Parses the requests of BOINC's submitters, for both of their handlers [pure].
 
-A request is one element, named for its command, with `<authenticator>` among its children (PROTOCOL
-8.2).  Ambiguous input is refused, unlike that of volunteers' clients: what a submitter sends is
-computed as it was read, so errors must be reported.
+A request is one element with the name of its command and a child `<authenticator>` (PROTOCOL 8.2).
+Ambiguous requests are refused, unlike requests of volunteers' clients, because a misread submission
+would be computed with wrong input.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Texts = Mapping[str, "tuple[str, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class _TextChildren:
-    """The texts of the children of an element that contain text, by element name."""
+    """The texts of an element's children by element name, except children with child elements."""
 
     by_name: Texts = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """Return the first text of this name, stripped; empty if there is no such element."""
+        """Return the stripped text of the first child of this name, "" without such a child."""
         return self.by_name.get(name, ("",))[0].strip()
 
     def texts(self, name: str) -> list[str]:
-        """Return all texts of this name, stripped."""
+        """Return the texts of all children of this name, stripped."""
         return [text.strip() for text in self.by_name.get(name, ())]
 
     def has(self, name: str) -> bool:
@@ -45,17 +45,17 @@ class _TextChildren:
         return name in self.by_name
 
     def whole(self, name: str) -> int:
-        """Return the first text of this name as a whole number; 0 if it is not a number."""
+        """Return the first child of this name as a whole number; 0 if it is not a number."""
         return xml.to_int(self.text(name), xml.INT64)
 
     def real(self, name: str) -> float:
-        """Return the first text of this name as a number; 0 if it is not a number."""
+        """Return the first child of this name as a number; 0 if it is not a number."""
         return xml.to_real(self.text(name))
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile(_TextChildren):
-    """An ``<input_file>``; `source` keeps its white space, because it may be the content."""
+    """An ``<input_file>``; `source` is not stripped, because it may be the content of the file."""
 
     @property
     def source(self) -> str:
@@ -94,14 +94,12 @@ def read_request(body: bytes | bytearray) -> Request:
     root, is_empty = _root(text)
     if is_empty:
         return Request(command=root)
-    texts: dict[str, list[str]] = {}
-    batch = None
-    for name, content, _attributes in xml.read_tree(text, root, raw=_RAW):
-        if name == "batch" and isinstance(content, list):
-            batch = _batch(content)
-        elif not isinstance(content, list):
-            texts.setdefault(name, []).append(xml.unescape(content or ""))
-    return Request(_tuples(texts), command=root, batch=batch)
+    nodes = list(xml.read_tree(text, root, raw=_RAW))
+    batches = [content for name, content, _ in nodes if name == "batch"]
+    batch = next(
+        (_batch(content) for content in reversed(batches) if isinstance(content, list)), None
+    )
+    return Request(_texts(nodes), command=root, batch=batch)
 
 
 def _as_utf8(body: bytes) -> bytes:
@@ -110,10 +108,9 @@ def _as_utf8(body: bytes) -> bytes:
     if encoding in _LATIN:
         body = body.decode("latin-1").encode()
     elif encoding not in _UTF8:
-        message = f"The encoding {encoding} is not read here. Hint: send UTF-8."
-        raise BadXml(message)
+        raise BadXml(f"The encoding {encoding} is not read here. Hint: send UTF-8.")
     if _CONTROL.search(body):
-        message = "There is a control character in it. Hint: XML has none but tab and line ends."
+        message = "There is a control character in it. Hint: XML allows only tabs and line ends."
         raise BadXml(message)
     try:
         body.decode()
@@ -145,16 +142,12 @@ def _root(body: bytes) -> tuple[str, bool]:
     raise BadXml(message)
 
 
-def _tuples(by_name: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(texts) for name, texts in by_name.items()}
-
-
 def _texts(nodes: Iterable[Node]) -> dict[str, tuple[str, ...]]:
     texts: dict[str, list[str]] = {}
     for name, content, _attributes in nodes:
         if not isinstance(content, list):
             texts.setdefault(name, []).append(xml.unescape(content or ""))
-    return _tuples(texts)
+    return {name: tuple(values) for name, values in texts.items()}
 
 
 def _batch(nodes: list[Node]) -> BatchElement:

@@ -22,9 +22,9 @@ _ENDS: Final = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>"}
 
 
 class BadTemplate(ValueError):
-    """A template cannot be used; the text names the line, the element and what to do.
+    """A template cannot be used; the message contains the line, the element and a hint.
 
-    `line` counts from 1 and is 0 if the fault has no place; `hint` is the text after ``Hint:``.
+    `line` counts from 1; it is 0 if the error has no line.  `hint` is the text after ``Hint:``.
     """
 
     def __init__(self, line: int, element: str, sentence: str, hint: str) -> None:
@@ -49,8 +49,12 @@ class Element:
 
     @property
     def is_set(self) -> bool:
-        """Whether BOINC reads the element as a flag that is on: `<x/>`, or a number except 0."""
+        """Whether the element is a flag that is on, as BOINC reads it: `<x/>`, or not 0."""
         return self.text is None or xml.to_int(self.words) != 0
+
+    def fault(self, sentence: str, hint: str) -> BadTemplate:
+        """Return a `BadTemplate` for this element."""
+        return BadTemplate(self.line, self.name, sentence, hint)
 
     def all_of(self, name: str) -> list[Element]:
         """Return the children of this name."""
@@ -74,12 +78,8 @@ def unwrapped(text: str, wrapper: str) -> tuple[Element, ...]:
         return top
     if len(top) > 1:
         other = top[1] if top[0].name == wrapper else top[0]
-        raise BadTemplate(
-            other.line,
-            other.name,
-            f"It is outside <{wrapper}>.",
-            f"put everything into one <{wrapper}>.",
-        )
+        hint = f"put everything into one <{wrapper}>."
+        raise other.fault(f"It is outside <{wrapper}>.", hint)
     return wrappers[0].inside
 
 
@@ -103,11 +103,11 @@ def _elements(text: str, kind: str) -> tuple[Element, ...]:
     lines = (bisect_right(breaks, tag.start()) + 1 for tag in _START.finditer(blank))
     if not nodes:
         raise BadTemplate(0, kind, "It is empty.", "add a <file_info> for each file, as in BOINC.")
-    return _placed(nodes, lines)
+    return _with_lines(nodes, lines)
 
 
 def blanked(text: str) -> str:
-    """Return a text without comments, CDATA sections and instructions; line numbers stay."""
+    """Return a text without comments, CDATA sections and instructions; line breaks are kept."""
     pieces: list[str] = []
     position = 0
     while aside := _ASIDE.search(text, position):
@@ -119,17 +119,17 @@ def blanked(text: str) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def _placed(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
-    """Assign a line to each node: the start tags are in the order of the tree."""
-    placed = []
+def _with_lines(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
+    """Assign a line to each node; `lines` are those of the start tags, in the order of the tree."""
+    elements = []
     for name, content, _attributes in nodes:
         line = next(lines, 0)
         if isinstance(content, list):
-            placed.append(Element(name, "", _placed(content, lines), line))
+            elements.append(Element(name, "", _with_lines(content, lines), line))
         else:
             text = None if content is None else xml.unescape(content)
-            placed.append(Element(name, text, (), line))
-    return tuple(placed)
+            elements.append(Element(name, text, (), line))
+    return tuple(elements)
 
 
 def _where(text: str) -> tuple[int, str]:

@@ -1,32 +1,27 @@
 """Parses BOINC's input and output templates [pure].
 
 Templates may have a wrapper (``<input_template>``, ``<output_template>``) and an XML prolog.  Input
-files and references to them are matched by position, because BOINC ignores their numbers.  Output
-references name their file (``<OUTFILE_0/>``).
+files and their references are matched by position, because BOINC ignores the numbers in them.
+Output files and their references are matched by name (``<OUTFILE_0/>``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scheduler.boinc.wire import xml
-from scheduler.boinc_submission.facts import (
-    InputTemplate,
-    OutputTemplate,
-    TemplateInput,
-    TemplateOutput,
-)
+from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate, TemplateInput
 from scheduler.boinc_submission.wire.template_elements import (
-    MAX_BYTES,
     BadTemplate,
     Element,
     blanked,
     unwrapped,
 )
+from scheduler.work.submission.facts import NewOutput
 
-#: BOINC's numbers of a workunit: real and whole ones.
+#: The elements of a workunit that contain numbers: real and whole numbers.
 _REALS: Final = frozenset(
     {
         "rsc_fpops_est",
@@ -48,66 +43,20 @@ _WHOLES: Final = frozenset(
     }
 )
 _POSITIVE: Final = frozenset({"rsc_fpops_est", "rsc_fpops_bound", "rsc_disk_bound"})
-_INPUT_KNOWN: Final = frozenset(
-    {
-        "number",
-        "gzip",
-        "sticky",
-        "no_delete",
-        "physical_name",
-        "url",
-        "md5_cksum",
-        "nbytes",
-        "gzipped_nbytes",
-        "gzipped_url",
-        "name",
-        "optional",
-        "generated_locally",
-        "executable",
-        "report_on_rpc",
-    }
-)
-_OUTPUT_KNOWN: Final = frozenset(
-    {
-        "name",
-        "generated_locally",
-        "upload_when_present",
-        "max_nbytes",
-        "url",
-        "gzip_when_done",
-        "sticky",
-        "no_delete",
-        "number",
-        "optional",
-    }
-)
-_WORKUNIT_KNOWN: Final = _REALS | _WHOLES | {"file_ref", "command_line", "batch", "name"}
 _HOLDER: Final = re.compile(r"OUTFILE_[0-9]{1,4}")
-_MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
-_URL: Final = re.compile(r"https?://[^\s<>\"'\\]{1,900}")
+MD5: Final = re.compile(r"[0-9a-fA-F]{32}")
+URL: Final = re.compile(r"https?://[^\s<>\"'\\]{1,900}")
 _PROLOG: Final = re.compile(r"^\s*<\?xml\b[^>]*\?>\s*")
 
 
 def read_input_template(text: str) -> InputTemplate:
     """Parse an input template; raises `BadTemplate`."""
     top = unwrapped(text, "input_template")
-    workunits = [each for each in top if each.name == "workunit"]
-    if len(workunits) != 1:
-        line = workunits[1].line if workunits else 0
-        count = len(workunits) or "no"
-        raise BadTemplate(
-            line,
-            "workunit",
-            f"An input template has {count} <workunit>.",
-            "add one after the <file_info>; an output template has a <result> instead.",
-        )
-    workunit = workunits[0]
+    workunit = _only(top, "workunit", "An input", "an output template has a <result> instead.")
     files = [each for each in top if each.name == "file_info"]
     references = workunit.all_of("file_ref")
     if len(files) != len(references):
-        raise BadTemplate(
-            workunit.line,
-            "workunit",
+        raise workunit.fault(
             f"There are {len(files)} <file_info> and {len(references)} <file_ref>.",
             "add one <file_ref> for each <file_info>, in the same order.",
         )
@@ -116,27 +65,13 @@ def read_input_template(text: str) -> InputTemplate:
         inputs=tuple(_input(info, ref) for info, ref in zip(files, references, strict=True)),
         command_line=command_line.words if command_line else "",
         numbers=dict(_numbers(workunit)),
-        warnings=(
-            *_ignored(top, {"file_info", "workunit"}, "input_template"),
-            *(each for info in files for each in _ignored(info.inside, _INPUT_KNOWN, info.name)),
-            *_ignored(workunit.inside, _WORKUNIT_KNOWN, "workunit"),
-        ),
     )
 
 
 def read_output_template(text: str) -> OutputTemplate:
     """Parse an output template; raises `BadTemplate`."""
     top = unwrapped(text, "output_template")
-    results = [each for each in top if each.name == "result"]
-    if len(results) != 1:
-        line = results[1].line if results else 0
-        raise BadTemplate(
-            line,
-            "result",
-            f"An output template has {len(results) or 'no'} <result>.",
-            "add one after the <file_info>; an input template has a <workunit> instead.",
-        )
-    result = results[0]
+    result = _only(top, "result", "An output", "an input template has a <workunit> instead.")
     files = [each for each in top if each.name == "file_info"]
     by_name = {_holder(each, "name"): each for each in files}
     references = result.all_of("file_ref")
@@ -144,23 +79,17 @@ def read_output_template(text: str) -> OutputTemplate:
     for name, reference in zip(named, references, strict=True):
         if name not in by_name or named.count(name) > 1:
             what = "is named twice" if name in by_name else "is described by no <file_info>"
-            raise BadTemplate(
-                reference.line,
-                "file_ref",
+            raise reference.fault(
                 f"The file <{name}/> {what}.",
                 "write one <file_info> and one <file_ref> for each file, both with <OUTFILE_n/>.",
             )
     if unused := [each for name, each in by_name.items() if name not in named]:
-        raise BadTemplate(
-            unused[0].line,
-            "file_info",
+        raise unused[0].fault(
             "No <file_ref> of the <result> names this file.",
             "add one with its <file_name> and <open_name>, or remove the <file_info>.",
         )
     if len(by_name) < len(files):
-        raise BadTemplate(
-            files[-1].line,
-            "file_info",
+        raise files[-1].fault(
             "Two <file_info> have the same <name>.",
             "number the outputs: <OUTFILE_0/>, <OUTFILE_1/> and so on.",
         )
@@ -170,69 +99,44 @@ def read_output_template(text: str) -> OutputTemplate:
             for name, reference in zip(named, references, strict=True)
         ),
         report_immediately=result.flag("report_immediately"),
-        warnings=(
-            *_ignored(top, {"file_info", "result"}, "output_template"),
-            *(each for info in files for each in _ignored(info.inside, _OUTPUT_KNOWN, info.name)),
-            *_ignored(result.inside, {"file_ref", "report_immediately"}, "result"),
-            *_never_uploaded(files),
-        ),
     )
 
 
-def is_input_template(text: str) -> bool:
-    """Whether a text is an input template rather than an output template."""
-    bare = blanked(text[:MAX_BYTES])
-    return "<input_template" in bare or ("<workunit" in bare and "<output_template" not in bare)
+def _only(top: Iterable[Element], name: str, kind: str, hint: str) -> Element:
+    """Return the only element of this name; raises `BadTemplate`."""
+    named = [each for each in top if each.name == name]
+    if len(named) != 1:
+        raise BadTemplate(
+            named[1].line if named else 0,
+            name,
+            f"{kind} template has {len(named) or 'no'} <{name}>.",
+            f"add one after the <file_info>; {hint}",
+        )
+    return named[0]
 
 
 def wrapped(text: str, wrapper: str) -> str:
-    """Return a template as `get_templates` sends it: without prolog, within its wrapper."""
+    """Return a template without its prolog, inside the wrapper element."""
     bare = _PROLOG.sub("", text).strip()
     if f"<{wrapper}" in blanked(bare):
         return bare
     return f"<{wrapper}>\n{bare}\n</{wrapper}>"
 
 
-def _ignored(
-    elements: Sequence[Element], known_names: Collection[str], where: str
-) -> Iterator[str]:
-    for each in elements:
-        if each.name not in known_names:
-            yield f"Line {each.line}, <{each.name}> in <{where}> is not used here: it is ignored."
-
-
-def _never_uploaded(files: Iterable[Element]) -> Iterator[str]:
-    for info in files:
-        if not info.flag("upload_when_present"):
-            yield (
-                f"Line {info.line}, <file_info> has no <upload_when_present/>: hosts upload the"
-                " file all the same."
-            )
-
-
-# ------------------------------------------------------------------------------------------
 # Inputs
-# ------------------------------------------------------------------------------------------
 
 
 def _input(info: Element, reference: Element) -> TemplateInput:
     open_name = reference.first("open_name")
     copy_file = reference.flag("copy_file")
     if (open_name is None or not open_name.words) and not copy_file:
-        raise BadTemplate(
-            reference.line,
-            "file_ref",
+        raise reference.fault(
             "It has neither an <open_name> nor <copy_file/>.",
             "add the name by which the program opens the file.",
         )
     constant = info.first("physical_name")
     if constant is not None and not constant.words:
-        raise BadTemplate(
-            constant.line,
-            "physical_name",
-            "It is empty.",
-            "name the constant file, or remove the element.",
-        )
+        raise constant.fault("It is empty.", "name the constant file, or remove the element.")
     urls, md5, nbytes = _remote_file(info) if constant is None else ((), "", 0)
     return TemplateInput(
         open_name=open_name.words if open_name and open_name.words else None,
@@ -243,38 +147,29 @@ def _input(info: Element, reference: Element) -> TemplateInput:
         copy_file=copy_file,
         sticky=info.flag("sticky"),
         no_delete=info.flag("no_delete"),
-        gzip=info.flag("gzip"),
-        line=info.line,
     )
 
 
 def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
-    """Return URLs, MD5 and size of a file that hosts fetch elsewhere; empty for any other file."""
+    """Return URLs, MD5 and size of a remote file; empty values for a file stored here."""
     urls = tuple(each.words for each in info.all_of("url"))
     md5, size = info.first("md5_cksum"), info.first("nbytes")
     if not urls and md5 is None and size is None:
         return (), "", 0
     if not urls or md5 is None or size is None:
-        raise BadTemplate(
-            info.line,
-            "file_info",
+        raise info.fault(
             "It has some of <url>, <md5_cksum> and <nbytes>, but not all three.",
             "write all three for a file that hosts fetch elsewhere, otherwise none of them.",
         )
     for each in info.all_of("url"):
-        if not _URL.fullmatch(each.words):
-            raise BadTemplate(
-                each.line,
-                "url",
+        if not URL.fullmatch(each.words):
+            raise each.fault(
                 f"{each.words[:60]!r} is not a URL that hosts can fetch.",
                 "begin it with http:// or https://.",
             )
-    if not _MD5.fullmatch(md5.words):
-        raise BadTemplate(
-            md5.line, "md5_cksum", f"{md5.words[:60]!r} is no MD5.", "give 32 hexadecimal digits."
-        )
-    nbytes = int(_number(size, least=1))
-    return urls, md5.words.lower(), nbytes
+    if not MD5.fullmatch(md5.words):
+        raise md5.fault(f"{md5.words[:60]!r} is no MD5.", "give 32 hexadecimal digits.")
+    return urls, md5.words.lower(), int(_number(size, least=1))
 
 
 def _numbers(workunit: Element) -> Iterator[tuple[str, float]]:
@@ -282,12 +177,8 @@ def _numbers(workunit: Element) -> Iterator[tuple[str, float]]:
         if each.name in _REALS:
             value = _number(each)
             if value == 0 and each.name in _POSITIVE:
-                raise BadTemplate(
-                    each.line,
-                    each.name,
-                    "It is zero.",
-                    "write a number above zero, or remove the element.",
-                )
+                hint = "write a number above zero, or remove the element."
+                raise each.fault("It is zero.", hint)
             yield each.name, value
         elif each.name in _WHOLES:
             least = -1 if each.name == "size_class" else 0
@@ -301,22 +192,21 @@ def _number(element: Element, *, least: float = 0) -> float:
     except ValueError:
         value = float("nan")
     if not least <= value <= xml.MAX_REAL or "_" in words:
-        raise BadTemplate(
-            element.line,
-            element.name,
+        raise element.fault(
             f"{words[:60]!r} is no number from {least:g} on.",
             "write digits, or a power of ten such as 1e12.",
         )
     return value
 
 
-# ------------------------------------------------------------------------------------------
 # Outputs
-# ------------------------------------------------------------------------------------------
 
 
 def _holder(element: Element, name: str) -> str:
-    """Return the output that an element refers to: ``OUTFILE_0``; raises `BadTemplate`."""
+    """Return the name of the output that an element refers to, such as ``OUTFILE_0``.
+
+    Raises `BadTemplate`.
+    """
     child = element.first(name)
     inside = [each.name for each in child.inside if _HOLDER.fullmatch(each.name)] if child else []
     if child is None or len(inside) != 1:
@@ -329,32 +219,22 @@ def _holder(element: Element, name: str) -> str:
     return inside[0]
 
 
-def _output(info: Element, reference: Element) -> TemplateOutput:
+def _output(info: Element, reference: Element) -> NewOutput:
     open_name = reference.first("open_name")
     if open_name is None or not open_name.words:
-        raise BadTemplate(
-            reference.line,
-            "file_ref",
-            "It has no <open_name>.",
-            "add the name by which the program writes the file.",
-        )
+        hint = "add the name by which the program writes the file."
+        raise reference.fault("It has no <open_name>.", hint)
     size = info.first("max_nbytes")
     if size is None:
-        raise BadTemplate(
-            info.line,
-            "file_info",
-            "It has no <max_nbytes>.",
-            "add the largest size of the file, in bytes.",
-        )
+        hint = "add the largest size of the file, in bytes."
+        raise info.fault("It has no <max_nbytes>.", hint)
     for url in info.all_of("url"):
         if not any(each.name == "UPLOAD_URL" for each in url.inside):
-            raise BadTemplate(
-                url.line,
-                "url",
+            raise url.fault(
                 f"Outputs are sent to the project, not to {url.words[:60]!r}.",
                 "write <url><UPLOAD_URL/></url>.",
             )
-    return TemplateOutput(
+    return NewOutput(
         open_name=open_name.words,
         max_nbytes=int(_number(size, least=1)),
         copy_file=reference.flag("copy_file"),

@@ -1,1 +1,1 @@
-"""Calculation of credit: facts in, an amount out [pure]."""
+"""Calculation of credit, from facts alone [pure]."""

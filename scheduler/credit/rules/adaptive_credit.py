@@ -1,9 +1,8 @@
 """Credit that hosts cannot raise by claiming more: BOINC's adaptive scheme [pure].
 
 Source: PROTOCOL 9.6.  A claim is a number of operations: elapsed seconds times the peak speed of
-the devices used.  The average claims of an app version and of a host, per operation that the
-scientist estimated, are stored; each claim is divided by how much its host and its version usually
-exaggerate.
+the devices used.  The average claims of an app version and of a host are stored, per operation of
+the scientist's estimate.  Each claim is scaled by the averages of its host and version.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scheduler.credit.rules.credit import CENT, COBBLESTONE, MAX_GRANTED, USUAL_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: BOINC's value for a host that was never measured: it is not a speed.
+#: BOINC's placeholder for the speed of a host without a benchmark.
 UNMEASURED_FLOPS = 1e9
 #: A host's claims are scaled once it and its app version have this many samples.
 MIN_HOST_SAMPLES = 10
@@ -48,7 +47,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The operations credited to a valid result; normal if both scales were applied."""
+    """The operations credited to a valid result; `is_normal` if both scales were applied."""
 
     operations: float
     is_normal: bool
@@ -110,8 +109,8 @@ def claim(
 ) -> Claim:
     """Scale a result's claim; `averages` is None if its version and host have no records.
 
-    Without an app version (a volunteer's own program) or a running time, the estimate is used.
-    Never more than the workunit's bound.
+    Without an app version (a volunteer's own program) or a running time, the estimate is used.  The
+    claim is at most the workunit's bound.
     """
     raw = raw_operations(effort)
     if averages is None or raw <= 0:
@@ -140,10 +139,10 @@ def pegged_average(operations: Sequence[float], estimated: float) -> float:
 
 
 def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float) -> Decimal:
-    """Return the credit of each valid result of a workunit: the same for all, never negative.
+    """Return the credit for each valid result of a workunit; it is equal for all, and at least 0.
 
-    Two or more normal claims are used alone; otherwise all claims are used, normal ones with double
-    weight.
+    Only normal claims are used if there are two or more.  Otherwise all claims are used, and a
+    normal claim has double weight.
     """
     normal = [claim.operations for claim in claims if claim.is_normal]
     if len(normal) > 1:
@@ -158,9 +157,9 @@ def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float)
 def version_scales(versions: Iterable[VersionAverage]) -> tuple[Mapping[int, float], float | None]:
     """Return the scale of each app version of an app, and the least cost: its ``min_avg_pfc``.
 
-    The CPU's and the GPU's averages are compared.  Claims of the more expensive device, and of
-    versions that claim more than others, are scaled down to the least.  Versions with few samples
-    have no scale; the cost is None if no version has enough.
+    The least cost is the lower of the mean averages of CPU versions and of GPU versions.  The scale
+    of a version is the least cost divided by the version's average.  Versions with few samples have
+    no scale; the least cost is None if no version has enough samples.
     """
     judged = [v for v in versions if v.samples > MIN_VERSION_SAMPLES and v.average > 0]
     least = min(

@@ -22,7 +22,7 @@ USUAL_FLOPS = 4.3e9
 #: The half-life of recent averages.
 HALF_LIFE_SECONDS = 7 * 86_400
 DAY_SECONDS = 86_400
-#: Credit for one result is capped at this; more cannot be a real computation (PROTOCOL 9.6).
+#: The maximum credit for one result; higher claims are implausible (PROTOCOL 9.6).
 MAX_GRANTED = 7.3e7
 #: The unit to which amounts are rounded.
 CENT = Decimal("0.000001")
@@ -53,7 +53,7 @@ def amount(
         return max(fixed, Decimal(0))
     if rule != "runtime":
         return Decimal(0)
-    # A result too short for the client's clock has no meaningful claim: use the others.
+    # A result too short for the client's clock claims 0; only the other claims are used.
     claims = [claim for claim in map(_claim, efforts) if claim > 0]
     cap = min(rsc_fpops_bound * COBBLESTONE, MAX_GRANTED)
     return Decimal(min(low_average(claims), cap)).quantize(CENT)
@@ -85,9 +85,9 @@ def recent_average(
     work_began_at: datetime,
     now: datetime,
 ) -> float:
-    """Return credit per day, in which the past loses half its weight every seven days.
+    """Return the recent credit per day; earlier credit loses half its weight every seven days.
 
-    The very first grant counts from the moment the work was sent.
+    The first grant is divided by the time since `work_began_at`.
     """
     if averaged_at is None:
         seconds = max(1.0, (now - work_began_at).total_seconds())
@@ -96,7 +96,7 @@ def recent_average(
     weight = exp(-elapsed * log(2) / HALF_LIFE_SECONDS)
     days = elapsed / DAY_SECONDS
     per_day = log(2) * DAY_SECONDS / HALF_LIFE_SECONDS
-    # Between grants at nearly the same time the quotient tends to this limit, instead of 0 / 0.
+    # For grants at nearly the same time, use the limit of the quotient, which would be 0 / 0.
     if days > _MOMENT_DAYS:
         per_day = (1 - weight) / days
     return average * weight + granted * per_day
@@ -114,7 +114,7 @@ class Averaging:
     limit: float = 10.0
 
 
-#: BOINC's averages of an app version on one host, and of an app version on all of them.
+#: BOINC's parameters for the average of an app version on one host, and on all hosts.
 OF_HOST = Averaging(threshold=20, weight=0.01)
 OF_VERSION = Averaging(threshold=100, weight=0.001)
 

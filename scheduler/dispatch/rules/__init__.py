@@ -1,1 +1,1 @@
-"""Rules of dispatch: facts in, a decision out [pure]."""
+"""Decision rules of dispatch: functions from facts to decisions [pure]."""

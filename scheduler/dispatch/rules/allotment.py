@@ -1,7 +1,7 @@
 """Decides which host receives which result of the locked workunits [pure].
 
-This is the last check before results are sent: only under the locks is it certain which results are
-unsent, who has or had the others, and to what a workunit is bound.
+This is the last check before results are sent.  Only under the locks are these facts final: the
+state and host of every result, and the host class and app version of every workunit.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from scheduler.dispatch.rules import selection
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     HostFacts,
@@ -20,11 +19,12 @@ from scheduler.hosts.facts import (
     SiblingResult,
     WorkRequest,
 )
+from scheduler.dispatch.rules import selection
 from scheduler.lifecycle import Outcome, ServerState, Target
 
 
 class Claim(NamedTuple):
-    """The feasible assignments of one host by device, best first; at most `max_results`."""
+    """One host's feasible assignments by device, best first; it gets at most `max_results`."""
 
     host: HostFacts
     work_requests: Sequence[WorkRequest]
@@ -42,7 +42,7 @@ class Allotted(NamedTuple):
 
 @dataclass(slots=True)
 class _LockedState:
-    """One locked workunit: its binding, its results, and the hosts allotted so far."""
+    """A locked workunit with its binding, its results, and the allotted hosts by result id."""
 
     bound: LockedWorkunit
     sibling_results: list[SiblingResult] = field(default_factory=list)
@@ -57,7 +57,10 @@ def allot(
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Allotted]:
-    """Allot to each host, in its own order, as many locked and unsent results as it needs."""
+    """Allot unsent results of the locked workunits to each host, in the order of its assignments.
+
+    A host gets at most the results that meet its work requests.
+    """
     states = {workunit.id: _LockedState(workunit) for workunit in locked}
     for sibling in sibling_results:
         states[sibling.workunit_id].sibling_results.append(sibling)
@@ -103,7 +106,11 @@ def _allot_device(
         )
         if free is not None:
             state.allotted[free.id] = host
-            state.bound = _bound(state.bound, assignment.version.id, own_class, app)
+            own_version_id = assignment.version.id if app.homogeneous_app_version else None
+            state.bound = state.bound._replace(
+                hr_class=state.bound.hr_class or own_class,
+                app_version_id=state.bound.app_version_id or own_version_id,
+            )
             allotted.append(Allotted(number, free.id, assignment))
     return allotted
 
@@ -114,20 +121,9 @@ def class_of(app: AppFacts | None, host: HostFacts) -> int:
 
 
 def is_bound_elsewhere(workunit: LockedWorkunit, version_id: int | None, hr_class: int) -> bool:
-    """Whether a workunit is bound to another host class or app version by now."""
+    """Whether a workunit is bound to another host class or app version."""
     return bool(workunit.hr_class and workunit.hr_class != hr_class) or (
         workunit.app_version_id is not None and workunit.app_version_id != version_id
-    )
-
-
-def _bound(
-    workunit: LockedWorkunit, version_id: int, hr_class: int, app: AppFacts
-) -> LockedWorkunit:
-    return LockedWorkunit(
-        id=workunit.id,
-        hr_class=workunit.hr_class or hr_class,
-        app_version_id=workunit.app_version_id
-        or (version_id if app.homogeneous_app_version else None),
     )
 
 
@@ -147,10 +143,11 @@ def _is_mine(sibling: SiblingResult, host: HostFacts) -> bool:
 
 
 def _bars(sibling: SiblingResult, host: HostFacts, app: AppFacts, *, now: datetime) -> bool:
-    """Whether a sibling result keeps the host from another result of the workunit.
+    """Whether a sibling result excludes this host from another result of the workunit.
 
-    A host never holds two results of a workunit at once.  An account or host, as the app sets, has
-    one, unless the earlier one ended without success long enough ago.
+    A host never holds two results of a workunit at once.  An account or host (the app's
+    `one_result_per`) gets a second result only if the first one ended without success, at least
+    `retry_same_account_after` ago.
     """
     if sibling.host_id == host.id and sibling.server_state == ServerState.IN_PROGRESS:
         return True

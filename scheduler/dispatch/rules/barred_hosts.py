@@ -1,4 +1,4 @@
-"""Decides which computers the project sends no work at all [pure]."""
+"""Decides whether a computer's system or processor is barred from all work [pure]."""
 
 from __future__ import annotations
 

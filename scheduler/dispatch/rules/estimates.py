@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from scheduler.hosts.facts import HostDescription, HostFacts, Preferences, VersionFacts
+from scheduler.dispatch.facts import HostFacts, VersionFacts
+from scheduler.hosts.facts import HostDescription, Preferences
 
 #: Assumed memory of a host that does not report it (PROTOCOL 10.1).
 UNKNOWN_MEMORY_BYTES = 64e6
 #: Disk space that BOINC leaves free if the volunteer sets no preference.
 MIN_FREE_DISK_BYTES = 1e9
 GIGABYTE = 1e9
-#: More results than this must be known before the measured speed is used (PROTOCOL 10.2).
+#: The speed measured on a host is used after more than this many results (PROTOCOL 10.2).
 MIN_SAMPLES = 10
-#: More results than this must be known on all hosts together before the peak is corrected by them.
+#: The peak speed is corrected after more than this many results on all hosts together.
 MIN_SAMPLES_OF_ALL = 100
 #: The measured speed is capped at this multiple of the benchmark.
 MAX_BENCHMARK_RATIO = 250.0
 MAX_CPUS = 64
-#: The share by which luck may change the speed of a version that was never measured on a host.
+#: The share by which a random number may change the speed of a version not measured on a host.
 LUCK = 0.1
 
 
@@ -59,7 +60,7 @@ def active_fraction(host: HostDescription) -> float:
 
 
 def gpu_active_fraction(host: HostDescription) -> float:
-    """Return the share of the time in which its GPUs may compute, within 0.1 and 1."""
+    """Return the share of the time in which this host's GPUs compute, kept within 0.1 and 1."""
     return min(1.0, max(0.1, host.on_frac * host.gpu_active_frac))
 
 
@@ -85,10 +86,10 @@ def flops(version: VersionFacts, fpops: float) -> float:
 
 
 def promise(version: VersionFacts, fpops: float, *, luck: float) -> float:
-    """Return the speed by which versions are compared: the expected one, changed by luck.
+    """Return the speed by which versions are compared: the expected speed with a random change.
 
-    `luck` is from 0 to 1.  The fewer results are known of this version on this host, the greater
-    the change: so a version whose speed was estimated slightly too low is tried as well, and
+    `luck` is a random number from 0 to 1.  The change is larger if fewer results of this version
+    are known on this host, so that a version whose speed was estimated too low is also tried and
     measured.  Source: BOINC's random factor of versions.
     """
     return flops(version, fpops) * (1 + LUCK * (2 * luck - 1) / max(1.0, version.et_n))

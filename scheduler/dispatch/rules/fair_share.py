@@ -1,12 +1,13 @@
-"""Orders the apps' work so that each app has its share [pure].
+"""Orders results of several apps in proportion to the apps' weights [pure].
 
-A new app, or a batch of a million workunits, must not delay others: among results of equal
-priority, the apps are served in proportion to their weights, however long their queues are.
+A new app, or a batch of a million workunits, must not delay other apps.  So among results of equal
+priority, the apps are served in proportion to their weights, whatever the length of their queues.
 
 Theory of operation.  No state is kept between calls, so that any number of web processes may
-dispatch.  The apps lie on a circle, each on an arc as long as its weight.  A random number is the
-point of the first result; every further one lies a golden section further round, which spreads even
-a few of them as evenly as possible.  An app whose queue is empty is removed from the circle.
+dispatch.  Each app has an arc of a circle, as long as its weight.  A random number is the point of
+the first result; the point of each further result is a golden section further, which distributes
+even a few points as evenly as possible.  The app whose arc contains the point is served.  An app
+whose queue is empty is removed from the circle.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def interleave(
 ) -> list[T]:
     """Return all items of the queues (by app) in the order in which to dispatch them.
 
-    The order within a queue is kept.  `draw` is a random number in [0, 1), a new one for each call.
-    A missing weight counts as 1; an app of weight 0 is served when all others are empty.  Call this
-    once per priority, the highest first.
+    The order within a queue is kept.  `draw` is a random number in [0, 1), different for each call.
+    A missing weight counts as 1; an app of weight 0 is served after all others.  Call this once per
+    priority, the highest first.
     """
     waiting = {app: list(reversed(items)) for app, items in sorted(queues.items()) if items}
     arcs = {app: max(0.0, weights.get(app, 1.0)) for app in waiting}

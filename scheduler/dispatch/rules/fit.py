@@ -1,7 +1,7 @@
-"""Decides whether an unsent result fits a host, or the first reason not [pure].
+"""Checks whether an unsent result fits a host, else returns a refusal [pure].
 
-Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function, in BOINC's order and, where
-volunteers know it, in BOINC's wording.
+Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function.  The rules are checked in
+BOINC's order; messages that volunteers know from BOINC have its wording.
 """
 
 from __future__ import annotations
@@ -12,22 +12,15 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from scheduler.dispatch.facts import KIND, AppFacts, Assignment, Candidate, HostFacts, VersionFacts
 from scheduler.dispatch.rules import estimates, trust
 from scheduler.dispatch.rules.host_limits import Headroom
-from scheduler.hosts.facts import (
-    KIND,
-    AppFacts,
-    Assignment,
-    Candidate,
-    HostFacts,
-    VersionFacts,
-)
 
-#: The device of requests for non-CPU-intensive apps: one result each, whatever else is requested.
+#: The device in requests for non-CPU-intensive apps; each such app gets one result per host.
 SENSOR = "sensor"
 
 
-class Refusal(StrEnum):
+class RefusalReason(StrEnum):
     """The reason why a candidate does not fit this host."""
 
     TASTE = "taste"
@@ -51,26 +44,26 @@ class Refusal(StrEnum):
 #: Refusals that do not pass with time: enough of them make a result unsendable.
 LASTING = frozenset(
     {
-        Refusal.NO_VERSION,
-        Refusal.PLAN_CLASS,
-        Refusal.COMMITTED,
-        Refusal.UNKNOWN_CLASS,
-        Refusal.MEMORY,
-        Refusal.DISK,
-        Refusal.BANDWIDTH,
+        RefusalReason.NO_VERSION,
+        RefusalReason.PLAN_CLASS,
+        RefusalReason.COMMITTED,
+        RefusalReason.UNKNOWN_CLASS,
+        RefusalReason.MEMORY,
+        RefusalReason.DISK,
+        RefusalReason.BANDWIDTH,
     }
 )
 
-Refused = tuple[Refusal, str]
+Refused = tuple[RefusalReason, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The inputs of judging, beside host and work requests.
+    """The inputs of `Judge` besides the host and its work requests.
 
-    `versions` are the host's app versions by app, best first; `apps` every app whose results are
-    judged; `daily_quota` is the project's, `chance_key` keys the draws.  `together` is set if other
-    hosts are served at the same time; these do not compete for the same results.
+    `apps` are the apps by id, `versions` the host's app versions by app id, best first.
+    `daily_quota` is the project's default; `chance_key` is the key of the random draws.  `together`
+    is set if other hosts are served in the same batch; hosts of a batch do not compete for results.
     """
 
     apps: Mapping[int, AppFacts]
@@ -98,7 +91,7 @@ _NONE: Final = (None, None)
 
 
 class Judge:
-    """Judges candidates one by one; each chosen one uses up disk, headroom and quota."""
+    """Judges candidates one by one; each assignment reduces disk, headroom and quota."""
 
     def __init__(self, host: HostFacts, rules: Rules) -> None:
         self.host = host
@@ -118,10 +111,10 @@ class Judge:
     def judge(
         self, candidate: Candidate, device: str, queued: float
     ) -> Assignment | Refused | None:
-        """Return an assignment, or the first reason against it.
+        """Return an assignment, or the first refusal.
 
-        Returns None if the candidate does not concern this device.  An assignment is counted
-        against disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
+        Returns None if the candidate is not for this device.  An assignment is counted against
+        disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
         """
         key, kind_key = (candidate.app_id, device), candidate[KIND]
         last_key, kind = self._kinds.get(key, _NONE)
@@ -141,12 +134,15 @@ class Judge:
         )
         if refusal is not None:
             return refusal
-        self._take(candidate, app, version)
+        self.take(candidate, version)
         replicate = self._needs_replication(candidate, app, version)
         return Assignment(candidate, version, speed, seconds, delay, replicate)
 
     def _kind_of(self, candidate: Candidate, device: str) -> _Kind | Refused | None:
-        """Return the values shared by candidates of this kind, whatever was chosen before."""
+        """Return the values shared by candidates of this kind, independent of earlier choices.
+
+        Returns a refusal if the kind does not fit, and None if it is not for this device.
+        """
         app = self.rules.apps[candidate.app_id]
         if app.non_cpu_intensive is not (device == SENSOR):
             return None
@@ -160,6 +156,7 @@ class Judge:
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
         seconds = candidate.rsc_fpops_est / speed / active
         reliable = candidate.reserved and self._is_reliable(app, version)
+        reserved = f"Tasks of {app.title} are reserved for quick, reliable computers now"
         return _Kind(
             app=app,
             version=version,
@@ -167,7 +164,9 @@ class Judge:
             seconds=seconds,
             delay=_delay(candidate, app, seconds) if reliable else candidate.delay_bound,
             class_misfit=_class_misfit(candidate, app, self.host),
-            reserved=_reserved(app) if candidate.reserved and not reliable else None,
+            reserved=(RefusalReason.RESERVED, reserved)
+            if candidate.reserved and not reliable
+            else None,
         )
 
     def _version_for(
@@ -181,16 +180,19 @@ class Judge:
         if candidate.app_version_id is not None:
             eligible = [v for v in versions if v.id == candidate.app_version_id]
             if not eligible:
-                return Refusal.COMMITTED, "Tasks are committed to other platforms"
+                return RefusalReason.COMMITTED, "Tasks are committed to other platforms"
         elif candidate.app_version_num:
             eligible = [v for v in versions if v.version_num == candidate.app_version_num]
         else:
             eligible = _newest(versions, allow_beta=self.host.taste.allow_beta)
         if not eligible:
-            return Refusal.NO_VERSION, f"{app.title} is not available for your type of computer."
+            return (
+                RefusalReason.NO_VERSION,
+                f"{app.title} is not available for your type of computer.",
+            )
         fit = [v for v in eligible if not v.unfit]
         if not fit:
-            return Refusal.PLAN_CLASS, eligible[0].unfit
+            return RefusalReason.PLAN_CLASS, eligible[0].unfit
         on_device = [v for v in fit if v.device == device_kind]
         if not on_device:
             return _not_for_devices(app)
@@ -205,7 +207,7 @@ class Judge:
     ) -> VersionFacts | Refused:
         """Return the volunteer's own version for this device.
 
-        A misfit is no evidence about other hosts, so its reason is not a lasting one.
+        A misfit concerns this volunteer's programs only, so its reason is not a lasting one.
         """
         eligible = [
             version
@@ -216,14 +218,17 @@ class Judge:
         ]
         if not eligible:
             return (
-                Refusal.OWN_VERSION,
+                RefusalReason.OWN_VERSION,
                 f"Your app_info.xml file doesn't have a usable version of {app.title}.",
             )
         on_device = [version for version in eligible if version.device == device]
         return on_device[0] if on_device else _not_for_devices(app)
 
     def _luck(self, version: VersionFacts) -> float:
-        """Draw once a day per plan class, so that the best platform of a class stays the same."""
+        """Return the day's random number for the plan class of a version.
+
+        It is equal for all platforms of a plan class, so that it does not change their order.
+        """
         numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
         return trust.draw(self.rules.chance_key, *numbers)
 
@@ -232,20 +237,20 @@ class Judge:
         host = self.host
         if candidate.rsc_memory_bound > host.memory_bytes:
             wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
-            return Refusal.MEMORY, (
+            return RefusalReason.MEMORY, (
                 f"{app.title} needs {wants:.2f} MB RAM but only {has:.2f} MB is available for use."
             )
         if candidate.rsc_disk_bound > self.disk_left:
             missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
-            # Results chosen before take disk as well; that refusal passes once they are done.
+            # Disk used by results chosen before becomes free later, so DISK_TAKEN does not last.
             is_too_big = candidate.rsc_disk_bound > host.disk_bytes
-            return Refusal.DISK if is_too_big else Refusal.DISK_TAKEN, (
+            return RefusalReason.DISK if is_too_big else RefusalReason.DISK_TAKEN, (
                 f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
                 f"{self.disk_left / 2**20:.2f} MB available and it needs "
                 f"{candidate.rsc_disk_bound / 2**20:.2f} MB."
             )
         if 0 < host.bandwidth < candidate.rsc_bandwidth_bound:
-            return Refusal.BANDWIDTH, (
+            return RefusalReason.BANDWIDTH, (
                 f"{app.title} needs {candidate.rsc_bandwidth_bound / 1e3:.2f} kB/sec of download "
                 f"bandwidth, but only {host.bandwidth / 1e3:.2f} kB/sec was measured."
             )
@@ -255,24 +260,22 @@ class Judge:
         self, version: VersionFacts, seconds: float, delay: timedelta, queued: float
     ) -> Refused | None:
         # BOINC skips the check for an empty queue: a slow host may try one result (PROTOCOL 10.3).
-        if queued <= 0:
-            return None
-        if queued + seconds <= delay.total_seconds():
+        if queued <= 0 or queued + seconds <= delay.total_seconds():
             return None
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
-        return Refusal.DEADLINE, (
+        return RefusalReason.DEADLINE, (
             "Tasks won't finish in time: BOINC computes "
             f"{active:.1%} of the time and {queued:.0f} seconds are queued."
         )
 
     def _over_limit(self, app: AppFacts, version: VersionFacts) -> Refused | None:
         if self.headroom.left(app.id, on_gpu=bool(version.device)) <= 0:
-            return Refusal.IN_PROGRESS_LIMIT, (
+            return RefusalReason.IN_PROGRESS_LIMIT, (
                 f"This computer has reached a limit on tasks in progress for {app.title}"
             )
         left = self._quota_left(app, version)
         if left is not None and left <= 0:
-            return Refusal.QUOTA, (
+            return RefusalReason.QUOTA, (
                 f"This computer has finished a daily quota of {version.record.results_today} tasks"
             )
         return None
@@ -281,46 +284,34 @@ class Judge:
         left, wanted = self.output_bytes_left, candidate.output_bytes
         if left is None or wanted <= left or not (wanted and self._promises_any):
             return None
-        return Refusal.OUTPUT_LIMIT, (
+        return RefusalReason.OUTPUT_LIMIT, (
             "This computer has reached a limit on the output files of its tasks in progress"
         )
 
     def _quota_left(self, app: AppFacts, version: VersionFacts) -> int | None:
-        try:
-            return self._quotas[version.id]
-        except KeyError:
+        if version.id not in self._quotas:
             gpus = sum(g.count for g in self.host.machine.gpus if g.kind == version.device)
-            left = self._quotas[version.id] = trust.quota_left(
+            self._quotas[version.id] = trust.quota_left(
                 version.record,
                 daily_quota=self._daily_quota(app),
                 devices=gpus if version.device else self.host.ncpus,
                 today=self.rules.today,
             )
-            return left
+        return self._quotas[version.id]
 
     def _daily_quota(self, app: AppFacts) -> int:
         return self.rules.daily_quota if app.daily_quota is None else app.daily_quota
 
-    def _take(self, candidate: Candidate, app: AppFacts, version: VersionFacts) -> None:
-        self.disk_left -= candidate.rsc_disk_bound
+    def take(self, candidate: Candidate, version: VersionFacts, *, count: int = 1) -> None:
+        """Count an assignment against disk, headroom and quota; a `count` of -1 undoes it."""
+        self.disk_left -= count * candidate.rsc_disk_bound
         if self.output_bytes_left is not None and candidate.output_bytes:
-            self.output_bytes_left -= candidate.output_bytes
+            self.output_bytes_left -= count * candidate.output_bytes
             self._promises_any = True
-        self.headroom.take(app.id, on_gpu=bool(version.device))
+        self.headroom.take(candidate.app_id, on_gpu=bool(version.device), count=count)
         left = self._quotas.get(version.id)
         if left is not None:
-            self._quotas[version.id] = left - 1
-
-    def give_back(self, spare: Assignment) -> None:
-        """Undo the use of disk, headroom and quota by a spare assignment."""
-        candidate, version = spare.candidate, spare.version
-        self.disk_left += candidate.rsc_disk_bound
-        if self.output_bytes_left is not None:
-            self.output_bytes_left += candidate.output_bytes
-        self.headroom.give_back(candidate.app_id, on_gpu=bool(version.device))
-        left = self._quotas.get(version.id)
-        if left is not None:
-            self._quotas[version.id] = left + 1
+            self._quotas[version.id] = left - count
 
     def _is_reliable(self, app: AppFacts, version: VersionFacts) -> bool:
         return app.reliable_max_turnaround is None or trust.is_reliable(
@@ -336,7 +327,7 @@ class Judge:
         if app.target_nresults <= 1 or candidate.target_nresults > 1:
             return False
         if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
-            return True  # whatever is drawn: saves the draw for most hosts
+            return True  # for any draw; skipping the draw saves time for most hosts
         drawn = trust.draw(self.rules.chance_key, candidate.workunit_id, self.host.id)
         return not trust.is_trusted(version.record, trusted_after=app.trusted_after, draw=drawn)
 
@@ -354,26 +345,28 @@ def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[Versi
 
 
 def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refused | None:
-    """Homogeneous redundancy: a workunit stays in the class of its first host (PROTOCOL 9.8)."""
+    """Return the refusal if the host's class of homogeneous redundancy is unknown or differs.
+
+    A workunit stays in the class of its first host (PROTOCOL 9.8).
+    """
     if not app.hr_type:
         return None
     own = host.hr_classes.get(app.hr_type, 0)
     if not own:
-        return Refusal.UNKNOWN_CLASS, "Your computer type is not supported by this project"
+        return RefusalReason.UNKNOWN_CLASS, "Your computer type is not supported by this project"
     if candidate.hr_class and candidate.hr_class != own:
-        return Refusal.COMMITTED, "Tasks are committed to other platforms"
+        return RefusalReason.COMMITTED, "Tasks are committed to other platforms"
     return None
 
 
 def _not_for_devices(app: AppFacts) -> Refused:
-    return Refusal.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
-
-
-def _reserved(app: AppFacts) -> Refused:
-    return Refusal.RESERVED, f"Tasks of {app.title} are reserved for quick, reliable computers now"
+    return RefusalReason.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
 
 
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
-    """Return a reliable host's time for a retry: reduced, but twice the estimate if that fits."""
+    """Return the delay bound of a retry on a reliable host.
+
+    It is the reduced bound, at least twice the estimated run time, at most the workunit's bound.
+    """
     whole = candidate.delay_bound
     return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

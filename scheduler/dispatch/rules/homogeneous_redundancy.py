@@ -1,18 +1,17 @@
 """Classes of computers that compute the same bits: homogeneous redundancy [pure].
 
-Results of one workunit can be compared byte for byte only where rounding is the same.  So an app
-may require that all results of a workunit go to computers of one class: the first one sent commits
-the workunit to its host's class (source: BOINC's homogeneous redundancy).
+Results of one workunit can be compared byte for byte only if all hosts round in the same way.  So
+an app may require that all results of a workunit go to computers of one class: the first result
+sent binds the workunit to the class of its host (source: BOINC's homogeneous redundancy).
 
-A class is a number: the operating system's plus the processor's.  Both keep BOINC's values.
+A class is the sum of a number for the operating system and a number for the processor, with BOINC's
+values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 #: A workunit of an app of this type may go to any computer.
@@ -22,20 +21,18 @@ FINE: Final = 1
 #: Operating system and architecture must be the same.
 COARSE: Final = 2
 
-#: No class: such a computer gets no work of an app that requires a class.
+#: The class of an unrecognized computer, which gets no work of an app that requires a class.
 UNKNOWN: Final = 0
 
-SYSTEMS: Final[Mapping[str, int]] = MappingProxyType(
-    # Android precedes Linux: its clients may report both.
-    {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
-)
+# Android precedes Linux: its clients may report both.
+SYSTEMS: Final = {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
 
 _INTEL: Final = 2
 _AMD: Final = 3
 _POWER_MAC: Final = 4
 _ARM: Final = 22
 
-# A pattern of the model's name, and its number; the first match counts.
+# Patterns of the model's name and the number of the family; the first match counts.
 _INTEL_FAMILIES: Final = (
     (r"xeon", 11),
     (r"celeron.* m ", 18),
@@ -59,28 +56,26 @@ _AMD_FAMILIES: Final = (
     (r"athlon.*mp", 19),
     (r"athlon.*64", 9),
     (r"athlon", 5),
-    # Newer than BOINC's table, which maps them all to AMD; BOINC does not use these numbers.
+    # Not in BOINC's table, which maps these models to AMD; BOINC does not use these numbers.
     (r"epyc", 23),
     (r"ryzen", 24),
 )
-# Intel's family and model numbers, where a model has no name.
-_INTEL_NUMBERS: Final = MappingProxyType(
-    {
-        (5, 1): 13,
-        (5, 2): 13,
-        (6, 1): 13,
-        (6, 3): 14,
-        (6, 5): 14,
-        (6, 6): 12,
-        (6, 7): 15,
-        (6, 8): 15,
-        (6, 9): 18,
-        (6, 10): 11,
-        (6, 11): 15,
-        (15, 1): 16,
-        (15, 2): 16,
-    }
-)
+# Families by Intel's family and model numbers, for processors without a model name.
+_INTEL_NUMBERS: Final = {
+    (5, 1): 13,
+    (5, 2): 13,
+    (6, 1): 13,
+    (6, 3): 14,
+    (6, 5): 14,
+    (6, 6): 12,
+    (6, 7): 15,
+    (6, 8): 15,
+    (6, 9): 18,
+    (6, 10): 11,
+    (6, 11): 15,
+    (15, 1): 16,
+    (15, 2): 16,
+}
 
 
 @lru_cache(maxsize=1024)
@@ -106,7 +101,10 @@ def _system(os_name: str) -> int:
 
 
 def _architecture(p_vendor: str, p_model: str) -> int:
-    """Return the processor's architecture; ARM has many vendors, and some leave it out."""
+    """Return the processor's architecture, 0 if unknown.
+
+    ARM is also recognized by the model: it has many vendors, and some clients send no vendor.
+    """
     vendor = p_vendor.lower()
     for word, number in (("intel", _INTEL), ("amd", _AMD), ("macintosh", _POWER_MAC)):
         if word in vendor:

@@ -1,4 +1,4 @@
-"""How many results a host may hold and be assigned at once [pure]."""
+"""Limits on the number of results that a host may hold or be assigned [pure]."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.config import ProjectConfig
-from scheduler.hosts.facts import AppFacts, HostFacts, VersionFacts
+from scheduler.dispatch.facts import AppFacts, HostFacts, VersionFacts
 
-#: The headroom of an app without a limit: more than one RPC can fill.
+#: The headroom of an app without a limit; no RPC assigns as many results.
 UNLIMITED = 1_000_000
 
 
 @dataclass(slots=True)
 class Headroom:
-    """How many more results a host may hold: in total, per app and device kind, and per app.
+    """The number of further results that a host may hold: in total, per app and device, per app.
 
-    `by_device` has (app id, whether on a GPU) as keys.  `output_bytes` is how many bytes of outputs
-    its further results may declare; None means no limit.
+    The keys of `by_device` are (app id, whether on a GPU).  `output_bytes` is the number of output
+    bytes that further results may declare; None means no limit.
     """
 
     total: int
@@ -37,21 +37,12 @@ class Headroom:
             self.by_device.get((app_id, on_gpu), UNLIMITED), self.by_app.get(app_id, UNLIMITED)
         )
 
-    def take(self, app_id: int, *, on_gpu: bool) -> None:
-        """Count one more held result."""
-        self._count(app_id, on_gpu, -1)
-
-    def give_back(self, app_id: int, *, on_gpu: bool) -> None:
-        """Count one held result fewer."""
-        self._count(app_id, on_gpu, 1)
-
-    def _count(self, app_id: int, on_gpu: bool, change: int) -> None:  # noqa: FBT001  part of a key
-        if not (self.by_device or self.by_app):
-            return
+    def take(self, app_id: int, *, on_gpu: bool, count: int = 1) -> None:
+        """Subtract results from the headroom; a negative `count` adds them again."""
         if (app_id, on_gpu) in self.by_device:
-            self.by_device[app_id, on_gpu] += change
+            self.by_device[app_id, on_gpu] -= count
         if app_id in self.by_app:
-            self.by_app[app_id] += change
+            self.by_app[app_id] -= count
 
 
 def headroom_for(
@@ -63,8 +54,9 @@ def headroom_for(
 ) -> Headroom:
     """Return how many more results a host may hold, and be assigned in one RPC.
 
-    All results assigned to the host count, acknowledged or not (W26).  `versions` is used to look
-    up on which device a held result runs; one of an unknown version counts as running on CPUs.
+    All results in progress on the host count, acknowledged or not (W26).  `versions` holds app
+    versions by id, to look up the device of a held result; a result of an unknown version counts as
+    running on CPUs.
     """
     gpus = sum(gpu.count for gpu in host.machine.gpus)
     max_held = config.max_in_progress_per_cpu * (host.ncpus + gpus)

@@ -4,7 +4,7 @@ Theory of operation.  Clients split a command line in different ways, store it i
 ``<`` and ``&`` are lost, and support at most 99 words.  So the launcher of an app version that is
 not a BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, made of characters that no
 client changes: every other byte is written ``%OOO`` in octal, and list items are separated by
-``+``.  Then follow ``--`` and the words of the app version itself.
+``+``.  These words end with ``--``; the app version's own command line follows.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Final
 COMMAND: Final = "command"
 
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
-#: Stands for an empty word, which shells would drop.
+#: Represents an empty word, which shells would drop.
 _EMPTY = "%"
 #: Names used by the launcher and the client in a slot; the launcher refuses them.
 _RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|program")
 
-#: The error text where kind `command` is refused.
+#: The error text for apps of kind `command` if the project does not allow them.
 COMMANDS_ARE_OFF: Final = (
     "apps of kind command are switched off: the commands they run on hosts are not signed. "
     "Hint: make a script app; or, if every host is trusted, set COMMAND_APPS=true."
@@ -41,8 +41,8 @@ def command_line(
 ) -> str:
     """Return the launcher's command line for a workunit's command line.
 
-    `inputs` and `outputs` are the names that the program opens, in their order; the `optional`
-    outputs are among them.
+    `inputs` and `outputs` are the names that the program opens, in order; `optional` is the subset
+    of `outputs` that may be missing.
 
     >>> command_line("-n 3 'a b'", kind="script", success_rule="both", inputs=["in"])
     'rule=both in=in out= words=-n+3+a%040b --'
@@ -62,8 +62,8 @@ def command_line(
 def refused_names(names: Iterable[str]) -> list[str]:
     """Return the names of inputs and outputs that the launcher refuses, each once.
 
-    It refuses names that lead out of the slot, that the client or the launcher uses itself, or that
-    differ from another one only in case.
+    It refuses names that lead out of the slot, names that the client or the launcher uses, and
+    names that differ from an earlier name only in case.
 
     >>> refused_names(["in", "../x", "BOINC_x", "Out", "out"])
     ['../x', 'BOINC_x', 'out']
@@ -95,7 +95,7 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _split(command: str) -> list[str]:
-    """Split as a shell does, without expansion; at blanks if quotes are unbalanced."""
+    """Split a command as a shell does, without expansion; if quotes are unbalanced, at blanks."""
     try:
         return shlex.split(command)
     except ValueError:

@@ -7,21 +7,23 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from scheduler.hosts.facts import HeldResult
+from scheduler.dispatch.facts import HeldResult
 from scheduler.lifecycle import ResultState
 
-#: A result is given up after this many resends (trap 12: a client may discard what it cannot run).
+#: The maximum number of resends of a result (trap 12: a client may discard results that it cannot
+#: run).
 MAX_RESENDS = 5
 
 
 @dataclass(slots=True)
 class Holdings:
-    """How to answer about held and lost results.
+    """The decisions about the results that a host lists or has lost.
 
-    `abort`, `abort_if_not_started`, `resend` and `give_up` are decisions about results.
-    `held_counts` counts, by app and app version, all results that are assigned to the host and not
-    over, listed by its client or not (W26); `promised_bytes` is the sum of the bytes that their
-    outputs may have.  `acknowledge` are those listed for the first time.
+    `abort` and `abort_if_not_started` are names of listed results; `resend` and `give_up` are lost
+    results.  `held_counts` is the number of results in progress on the host by (app id, app version
+    id), listed by the client or not (W26); `promised_bytes` is the sum of the maximum sizes of
+    their outputs.  `acknowledge` are the ids of the results that the client lists for the first
+    time.
     """
 
     abort: list[str] = field(default_factory=list)
@@ -40,11 +42,11 @@ def review(
     listed: Collection[str],
     reported: Collection[str],
 ) -> Holdings:
-    """Return what to do about the results that the host has and those that it lost.
+    """Return the decisions about the results that a host lists or has lost.
 
-    `results` are the rows of the results assigned to the host and of those named in `listed`.  A
-    result in progress on this host that is in neither `listed` nor `reported` is lost (PROTOCOL
-    2.5, 6.3).
+    `results` are the results assigned to the host and those named in `listed`.  A result in
+    progress on this host whose name is in neither `listed` nor `reported` is lost (PROTOCOL 2.5,
+    6.3).
     """
     holdings = Holdings()
     by_name = {result.name: result for result in results}
@@ -87,8 +89,9 @@ def new_deadline(
     """Return the deadline of a resent result: the old one if it can be met, else a new one.
 
     `active_fraction` is the share of the time in which the host computes, `queued_seconds` the work
-    queued before it.  Returns None if a new deadline would be missed too; then the result must not
-    be sent.  As for new work, an empty queue is never a reason against it (PROTOCOL 10.3).
+    queued before the result.  Returns None if the host would miss a new deadline, too; then the
+    result must not be resent.  As for new work, this is not checked if the queue is empty (PROTOCOL
+    10.3).
     """
     seconds = result.seconds / active_fraction
     expected_at = now + timedelta(seconds=queued_seconds + seconds)

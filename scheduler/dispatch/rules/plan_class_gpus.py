@@ -1,4 +1,7 @@
-"""Checks whether a GPU meets the requirements of a plan class [pure]."""
+"""Checks whether a GPU meets the requirements of a plan class [pure].
+
+Each check returns a message for the volunteer; it is empty if the check passes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _OLD_DRIVER: Final = "Upgrade to the latest driver to process tasks using your c
 
 
 def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
-    """Yield the result of each check of a GPU, in order; an empty sentence is a pass."""
+    """Yield the message of each check of a GPU, in order; empty if the check passes."""
     yield gpu_name_fits(plan, gpu)
     yield gpu_count_fits(plan, gpu)
     yield cuda_fits(plan, gpu)
@@ -75,7 +78,7 @@ def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def rocm_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require AMD's ROCm: the version of its OpenCL driver contains its runtime, HSA."""
+    """Require AMD's ROCm: the OpenCL driver's version contains "HSA", the runtime of ROCm."""
     if not plan.rocm or "HSA" in gpu.opencl_driver:
         return ""
     return "Install AMD's ROCm to process tasks using your computer's GPU"

@@ -1,8 +1,8 @@
 """Parses and validates plan class specs [pure].
 
-A spec is one JSON object.  Its keys have the names and units of BOINC's ``plan_class_spec.xml``
-where that has them.  Every spec is validated before it is stored, so that a spelling mistake is
-refused with a message and no requirement is silently missing.
+A spec is one JSON object.  Keys that exist in BOINC's ``plan_class_spec.xml`` have its names and
+units.  Every spec is validated before it is stored, so that a misspelled key causes an error and no
+requirement is silently ignored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
 _GPU_TYPES: Final = ("nvidia", "amd", "intel", "apple")
 
-#: The keys, and the words that clients look for in the name of a plan class: by these the client
-#: determines what the volunteer has switched off, or which libraries are needed.
+#: Keys, and the words that clients search for in the name of a plan class, to find out whether the
+#: volunteer has disabled such programs, or which libraries are needed.
 _WORDS_IN_NAMES: Final = (
     ("virtualbox", "vbox"),
     ("docker", "docker"),
@@ -186,7 +186,7 @@ def _tidy(key: str, value: object) -> object:
 
 
 def _misfit(key: str, value: object) -> str | None:
-    """Return what is wrong with the value of a key; None if it is valid."""
+    """Return an error message for the value of a key; None if it is valid."""
     if key == "gpu_type":
         return _misfit_gpu(value)
     if key == "exclude_vbox_version":

@@ -1,10 +1,10 @@
 """Decides whether a computer can run a plan class, and what a program uses [pure].
 
-Theory of operation.  An app version names a plan class.  Its requirements are checked in a fixed
-order, each in one function; the first that fails returns a sentence for the volunteer, in BOINC's
-words where it has any (source: BOINC's plan classes and messages).  For a computer that meets them
-all, the number of CPUs and GPUs that the program uses is returned, and its expected speed until
-that has been measured.
+Theory of operation.  An app version names a plan class.  The requirements of the plan class are
+checked in a fixed order, each by one function, which returns a message for the volunteer, or an
+empty text if the requirement is met.  The messages are BOINC's where it has the same check (source:
+BOINC's plan classes and messages).  For a computer that meets all requirements, `usage` returns the
+number of CPUs and GPUs that the program uses, and the expected speed until the speed is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOO_OLD: Final = "A newer BOINC may be required for some tasks."
 
 
 def usage(plan: PlanClass, machine: Machine) -> Usage | str:
-    """Return what a program of the plan class uses, or the sentence why it cannot run."""
+    """Return the resources that a program of the plan class uses, or why it cannot run."""
     if sentence := next(filter(None, _objections(plan, machine)), ""):
         return sentence
     if not plan.gpu_type:
@@ -48,13 +48,13 @@ def usage(plan: PlanClass, machine: Machine) -> Usage | str:
 def never_fits(plan: PlanClass, machine: Machine) -> bool:
     """Whether the computer can never run the plan class, because of its system or processor.
 
-    Everything else may change: memory, GPUs, drivers, Docker, preferences, the client.
+    Other properties may change: memory, GPUs, drivers, Docker, preferences, the client.
     """
     return any(rule(plan, machine) for rule in (os_fits, vendor_fits, model_fits, features_fit))
 
 
 def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
-    """Yield the result of each check of a computer, in order; an empty sentence is a pass."""
+    """Yield the message of each check of a computer, in order; empty if the check passes."""
     yield os_fits(plan, machine)
     yield vendor_fits(plan, machine)
     yield model_fits(plan, machine)
@@ -105,7 +105,7 @@ def libc_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def client_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require a client that is neither too old nor too new."""
+    """Require a client version between `min_` and `max_core_client_version`."""
     if machine.client_version < plan.min_core_client_version:
         return _TOO_OLD
     if 0 < plan.max_core_client_version < machine.client_version:
@@ -121,7 +121,7 @@ def threads_fit(plan: PlanClass, machine: Machine) -> str:
 
 
 def memory_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require memory for the least number of threads."""
+    """Require memory for `min_ncpus` threads, at least one."""
     needed = plan.mem_usage_base_mb + plan.mem_usage_per_cpu_mb * max(1, plan.min_ncpus)
     available = machine.memory_bytes / _MB
     if not plan.mem_usage_per_cpu_mb or needed <= available:
@@ -149,7 +149,7 @@ def virtualbox_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def acceleration_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require hardware acceleration of virtual machines, if the spec does."""
+    """Require hardware acceleration of virtual machines if `vm_accel_required` is set."""
     if not plan.vm_accel_required or _accelerates(machine):
         return ""
     return "Hardware acceleration of virtual machines is missing or switched off in the BIOS."
@@ -207,8 +207,8 @@ def _cpu_usage(plan: PlanClass, machine: Machine) -> Usage:
 def _gpu_usage(plan: PlanClass, machine: Machine, gpu: Gpu) -> Usage:
     """Return the usage of a GPU program (BOINC's estimate).
 
-    CPU and GPU alternate: `cpu_frac` of the operations are the CPU's.  A GPU of unknown speed
-    counts as a CPU.
+    The estimate assumes that CPU and GPU alternate, and that the CPU performs the share `cpu_frac`
+    of the operations.  A GPU of unknown speed counts as fast as a CPU.
     """
     cpu, scale = _fpops(machine), plan.gpu_peak_flops_scale * plan.ngpus
     speed, ncpus, gpu_speed = cpu, plan.cpu_frac, 0.0

@@ -1,15 +1,15 @@
 """Scores how well a result suits a host and its volunteer [pure].
 
 The score is the result's priority plus small bonuses and penalties (source: BOINC's score-based
-scheduling); None means that the volunteer does not want it.  Each rule is one function.
+scheduling); None means that the volunteer refuses the result.  Each rule is one function.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts, Taste
 from scheduler.dispatch.rules import size_classes
-from scheduler.hosts.facts import AppFacts, Candidate, HostFacts, Taste
 
 _BETA: Final = 1.0
 _NOT_SELECTED: Final = -1.0
@@ -18,7 +18,7 @@ _SIZE_SUITS: Final = 5.0
 _TOO_LARGE: Final = -2.0
 _TOO_SMALL: Final = -1.0
 
-#: In BOINC's words where it has any.
+#: Messages to volunteers, in BOINC's words if it has the same rule.
 NOT_SELECTED: Final = "No tasks are available for the applications you have selected."
 NO_BETA: Final = "Your preferences do not allow test applications."
 DISLIKED: Final = "Your keywords rule these tasks out."
@@ -29,8 +29,8 @@ def score(
 ) -> float | None:
     """Return the candidate's score for the host; None if the volunteer refuses it.
 
-    `speed` is the host's with the app's best version, in operations per second; its benchmark if
-    that is unknown.
+    `speed` is the host's speed with the app's best version, in operations per second; if it is 0
+    (unknown), the benchmark is used.
     """
     taste = host.taste
     if why_unwanted(candidate, app=app, taste=taste):
@@ -58,12 +58,12 @@ def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
 
 
 def refuses_beta(app: AppFacts, taste: Taste) -> bool:
-    """Whether the app is in beta, and the volunteer does not allow that."""
+    """Whether the app is in beta and the volunteer does not allow beta apps."""
     return app.beta and not taste.allow_beta
 
 
 def refuses_app(app: AppFacts, taste: Taste) -> bool:
-    """Whether the volunteer selected other apps, and only those."""
+    """Whether the volunteer selected other apps and does not allow further ones."""
     return _not_selected(app, taste) and not taste.allow_other_apps
 
 
@@ -73,22 +73,25 @@ def refuses_keywords(candidate: Candidate, taste: Taste) -> bool:
 
 
 def beta_score(app: AppFacts) -> float:
-    """Prefer beta apps: few hosts accept them."""
+    """Return a bonus for beta apps, because few hosts accept them."""
     return _BETA if app.beta else 0.0
 
 
 def selection_score(app: AppFacts, taste: Taste) -> float:
-    """Prefer selected apps."""
+    """Return a penalty for apps that the volunteer did not select."""
     return _NOT_SELECTED if _not_selected(app, taste) else 0.0
 
 
 def locality_score(candidate: Candidate, app: AppFacts) -> float:
-    """Prefer hosts that have the input files, if the app asks for locality."""
+    """Return a bonus if the host has input files, for an app with locality scheduling."""
     return _IS_NEAR if app.locality and candidate.is_near else 0.0
 
 
 def size_score(candidate: Candidate, app: AppFacts, speed: float) -> float:
-    """Prefer large work on fast hosts; too large is worse than too small."""
+    """Return a bonus if the workunit's size class suits a host of this speed, else a penalty.
+
+    The penalty for a class that is too large is greater than for one that is too small.
+    """
     if app.n_size_classes <= 1 or not app.size_bounds or candidate.size_class < 0:
         return 0.0
     suits = size_classes.size_class(speed, app.size_bounds)
@@ -98,7 +101,7 @@ def size_score(candidate: Candidate, app: AppFacts, speed: float) -> float:
 
 
 def keyword_score(candidate: Candidate, taste: Taste) -> float:
-    """Add 1 for each of the workunit's keywords that the volunteer likes."""
+    """Return the number of the workunit's keywords that the volunteer likes."""
     return float(len(taste.likes & keyword_ids(candidate.keywords))) if taste.likes else 0.0
 
 

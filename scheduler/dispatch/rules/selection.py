@@ -1,7 +1,7 @@
-"""Chooses results that a host can have; gives reasons for the others [pure].
+"""Chooses the results for a host, and collects the refusals of others [pure].
 
-Sources: PROTOCOL 10.2 to 10.5.  GPUs are served before CPUs.  A candidate that one device cannot
-take may go to another; it is refused only if none of the requesting devices can take it.
+Sources: PROTOCOL 10.2 to 10.5.  GPUs are served before CPUs.  A candidate that does not fit one
+device may be assigned to another; it is refused only if it fits none of the requesting devices.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.dispatch.rules import estimates, scoring
-from scheduler.dispatch.rules.fair_share import interleave
-from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, Refusal, Rules
-from scheduler.hosts.facts import (
+from scheduler.dispatch.facts import (
     AppFacts,
     Assignment,
     Candidate,
@@ -22,25 +19,17 @@ from scheduler.hosts.facts import (
     VersionFacts,
     WorkRequest,
 )
+from scheduler.dispatch.rules import estimates, scoring
+from scheduler.dispatch.rules.fair_share import interleave
+from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
 
-__all__ = [
-    "LASTING",
-    "SENSOR",
-    "Choice",
-    "Refusal",
-    "Rules",
-    "choose",
-    "needed",
-    "order",
-    "queue_growth",
-]
-
-#: This many spare results are looked for beyond those needed: other hosts may claim some first.
+#: The number of spare results wanted beyond those needed, because other hosts may claim some first.
 SPARE = 12
-#: Once a request is met, at most `MAX_SPARE` more results are judged, plus `RIVALS` times the
-#: number that meets it: that many hosts may be claiming the same ones at the same moment.
+#: After a request is met, at most `MAX_SPARE` more results are chosen, plus `RIVALS` per result
+#: that meets it, because up to `RIVALS` other hosts may claim the same results at once.
 MAX_SPARE, RIVALS = 2 * SPARE, 8
-#: Hosts that are served together do not compete, and spare results serve all of them.
+#: The number of spare results for each host of a batch: hosts of a batch do not compete with each
+#: other, and each may get the spare results of all.
 SPARE_TOGETHER = 4
 
 
@@ -48,38 +37,34 @@ SPARE_TOGETHER = 4
 class Choice:
     """The outcome of judging the candidates of one host.
 
-    `feasible` holds, by device, assignments in the candidates' order, more than requested: some may
-    be taken by others before they are claimed.  `lasting` holds the refusals that will not pass,
-    used to explain why a result finds no host.  `saturated` are the devices for which a result was
-    refused only because of those chosen before it: it would miss its deadline.
+    `feasible` holds assignments by device, in the candidates' order, more than requested because
+    other hosts may claim some first.  `lasting` holds the refusals that do not pass with time, used
+    to explain why a result is not sent.  `saturated` are the devices for which a result was refused
+    because it would miss its deadline after the results chosen before it.
     """
 
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    example: dict[Refusal, str] = field(default_factory=dict)
-    lasting: list[tuple[Candidate, Refusal, str]] = field(default_factory=list)
+    refused: Counter[RefusalReason] = field(default_factory=Counter)
+    example: dict[RefusalReason, str] = field(default_factory=dict)
+    lasting: list[tuple[Candidate, RefusalReason, str]] = field(default_factory=list)
     saturated: set[str] = field(default_factory=set)
 
-    def refuse(self, candidate: Candidate, reason: Refusal, sentence: str) -> None:
+    def refuse(self, candidate: Candidate, reason: RefusalReason, sentence: str) -> None:
         """Count a refusal; the first sentence of each reason is kept as an example."""
         self.refused[reason] += 1
         self.example.setdefault(reason, sentence)
         if reason in LASTING:
             self.lasting.append((candidate, reason, sentence))
 
-    @property
-    def feasible_count(self) -> int:
-        """The number of assignments on all devices."""
-        return sum(len(each) for each in self.feasible.values())
-
 
 def order(
     candidates: Iterable[Candidate], *, host: HostFacts, rules: Rules, draw: float
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Return candidates in the order in which they are judged, and unwanted ones with reasons.
+    """Return candidates in the order in which to judge them, and unwanted ones with reasons.
 
-    Results targeted at this host come first, then those with the highest score for this volunteer
-    and computer (PROTOCOL 10.4); among equals the apps' weights decide, then age.
+    Targeted results come first, then the others by descending score for this volunteer and computer
+    (PROTOCOL 10.4).  At equal scores the apps alternate by weight; within an app, the oldest
+    workunit comes first.
     """
     apps, taste = rules.apps, host.taste
     plain = {app.id for app in apps.values() if _is_plain(app, taste)}
@@ -138,9 +123,9 @@ def choose(
     work_requests: Sequence[WorkRequest],
     rules: Rules,
 ) -> Choice:
-    """Judge candidates for a host, in their order, device after device.
+    """Judge candidates for a host in their order, for one device after the other.
 
-    At most one result per workunit is chosen: a host never gets two of one workunit.
+    At most one result per workunit is chosen.
     """
     choice = Choice()
     judge = Judge(host, rules)
@@ -151,11 +136,11 @@ def choose(
         if is_saturated:
             choice.saturated.add(request.device)
         if request is not work_requests[-1]:
-            # Spare assignments may go to the next device; a claim sends none of them twice.
+            # Spare assignments may also be chosen for the next device; a claim sends each once.
             for spare in assignments[
                 needed(assignments, request, max_results=rules.headroom.total) :
             ]:
-                judge.give_back(spare)
+                judge.take(spare.candidate, spare.version, count=-1)
                 taken.discard(spare.candidate.workunit_id)
     if not judge.why:
         return choice
@@ -175,8 +160,9 @@ def _serve(
 ) -> tuple[list[Assignment], bool]:
     """Return the assignments that meet one device's request, with spare ones.
 
-    The second value is whether a candidate was refused because of those chosen before it: each adds
-    to the queue, as in BOINC's `update_estimated_delay`, also where the queue was empty.
+    The second value is whether a candidate was refused because it would miss its deadline after the
+    results chosen before it.  Each chosen result adds to the queue, even if the queue was empty, as
+    in BOINC's `update_estimated_delay`.
     """
     assignments: list[Assignment] = []
     is_saturated = False
@@ -199,13 +185,13 @@ def _serve(
                     break
             seconds, instances = seconds - verdict.seconds * used, instances - used
         elif verdict is not None:
-            is_saturated |= bool(assignments) and verdict[0] == Refusal.DEADLINE
+            is_saturated |= bool(assignments) and verdict[0] == RefusalReason.DEADLINE
             judge.why[candidate.result_id] = verdict
     return assignments, is_saturated
 
 
 def queue_growth(seconds: float, version: VersionFacts, host: HostFacts) -> float:
-    """Return by how many seconds a result delays the next one on the same kind of device."""
+    """Return the seconds by which a result delays the next one on the same kind of device."""
     return seconds * _used(version, version.device) / _devices(host, version.device)
 
 
@@ -217,7 +203,7 @@ def _devices(host: HostFacts, device: str) -> int:
 
 
 def _used(version: VersionFacts, device: str) -> float:
-    """Return how many devices of a kind a result of this version keeps busy."""
+    """Return how many devices of a kind a result of this version uses."""
     return version.device_count if device else version.avg_ncpus
 
 

@@ -1,8 +1,9 @@
-"""Size classes: which size of work suits a host among an app's hosts [pure].
+"""Size classes: matches the size of workunits to the speed of hosts [pure].
 
-An app may offer work in several sizes, from class 0, the smallest.  Its hosts' speeds are divided
-into as many groups of equal number, and the boundaries between them are stored with the app; a host
-suits the class of its group (source: BOINC's job size matching).
+An app may have workunits of several size classes; class 0 is the smallest.  The speeds of the app's
+hosts are divided into as many groups of equal number, and the boundaries between the groups are
+stored with the app.  The class of a host's group suits the host (source: BOINC's job size
+matching).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 
 def effective_speed(speed: float, active_fraction: float) -> float:
-    """Return the speed by which hosts are compared: it is reduced if the host is seldom on.
+    """Return the speed by which hosts are compared: it is lower if a host computes part-time.
 
     ``daemons/sql/read_host_speeds.sql`` computes the same.
     """

@@ -1,25 +1,26 @@
-"""Trust in hosts, and how much work to risk on each [pure].
+"""Rules of trust in hosts: adaptive replication, retries and daily quota [pure].
 
-Theory of operation.  Trust is learned per app version and host, from the outcome of earlier
-results, and used in three ways: a trusted host's result needs no second opinion (adaptive
+Theory of operation.  Trust is measured per app version and host, from the outcome of earlier
+results, and used in three ways: a trusted host's result is accepted without replicas (adaptive
 replication), a reliable host is the first to get retries, and a host that returns bad results gets
 less and less work a day until its results are valid again.
 
-**The daily quota** starts at the app's `daily_quota`; 0 in a record stands for "never changed".
+**The daily quota** starts at the app's `daily_quota`; 0 in a record means "never changed".
 Source: BOINC's rule of `max_jobs_per_day` (doubled per reported success up to the quota, one less
 per error or timeout, one more per valid result, one less per invalid result while above the quota;
-never below 1).  With it, a host that only makes errors needs 500 of them to get from 500 to 1, and
-one whose results are all invalid never gets there, because each report doubles what the verdict
-lowers by one.  Our rule has the same steps, changed so that they converge:
+never below 1).  By that rule, a host that reports only errors gets from a quota of 500 to 1 after
+500 errors.  A host whose results are all invalid never gets to 1, because each report doubles the
+quota and each verdict lowers it by one.  Our rule has the same steps, changed so that they
+converge:
 
-- an error or a timeout halves it, an invalid result quarters it (so that it outweighs the doubling
-  by the result's report), never below 1;
-- a reported success doubles it up to the quota, but from 1 only a *valid* result raises it: a
-  report is no proof;
-- a valid result adds one, beyond the quota too.
+- an error or a timeout halves the quota, an invalid result quarters it (so that it outweighs the
+  doubling by the result's report), never below 1;
+- a reported success doubles it up to `daily_quota`, but from 1 only a *valid* result raises it,
+  because a report does not prove that the result is valid;
+- a valid result adds one, even above `daily_quota`.
 
-So a host whose results are all bad is at one a day after `log2(quota)` of them and stays there, and
-one valid result starts its recovery.
+So a host whose results are all bad gets one result a day after `log2(daily_quota)` results, and one
+valid result starts its recovery.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
-from scheduler.hosts.facts import Record
+from scheduler.dispatch.facts import Record
 
-#: More turnarounds than this must be known before their average is used (BOINC's MIN_HOST_SAMPLES).
+#: The average turnaround is used after more than this many results (BOINC's MIN_HOST_SAMPLES).
 _MIN_TURNAROUNDS: Final = 10
 #: A reliable version has this many valid results in a row (BOINC's number).
 _RELIABLE_AFTER: Final = 10
@@ -48,7 +49,7 @@ def draw(key: str, *numbers: int) -> float:
 
 
 def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
-    """Whether a result needs no second opinion; trusted hosts are spot-checked at random.
+    """Whether a result of this host needs no replica; trusted hosts are spot-checked at random.
 
     Source: BOINC's adaptive replication: `consecutive_valid` is at least `trusted_after`, and no
     spot check was drawn, whose probability is 1 / `consecutive_valid`.
@@ -64,12 +65,12 @@ def has_proved_itself(record: Record, *, trusted_after: int) -> bool:
 
 
 def is_spot_check(record: Record, draw: float) -> bool:
-    """Whether a spot check is drawn; it gets rarer with each further valid result."""
+    """Whether a spot check is drawn; the probability is 1 / `consecutive_valid`."""
     return draw * max(1, record.consecutive_valid) <= 1
 
 
 def is_reliable(record: Record, *, max_turnaround: timedelta | None, daily_quota: int) -> bool:
-    """Whether retries should go to this host first: valid, fast, and with its full quota.
+    """Whether this host gets retries first: its results are valid and fast, its quota is full.
 
     Source: BOINC's rule for reliable app versions.  `max_turnaround` None means no limit.
     """
@@ -85,8 +86,8 @@ def is_reliable(record: Record, *, max_turnaround: timedelta | None, daily_quota
 def daily_limit(record: Record, *, daily_quota: int, devices: int) -> int | None:
     """Return how many results a day the host may receive; None means no limit.
 
-    The quota is per device, except that 1 is for the whole host: a faulty one gets no more (BOINC's
-    rule).
+    The quota is per device, but a quota of 1 is for the whole host, so that a faulty host gets no
+    more than one result (BOINC's rule).
     """
     if daily_quota <= 0:
         return None
@@ -100,11 +101,6 @@ def quota_left(record: Record, *, daily_quota: int, devices: int, today: date) -
     if limit is None:
         return None
     return max(0, limit - reset_if_new_day(record, today).results_today)
-
-
-def quota_sentence(limit: int) -> str:
-    """Return the message of BOINC's server for an exhausted daily quota."""
-    return f"This computer has finished a daily quota of {limit} tasks"
 
 
 def reset_if_new_day(record: Record, today: date) -> Record:

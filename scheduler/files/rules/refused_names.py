@@ -1,7 +1,7 @@
 """File names that clients refuse, and the reasons [pure].
 
-Clients write these names to disks that may not distinguish upper and lower case, next to files of
-their own, on systems that reserve names. A client refuses a result with another name and reports
+Clients write files with these names beside their own files, to disks that may not distinguish upper
+and lower case, on systems that reserve names. A client refuses a result with a bad name and reports
 it as failed, so such names are refused here first. The rules are those of this project's client
 (`client/volunteer/names.py`), which is the strictest; a test keeps the two in agreement.
 """
@@ -13,11 +13,11 @@ import unicodedata
 from collections.abc import Sequence
 
 _MAX_LENGTH = 255
-# Names that clients or BOINC's library use themselves, in a slot or beside a file of a project.
+# Names that clients or BOINC's library use, in a slot or beside a file of a project.
 _RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt", "trickle_up.xml"})
 _RESERVED_PREFIXES = ("boinc_", "trickle_down_")
 _RESERVED_SUFFIXES = (".part", ".unzipped")
-# Windows opens a device under these names, whatever the folder and the extension.
+# Windows opens a device under these names, in any folder and with any extension.
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789"}

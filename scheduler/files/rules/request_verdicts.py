@@ -14,7 +14,7 @@ GIVE_UP_AFTER = timedelta(days=30)
 
 
 class Kind(IntEnum):
-    """The action that is requested of a host; the numbers are those of the table."""
+    """The action that is requested of a host; the numbers are stored in the table."""
 
     PUT = 1
     GET = 2
@@ -57,7 +57,7 @@ def judge(
 
 
 def is_done(request: OpenRequest, *, present: Collection[str], arrived: Collection[str]) -> bool:
-    """Return whether the host lists the file (PUT), does not (DELETE), or has uploaded it (GET)."""
+    """Return whether the host lists the file (PUT), omits it (DELETE), or uploaded it (GET)."""
     if request.kind == Kind.GET:
         return request.file_name in arrived
     return (request.file_name in present) is (request.kind == Kind.PUT)

@@ -1,4 +1,4 @@
-"""The URLs from which the server fetches programs, and those it refuses [pure]."""
+"""Checks the URLs from which the server fetches programs [pure]."""
 
 from __future__ import annotations
 
@@ -71,26 +71,23 @@ def read(url: str) -> Place:
         msg = f"{url} is not a URL: {error}. Hint: compare it with https://example.org/sum.zip."
         raise BadSource(msg) from error
     if parts.scheme not in _PORTS:
-        msg = (
+        raise BadSource(
             f"The server does not fetch {parts.scheme or 'such'} addresses. "
             "Hint: give one that begins with https://, http:// or rsync://, or send the file."
         )
-        raise BadSource(msg)
     if parts.username is not None or parts.password is not None:
         msg = "The address contains a password, which would be shown. Hint: send the file itself."
         raise BadSource(msg)
     host = parts.hostname or ""
     if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
-        msg = f"{url} names no host. Hint: compare it with https://example.org/sum.zip."
-        raise BadSource(msg)
+        raise BadSource(f"{url} names no host. Hint: compare it with https://example.org/sum.zip.")
     target = parts.path or "/"
     if parts.scheme == "rsync":
         if not _RSYNC_PATH.fullmatch(target) or target.count("/") < 2 or target.endswith("/"):  # noqa: PLR2004  before and after the module
-            msg = (
+            raise BadSource(
                 f"{url} is not a file of an rsync server. Hint: write rsync://HOST/MODULE/PATH, "
                 "of letters, digits and _ . ~ + @ = , -."
             )
-            raise BadSource(msg)
     elif parts.query:
         target += f"?{parts.query}"
     return Place(parts.scheme, host, port or _PORTS[parts.scheme], target)
@@ -108,19 +105,17 @@ def read_web(url: str) -> Place:
 def _plain(url: str) -> str:
     """Return a URL in the usual form, with printable ASCII characters only."""
     if len(url) > MAX_URL or re.search(r"[^\x21-\x7e]|[\\\"<>]", url):
-        msg = (
+        raise BadSource(
             f"{url[:80]!r} is not an address. Hint: write it in ASCII without blanks, "
             f"in {MAX_URL} characters at most; blanks are %20."
         )
-        raise BadSource(msg)
     if match := re.fullmatch(r"rsync:([^/:]+)::(.+)", url):
         return f"rsync://{match[1]}/{match[2]}"
     if url.startswith("rsync:") and not url.startswith("rsync://"):
-        msg = (
+        raise BadSource(
             f"{url} names a file of this server, or one behind its own log-in. Hint: write "
             "rsync://HOST/MODULE/PATH, or fetch the file yourself and publish that."
         )
-        raise BadSource(msg)
     return url
 
 
@@ -129,11 +124,10 @@ def redirected(url: str, location: str) -> str:
     target = urljoin(url, location)
     scheme = urlsplit(target).scheme
     if scheme not in {"http", "https"} or (url.startswith("https:") and scheme != "https"):
-        msg = (
+        raise BadSource(
             f"{url} redirects to {target[:200]}, which is not followed. "
             "Hint: give the address of the file itself."
         )
-        raise BadSource(msg)
     return target.partition("#")[0]
 
 
@@ -168,8 +162,7 @@ def check_addresses(
         return
     closed = [address for address in addresses if not is_public(address)]
     if closed:
-        msg = (
+        raise BadSource(
             f"{host} is {closed[0]}, an address of this server's own network. Hint: send the file "
             "itself; or an operator allows the host by IMPORT_HOSTS, or all by IMPORT_PRIVATE."
         )
-        raise BadSource(msg)

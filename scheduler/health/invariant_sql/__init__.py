@@ -1,1 +1,1 @@
-"""One statement per invariant: the first line is the condition, rows violate it."""
+"""One statement per invariant, which returns the rows that violate its first line."""

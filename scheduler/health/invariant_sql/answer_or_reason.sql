@@ -1,8 +1,12 @@
--- No workunit has both a canonical result and an error; one that is to be assimilated has either.
+-- No workunit has a canonical result and an error; a workunit to assimilate has one of them.
 SELECT
     name,
     'error_mask ' || error_mask || ', canonical result ' || coalesce(canonical_result_id, 0) AS detail
 FROM workunit
 WHERE
     (canonical_result_id IS NOT NULL AND error_mask <> 0)
-    OR (assimilate_state <> 0 AND canonical_result_id IS NULL AND error_mask = 0)
+    OR (
+        assimilate_state <> {{AssimilateState.INIT}}
+        AND canonical_result_id IS NULL
+        AND error_mask = 0
+    )

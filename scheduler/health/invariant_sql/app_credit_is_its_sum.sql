@@ -1,4 +1,4 @@
--- Every app's total credit is the sum of its credit entries, and every entry is of an existing app.
+-- Every app's total credit is the sum of its credit entries, and every entry belongs to an existing app.
 SELECT
     'app ' || coalesce(app.id, paid.app_id) AS name,
     'total ' || coalesce(app.total_credit, 0) || ', entries ' || coalesce(paid.amount, 0) AS detail

@@ -9,7 +9,7 @@ WHERE
     AND (
         r.id IS NULL
         OR r.workunit_id <> w.id
-        OR r.server_state <> 5
-        OR r.outcome <> 1
-        OR r.validate_state <> 1
+        OR r.server_state <> {{ServerState.OVER}}
+        OR r.outcome <> {{Outcome.SUCCESS}}
+        OR r.validate_state <> {{ValidateState.VALID}}
     )

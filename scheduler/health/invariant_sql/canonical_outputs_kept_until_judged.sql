@@ -6,7 +6,13 @@ FROM workunit AS w
 INNER JOIN result AS canonical ON w.canonical_result_id = canonical.id
 INNER JOIN result AS r ON w.id = r.workunit_id
 WHERE
-    canonical.file_delete_state <> 0
-    -- The transitioner marks a success that arrived too late.
+    canonical.file_delete_state <> {{FileDeleteState.INIT}}
+    -- A due workunit is excluded: the transitioner still has to mark a late success.
     AND w.transition_at IS NULL
-    AND (r.server_state <> 5 OR (r.outcome = 1 AND r.validate_state IN (0, 4)))
+    AND (
+        r.server_state <> {{ServerState.OVER}}
+        OR (
+            r.outcome = {{Outcome.SUCCESS}}
+            AND r.validate_state IN ({{ValidateState.INIT}}, {{ValidateState.INCONCLUSIVE}})
+        )
+    )

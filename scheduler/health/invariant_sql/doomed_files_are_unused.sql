@@ -1,4 +1,4 @@
--- No file that is marked for deletion is referred to.
+-- No file that is marked for deletion has a reference.
 SELECT
     file.name,
     'doomed at ' || file.doomed_at AS detail

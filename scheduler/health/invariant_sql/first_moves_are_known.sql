@@ -1,4 +1,4 @@
--- The first move of every row is its creation, if the ledger still has the day of its creation.
+-- The first move of every row is its creation, unless the day of its creation was dropped.
 WITH first_move AS (
     SELECT DISTINCT ON (workunit_id, result_id, axis)
         workunit_id,
@@ -9,7 +9,7 @@ WITH first_move AS (
     ORDER BY workunit_id, result_id, axis, id
 ),
 
--- Days of the ledger are dropped as a whole.
+-- The ledger is dropped by whole days.
 kept AS (
     SELECT date_trunc('day', min(at), 'UTC') AS since
     FROM ledger_entry
@@ -23,8 +23,8 @@ CROSS JOIN kept
 INNER JOIN workunit AS w ON first_move.workunit_id = w.id
 LEFT JOIN result AS r ON first_move.result_id = r.id
 WHERE
-    first_move.source <> 0
+    first_move.source <> {{NOTHING}}
     -- A workunit may be created in any release state.
-    AND first_move.axis <> 5
+    AND first_move.axis <> {{Axis.RELEASE}}
     AND (first_move.result_id IS NULL OR r.id IS NOT NULL)
     AND coalesce(r.created_at, w.created_at) >= kept.since

@@ -1,4 +1,4 @@
--- Workunits of a batch wait while its predecessor has older open ones, and are then released.
+-- A workunit waits while its batch's predecessor has older open workunits, and is then released.
 SELECT
     w.name,
     CASE

@@ -1,4 +1,4 @@
--- Outputs that are kept for a submitter are not released, and only kept until the batch is retired.
+-- Outputs kept for a submitter are not released, and are kept only until the batch is retired.
 SELECT
     w.name,
     CASE
@@ -10,4 +10,4 @@ LEFT JOIN batch AS b ON w.batch_id = b.id
 LEFT JOIN result AS r ON w.canonical_result_id = r.id
 WHERE
     w.outputs_kept
-    AND (b.retired_at IS NOT NULL OR r.file_delete_state <> 0)
+    AND (b.retired_at IS NOT NULL OR r.file_delete_state <> {{FileDeleteState.INIT}})

@@ -1,5 +1,5 @@
--- Every move leaves the state that the move before it reached.
--- Purged workunits are excluded: days of the ledger are dropped one by one, which leaves gaps.
+-- The source state of every move is the target state of the move before it.
+-- Purged workunits are excluded, because dropped days of the ledger leave gaps.
 SELECT
     'workunit ' || workunit_id || coalesce(', result ' || result_id, '') AS name,
     'axis ' || axis || ' left ' || source || ' after reaching ' || before AS detail

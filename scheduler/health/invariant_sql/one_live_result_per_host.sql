@@ -4,6 +4,6 @@ SELECT
     'host ' || r.host_id || ' holds ' || string_agg(r.name, ', ' ORDER BY r.id) AS detail
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
-WHERE r.server_state = 4
+WHERE r.server_state = {{ServerState.IN_PROGRESS}}
 GROUP BY w.id, r.host_id
 HAVING count(*) > 1

@@ -5,4 +5,6 @@ SELECT
         AS detail
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
-WHERE r.file_delete_state <> 0 AND w.assimilate_state <> 2
+WHERE
+    r.file_delete_state <> {{FileDeleteState.INIT}}
+    AND w.assimilate_state <> {{AssimilateState.DONE}}

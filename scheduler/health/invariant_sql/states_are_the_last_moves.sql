@@ -1,4 +1,4 @@
--- Every row is in the states that its last moves in the ledger reached.
+-- Every row is in the target states of its last moves in the ledger.
 WITH last_move AS (
     SELECT DISTINCT ON (workunit_id, result_id, axis)
         workunit_id,
@@ -20,9 +20,9 @@ state AS (
     FROM result AS r
     CROSS JOIN LATERAL (
         VALUES
-        (1, r.server_state * 10 + r.outcome, -1),
-        (2, r.validate_state, 0),
-        (3, r.file_delete_state, 0)
+        ({{Axis.RESULT}}, r.server_state * 10 + r.outcome, -1),
+        ({{Axis.VALIDATION}}, r.validate_state, {{ValidateState.INIT}}),
+        ({{Axis.RESULT_FILES}}, r.file_delete_state, {{FileDeleteState.INIT}})
     ) AS s (axis, code, initial)
     UNION ALL
     SELECT
@@ -36,16 +36,16 @@ state AS (
     CROSS JOIN LATERAL (
         VALUES
         (
-            4,
+            {{Axis.WORKUNIT}},
             CASE
-                WHEN w.canonical_result_id IS NOT NULL THEN 2
-                WHEN w.error_mask <> 0 THEN 3
-                ELSE 1
+                WHEN w.canonical_result_id IS NOT NULL THEN {{WorkunitState.CANONICAL}}
+                WHEN w.error_mask <> 0 THEN {{WorkunitState.FAILED}}
+                ELSE {{WorkunitState.OPEN}}
             END,
             -1
         ),
-        (6, w.assimilate_state, 0),
-        (7, w.file_delete_state, 0)
+        ({{Axis.ASSIMILATION}}, w.assimilate_state, {{AssimilateState.INIT}}),
+        ({{Axis.WORKUNIT_FILES}}, w.file_delete_state, {{FileDeleteState.INIT}})
     ) AS s (axis, code, initial)
 )
 

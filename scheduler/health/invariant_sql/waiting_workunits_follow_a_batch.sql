@@ -1,4 +1,4 @@
--- Every workunit that waits for others belongs to a batch that follows another.
+-- Every workunit with pending dependencies belongs to a batch with a predecessor.
 SELECT
     w.name,
     'waits for ' || w.pending_dependency_count || ', but for no batch: cancel it and submit it again' AS detail

@@ -1,1 +1,1 @@
-"""Alerts and causes of delays: facts in, sentences out [pure]."""
+"""Rules for alerts, and for the causes why work makes no progress [pure]."""

@@ -1,27 +1,27 @@
-"""Derives alerts for operators from facts, each a sentence with a hint [pure]."""
+"""Derives the alerts for operators from facts: sentence and hint [pure]."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 
-#: A daemon renews its sign of life every five seconds; science code may delay a pass by a minute.
+#: Daemons send a heartbeat every 5 seconds; science code may delay a pass by a minute.
 SILENT_AFTER = timedelta(minutes=3)
-#: How long the oldest work of a daemon may wait.
+#: The backlog of a daemon is late if its oldest work has waited longer.
 LATE_AFTER = timedelta(minutes=10)
-#: A web process gives a sign of life twice a minute.
+#: Web processes send a heartbeat twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
-#: An open batch that expires within this time raises an alert.
+#: An open batch that will expire within this time causes an alert.
 REMIND_BEFORE = timedelta(days=3)
 _MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One problem: `kind` for programs, a sentence and a hint for people."""
+    """A problem: `kind` is for programs, the sentence and the hint are for people."""
 
     kind: str
     sentence: str
@@ -35,11 +35,12 @@ class Alert:
 class Facts:
     """The facts from which alerts are derived.
 
-    `lives` maps every daemon to its last sign of life, or None; `oldest` maps a daemon to the time
-    since when its oldest work waits; `parked` counts subjects by stage of science code;
-    `refused_by_all` counts unsent workunits that were refused to all `hosts_about`, the active
-    hosts; `unknown_science` has a sentence for every app whose science code does not exist;
-    `expiring_batches` are the names of open batches that expire soon.
+    `lives` maps each daemon to the time of its last heartbeat, or None.  `oldest` maps a daemon to
+    the time since which its oldest work is due.  `parked` maps stages of science code to numbers of
+    subjects.  `hosts_about` is the number of active hosts, `refused_by_all` the number of unsent
+    workunits that were refused to each of them.  `unknown_science` has a sentence for each app with
+    unknown science code or invalid options.  `expiring_batches` are the names of open batches that
+    will expire soon.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -61,20 +62,16 @@ class Facts:
 
 
 def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
-    """Return all alerts, the most serious kinds first."""
+    """Return all alerts, most serious first."""
     return (
         *_disk(facts),
         *_maintenance(facts),
         *_silent(facts, now),
         *_web(facts, now),
         *_late(facts, now),
-        *_parked(facts),
-        *_unknown_science(facts),
-        *_command_apps(facts),
-        *_refused_by_all(facts),
-        *_hard_to_send(facts),
-        *_outages(facts),
-        *_expiring(facts),
+        *_science(facts),
+        *_refusals(facts),
+        *_deadlines(facts),
     )
 
 
@@ -147,7 +144,7 @@ def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
             )
 
 
-def _parked(facts: Facts) -> Iterator[Alert]:
+def _science(facts: Facts) -> Iterator[Alert]:
     for stage, count in facts.parked.items():
         if count:
             yield Alert(
@@ -156,26 +153,19 @@ def _parked(facts: Facts) -> Iterator[Alert]:
                 f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
                 "`manage.py parked` shows the errors and can retry them.",
             )
-
-
-def _unknown_science(facts: Facts) -> Iterator[Alert]:
     for sentence in facts.unknown_science:
         problem, _, hint = sentence.partition(" Hint: ")
         yield Alert("unknown_science", problem, hint or "correct it in the admin.")
-
-
-def _command_apps(facts: Facts) -> Iterator[Alert]:
     if names := facts.unserved_command_apps:
-        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
         yield Alert(
             "command_apps_off",
-            f"No work is sent for apps of kind command: {shown}.",
+            f"No work is sent for apps of kind command: {_listed(names)}.",
             "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
             "deprecate them to clear this alert.",
         )
 
 
-def _refused_by_all(facts: Facts) -> Iterator[Alert]:
+def _refusals(facts: Facts) -> Iterator[Alert]:
     if count := facts.refused_by_all:
         hosts = (
             "the only host" if facts.hosts_about == 1 else f"each of the {facts.hosts_about} hosts"
@@ -186,9 +176,6 @@ def _refused_by_all(facts: Facts) -> Iterator[Alert]:
             f"that requested work in the last {SEEN_WITHIN.days} days.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
-
-
-def _hard_to_send(facts: Facts) -> Iterator[Alert]:
     if count := facts.hard_to_send:
         yield Alert(
             "hard_to_send",
@@ -198,7 +185,7 @@ def _hard_to_send(facts: Facts) -> Iterator[Alert]:
         )
 
 
-def _outages(facts: Facts) -> Iterator[Alert]:
+def _deadlines(facts: Facts) -> Iterator[Alert]:
     if facts.open_outages:
         yield Alert(
             "outage",
@@ -206,18 +193,17 @@ def _outages(facts: Facts) -> Iterator[Alert]:
             "not applied yet: deadlines are still to be moved.",
             "the timeout_checker moves them; check whether it runs.",
         )
-
-
-def _expiring(facts: Facts) -> Iterator[Alert]:
-    names = facts.expiring_batches
-    if names:
-        shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
+    if names := facts.expiring_batches:
         yield Alert(
             "batch_expires",
             f"{'A batch expires' if len(names) == 1 else f'{len(names)} batches expire'} within "
-            f"{duration(REMIND_BEFORE)}: {shown}.",
+            f"{duration(REMIND_BEFORE)}: {_listed(names)}.",
             "postpone it with `manage.py batch expire NAME --in 7d` if its open work is needed.",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
 
 
 def _count(count: int, noun: str) -> str:
@@ -225,7 +211,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def duration(length: timedelta) -> str:
-    """Return a length of time as text, in its largest unit.
+    """Return a length of time as text in its largest unit.
 
     >>> duration(timedelta(minutes=90))
     '1 h'

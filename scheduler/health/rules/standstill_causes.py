@@ -11,16 +11,16 @@ from typing import Final
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.work.rules.explanation import at
 
-#: Number of unsent workunits that are examined; more are reported as "1000 or more".
+#: Maximum number of unsent workunits to examine; a larger number is shown as "1000 or more".
 MAX_EXAMINED: Final = 1000
-#: Without any contact for this time, missing contacts are the cause: small clients contact the
-#: project every minute.
+#: If no host has contacted the project for this time, `NO_HOST_ASKS` is reported.  Small clients
+#: contact the project every minute.
 QUIET_AFTER: Final = timedelta(minutes=2)
 _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
 
 class Cause(StrEnum):
-    """The cause why open work makes no progress."""
+    """A cause of open work that makes no progress."""
 
     MAINTENANCE = "maintenance"
     NOT_SERVED = "not_served"
@@ -40,9 +40,9 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A cause, the number of workunits that it concerns, and both as a sentence.
+    """A cause with the number of affected workunits, and a sentence with both.
 
-    The sentence does not change while the cause and its numbers stay the same.
+    The sentence depends only on the cause and its numbers, not on the time.
     """
 
     cause: Cause
@@ -54,11 +54,17 @@ class Wait:
 class UnsentFacts:
     """Counts of untargeted unsent workunits, at most `MAX_EXAMINED`, and of active hosts.
 
-    Active hosts, and their accounts, were seen in the last 30 days.  `unversioned` workunits are of
-    apps without a version.  Of `account_short` (or `host_short`, by the app's rule) every account
-    (or host) already had a result; `all_refused` were refused to every host; for `no_host_left`
-    every host either had a result or was refused.  `quorum` is the largest quorum of the short
-    ones, `reason` the most frequent reason of a refusal.
+    Active hosts contacted the server in the last 30 days; `accounts` counts their accounts.  The
+    numbers of workunits by cause are:
+
+    - `unversioned`: the app has no version;
+    - `account_short`: every account with an active host already had a result;
+    - `host_short`: every active host already had a result;
+    - `all_refused`: every active host was refused;
+    - `no_host_left`: every active host either had a result or was refused.
+
+    `quorum` is the largest quorum of the `account_short` and `host_short` workunits, `reason` the
+    most frequent reason of a refusal.
     """
 
     unsent: int = 0
@@ -76,7 +82,7 @@ class UnsentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """Counts of workunits of a batch that may not be sent yet, or are being computed."""
+    """Counts of a batch's workunits that may not be sent yet, or are in progress."""
 
     held: int = 0
     following: int = 0
@@ -90,84 +96,53 @@ class HeldFacts:
 
 def waits(
     unsent: UnsentFacts,
-    waiting: HeldFacts,
+    held_facts: HeldFacts,
     *,
     now: datetime,
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Return all causes, the most general first; empty if work is about to be sent."""
-    # Without a host, each workunit was trivially refused to all of them.
+    """Return all causes, the most general first; empty if nothing prevents progress."""
+    # Without active hosts, "refused to all hosts" is true for every workunit.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (
         *_general(unsent, maintenance, not_served),
         *_of_contacts(unsent, now),
         *of_hosts,
-        *_of_held(waiting),
+        *_of_held(held_facts),
     )
 
 
 def _general(unsent: UnsentFacts, maintenance: str, not_served: str) -> Iterator[Wait]:
     if maintenance:
         yield Wait(Cause.MAINTENANCE, unsent.unsent, maintenance)
-    if not_served and unsent.unsent:
-        yield Wait(
-            Cause.NOT_SERVED, unsent.unsent, f"{_waiting(unsent.unsent)} unsent: {not_served}"
-        )
-    if unsent.unversioned:
-        yield Wait(
-            Cause.NO_VERSION,
-            unsent.unversioned,
-            f"{_waiting(unsent.unversioned)} for a version of the app: none is offered.",
-        )
+    if not_served:
+        yield from _wait(Cause.NOT_SERVED, unsent.unsent, f"unsent: {not_served}")
+    no_version = "for a version of the app: none is offered."
+    yield from _wait(Cause.NO_VERSION, unsent.unversioned, no_version)
 
 
 def _of_contacts(unsent: UnsentFacts, now: datetime) -> Iterator[Wait]:
+    free = unsent.unsent - unsent.unversioned
     if not unsent.hosts:
-        if free := unsent.unsent - unsent.unversioned:
-            yield Wait(
-                Cause.NO_HOST,
-                free,
-                f"{_waiting(free)} for a computer: none has contacted the project {_LATELY}.",
-            )
+        no_contact = f"for a computer: none has contacted the project {_LATELY}."
+        yield from _wait(Cause.NO_HOST, free, no_contact)
         return
-    blocked = (
-        unsent.unversioned
-        + unsent.account_short
-        + unsent.host_short
-        + unsent.all_refused
-        + unsent.no_host_left
-    )
-    free = unsent.unsent - blocked
+    free -= unsent.account_short + unsent.host_short + unsent.all_refused + unsent.no_host_left
     last = unsent.last_contact_at
     if free > 0 and last is not None and now - last > QUIET_AFTER:
-        yield Wait(
-            Cause.NO_HOST_ASKS,
-            free,
-            f"{_waiting(free)} for a computer: none has contacted the project since {at(last)} "
-            f"({unsent.hosts} {_LATELY}).",
-        )
+        no_contact = f"for a computer: none has contacted the project since {at(last)}"
+        yield from _wait(Cause.NO_HOST_ASKS, free, f"{no_contact} ({unsent.hosts} {_LATELY}).")
 
 
 def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
+    needs = f"a quorum of {unsent.quorum} needs as many, and " if unsent.quorum > 1 else ""
     for cause, number, kind, who, seen in (
-        (
-            Cause.ACCOUNT_SHORT,
-            unsent.account_short,
-            "account",
-            "account with a computer",
-            unsent.accounts,
-        ),
-        (Cause.HOST_SHORT, unsent.host_short, "computer", "computer", unsent.hosts),
+        (Cause.ACCOUNT_SHORT, unsent.account_short, "account", " with a computer", unsent.accounts),
+        (Cause.HOST_SHORT, unsent.host_short, "computer", "", unsent.hosts),
     ):
-        if number:
-            needs = f"a quorum of {unsent.quorum} needs as many, and " if unsent.quorum > 1 else ""
-            yield Wait(
-                cause,
-                number,
-                f"{_waiting(number)} for another {kind}: {needs}each {who} that contacted the "
-                f"project {_LATELY} ({seen}) had its turn.",
-            )
+        lately = f"that contacted the project {_LATELY} ({seen}) had its turn."
+        yield from _wait(cause, number, f"for another {kind}: {needs}each {kind}{who} {lately}")
 
 
 def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
@@ -182,28 +157,18 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
             f"{_number(number)} {'was' if number == 1 else 'were'} refused to {of_hosts} that "
             f"contacted the project {_LATELY}; most frequent reason: {reason}.",
         )
-    if number := unsent.no_host_left:
-        yield Wait(
-            Cause.NO_HOST_LEFT,
-            number,
-            f"{_waiting(number)} for another computer: of the {unsent.hosts} that contacted the "
-            f"project {_LATELY} some had their turn, and the others were refused ({reason}).",
-        )
+    yield from _wait(
+        Cause.NO_HOST_LEFT,
+        unsent.no_host_left,
+        f"for another computer: of the {unsent.hosts} that contacted the project {_LATELY} some "
+        f"had their turn, and the others were refused ({reason}).",
+    )
 
 
 def _of_held(facts: HeldFacts) -> Iterator[Wait]:
-    if facts.held:
-        yield Wait(Cause.HELD, facts.held, f"{_waiting(facts.held)} to be released by staff.")
-    if facts.following:
-        yield Wait(
-            Cause.FOLLOWS,
-            facts.following,
-            f"{_waiting(facts.following)} for batch {facts.predecessor} to end.",
-        )
-    if facts.depending:
-        yield Wait(
-            Cause.DEPENDS, facts.depending, f"{_waiting(facts.depending)} for other workunits."
-        )
+    yield from _wait(Cause.HELD, facts.held, "to be released by staff.")
+    yield from _wait(Cause.FOLLOWS, facts.following, f"for batch {facts.predecessor} to end.")
+    yield from _wait(Cause.DEPENDS, facts.depending, "for other workunits.")
     if facts.not_yet and facts.starts_at is not None:
         yield Wait(
             Cause.NOT_YET,
@@ -220,11 +185,13 @@ def _of_held(facts: HeldFacts) -> Iterator[Wait]:
         )
 
 
+def _wait(cause: Cause, number: int, rest: str) -> Iterator[Wait]:
+    if number:
+        waiting = f"{_number(number)} {'waits' if number == 1 else 'wait'}"
+        yield Wait(cause, number, f"{waiting} {rest}")
+
+
 def _number(number: int) -> str:
     if number >= MAX_EXAMINED:
         return f"{MAX_EXAMINED} or more workunits"
     return f"{number} workunit{'' if number == 1 else 's'}"
-
-
-def _waiting(number: int) -> str:
-    return f"{_number(number)} {'waits' if number == 1 else 'wait'}"

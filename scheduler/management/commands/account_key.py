@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, account_of, require
 from scheduler.models import Account, AccountKey
 from scheduler.people import account_keys
 
-_ACTIONS = ("list", "make", "weak", "revoke")
 _KINDS = {"host": AccountKey.Kind.STRONG, "submission": AccountKey.Kind.SUBMISSION}
 _NAMES = {AccountKey.Kind.WEAK: "weak"} | {kind: name for name, kind in _KINDS.items()}
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``account_key list EMAIL | make EMAIL --kind KIND | weak EMAIL | revoke EMAIL ID``."""
 
     help = (
         "Manage the keys of an account. list EMAIL; make EMAIL --kind host (attaches computers)"
         " or submission (submits work) [--name NAME]; weak EMAIL (prints it); revoke EMAIL ID."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (account_keys.AccountRefused,)
+    refusals = (account_keys.AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, _ACTIONS)
         parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
         parser.add_argument("key_id", metavar="ID", type=int, nargs="?", help="revoke: which key")
         parser.add_argument(
@@ -37,20 +35,11 @@ class Command(Conversation):
         parser.add_argument("--name", default="", help="make: the purpose of the key")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        account = account_of(options["email"])
-        if options["action"] == "list":
-            return _list(account)
-        if options["action"] == "make":
-            return _make(account, options["kind"], options["name"])
-        if options["action"] == "weak":
-            return _weak(account)
-        return _revoke(account, options["key_id"])
+        return _ACTIONS[options["action"]](account_of(options["email"]), options)
 
 
-def _list(account: Account) -> Answer:
+def _list(account: Account, _options: Mapping[str, Any]) -> Answer:
     keys = list(account_keys.live_keys(account))
-    if not keys:
-        return Answer(f"{account.email} has no key.", {"keys": []})
     lines = [
         f"{key.pk:>7}  {_NAMES[AccountKey.Kind(key.kind)]:<10}  {key.name:<24}  "
         f"made {key.created_at:%Y-%m-%d}{'  returned by log-in' if _is_returned(key) else ''}"
@@ -66,18 +55,17 @@ def _list(account: Account) -> Answer:
         }
         for key in keys
     ]
-    return Answer("\n".join(lines), {"keys": facts})
+    return Answer("\n".join(lines) or f"{account.email} has no key.", {"keys": facts})
 
 
 def _is_returned(key: AccountKey) -> bool:
     return key.is_current and key.kind == AccountKey.Kind.STRONG
 
 
-def _make(account: Account, kind: str | None, name: str) -> Answer:
-    if kind is None:
-        msg = "The key's kind is missing. Hint: give --kind host or --kind submission."
-        raise CommandError(msg, returncode=2)
-    name = name or f"{kind} key"
+def _make(account: Account, options: Mapping[str, Any]) -> Answer:
+    kind = options["kind"]
+    require(kind, "The key's kind is missing. Hint: give --kind host or --kind submission.")
+    name = options["name"] or f"{kind} key"
     key = account_keys.new_key(account=account, name=name, kind=_KINDS[kind], now=timezone.now())
     return Answer(
         f"The new {kind} key of {account.email}, shown only now: {key}",
@@ -85,7 +73,7 @@ def _make(account: Account, kind: str | None, name: str) -> Answer:
     )
 
 
-def _weak(account: Account) -> Answer:
+def _weak(account: Account, _options: Mapping[str, Any]) -> Answer:
     key = account_keys.weak_key(account)
     return Answer(
         f"The weak key of {account.email} is {key}; it attaches computers, and changes with the "
@@ -94,10 +82,10 @@ def _weak(account: Account) -> Answer:
     )
 
 
-def _revoke(account: Account, key_id: int | None) -> Answer:
-    if key_id is None:
-        msg = "The key's id is missing. Hint: `manage.py account_key list EMAIL` shows it."
-        raise CommandError(msg, returncode=2)
+def _revoke(account: Account, options: Mapping[str, Any]) -> Answer:
+    key_id = options["key_id"]
+    missing = "The key's id is missing. Hint: `manage.py account_key list EMAIL` shows it."
+    require(key_id is not None, missing)
     renewed = account_keys.revoke_key(account=account, key_id=key_id, now=timezone.now())
     more = " Log-in returns a new one." if renewed else ""
     return Answer(
@@ -105,3 +93,6 @@ def _revoke(account: Account, key_id: int | None) -> Answer:
         "must be attached again, and a stock BOINC client then drops its work.",
         {"id": key_id, "revoked": True},
     )
+
+
+_ACTIONS = {"list": _list, "make": _make, "weak": _weak, "revoke": _revoke}

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.health import alerts
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand
 
 
 class Command(PlainCommand):

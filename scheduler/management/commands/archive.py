@@ -5,50 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
 from scheduler.work import purged_work
 
+#: The number of names that each action takes.
 _ACTIONS = {"show": 1, "list": 0, "verify": 0}
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``archive show NAME | list [--app A] [--since D] [--limit N] | verify``."""
 
     help = (
         "Read the archive of purged work, var/archive. show NAME prints the history of a workunit "
         "or result; list lists workunits, newest day first; verify reads all files completely."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (purged_work.NotArchived,)
+    refusals = (purged_work.NotArchived,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument(
-            "names", metavar="NAME", nargs="*", help="show: name of a workunit or a result"
-        )
-        parser.add_argument("--app", help="list: only workunits of this app")
-        parser.add_argument(
-            "--since", type=date.fromisoformat, metavar="DAY", help="list: from this day on"
-        )
-        parser.add_argument(
-            "--limit", type=int, default=100, metavar="N", help="list: maximum (default: 100)"
-        )
+        self.add_action(parser, _ACTIONS)
+        add = parser.add_argument
+        add("names", metavar="NAME", nargs="*", help="show: name of a workunit or a result")
+        add("--app", help="list: only workunits of this app")
+        add("--since", type=date.fromisoformat, metavar="DAY", help="list: from this day on")
+        add("--limit", type=int, default=100, metavar="N", help="list: maximum (default: 100)")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action, names = options["action"], options["names"]
-        if len(names) != _ACTIONS[action]:
-            hint = " NAME" if action == "show" else ""
-            msg = f"The number of arguments is wrong. Hint: write `archive {action}{hint}`."
-            raise CommandError(msg, returncode=2)
+        hint = f"Hint: write `archive {action}{' NAME' * _ACTIONS[action]}`."
+        require(len(names) == _ACTIONS[action], f"The number of arguments is wrong. {hint}")
         if action == "show":
             archived = purged_work.find(names[0])
             return Answer(render(archived), {"day": archived.day, **archived.entry})
-        if action == "list":
-            return _list(options)
-        return _verify()
+        return _list(options) if action == "list" else _verify()
 
 
 def _list(options: Mapping[str, Any]) -> Answer:
@@ -77,8 +69,8 @@ def _verify() -> Answer:
         shown = "\n".join(faults[:10])
         msg = f"{plural(len(faults), 'line')} of the archive cannot be read:\n{shown}\n"
         raise CommandError(msg + "Hint: restore these days from a backup.")
-    total = sum(day.workunits for day in days)
-    sentence = f"The archive is intact: {plural(total, 'workunit')} in {plural(len(days), 'day')}."
+    total = plural(sum(day.workunits for day in days), "workunit")
+    sentence = f"The archive is intact: {total} in {plural(len(days), 'day')}."
     warnings = [
         f"{day.day} ends with an incomplete part of {plural(day.torn, 'byte')}: truncated by a "
         "crash, or damaged."
@@ -96,11 +88,10 @@ def render(archived: purged_work.Archived) -> str:
     """Return the history of an archived workunit as text."""
     entry, workunit = archived.entry, archived.entry["workunit"]
     names = {result["id"]: result["name"] for result in entry["results"]}
-    moments = (workunit["created_at"], workunit.get("finished_at"), entry["archived_at"])
-    submitted, finished, archived_at = map(_at, moments)
+    finished, archived_at = _at(workunit.get("finished_at")), _at(entry["archived_at"])
     lines = [
         f"workunit {archived.name} of app {workunit['app']}, {archived.verdict}",
-        f"  submitted {submitted}, finished {finished}, archived {archived_at}",
+        f"  submitted {_at(workunit['created_at'])}, finished {finished}, archived {archived_at}",
     ]
     lines += [
         f"  input {file['open_name'] or file['name']}: {file['name']}, {file['nbytes']} bytes, "

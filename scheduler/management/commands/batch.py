@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.health.standstill import waits_of
-from scheduler.management.conversation import Answer, Conversation, duration, plural
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, optional_account, plural, require
+from scheduler.management.parsing import duration
 from scheduler.models import Account, Batch
 from scheduler.work import batch_reads
 from scheduler.work import batches as operations
@@ -19,25 +19,20 @@ from scheduler.work.progress import progress_of
 
 #: Width of the progress bar in characters.
 _BAR_WIDTH = 30
-#: The actions; all but `list` and `expire` need the name of a batch.
 _ACTIONS = ("list", "show", "accelerate", "expire", "retire", "abort", "delete")
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``batch ACTION [NAME] [--submitter EMAIL] [--dry-run] ...``."""
 
     help = (
         "Manage batches. list; show NAME; accelerate NAME [--off]; expire [NAME --in 7d]; "
         "abort NAME; retire NAME; delete NAME."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        batch_reads.UnknownBatch,
-        batch_reads.AmbiguousBatch,
-        operations.BatchNotReady,
-    )
+    refusals = (batch_reads.UnknownBatch, batch_reads.AmbiguousBatch, operations.BatchNotReady)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, _ACTIONS)
         parser.add_argument("name", metavar="NAME", nargs="?", help="name of the batch")
         parser.add_argument("--submitter", metavar="EMAIL", help="submitter of the batch")
         parser.add_argument("--off", action="store_true", help="accelerate: undo it")
@@ -49,14 +44,12 @@ class Command(Conversation):
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action, name = options["action"], options["name"]
-        submitter = _submitter(options["submitter"])
+        submitter = optional_account(options["submitter"])
         if action == "list":
             return _list(submitter)
         if action == "expire" and name is None:
             return _expire_all(dry_run=options["dry_run"])
-        if name is None:
-            msg = f"No batch is named. Hint: `manage.py batch {action} NAME`."
-            raise CommandError(msg, returncode=2)
+        require(name is not None, f"No batch is named. Hint: `manage.py batch {action} NAME`.")
         batch = batch_reads.find(name, submitter)
         if action == "show":
             return _show(batch)
@@ -65,23 +58,17 @@ class Command(Conversation):
         return _DO[action](batch, options)
 
 
-def _submitter(email: str | None) -> Account | None:
-    return None if email is None else account_of(email)
-
-
 def _list(submitter: Account | None) -> Answer:
-    batches = batch_reads.lines(submitter=submitter)
-    if not batches:
-        hint = "`submit_work --batch` creates one."
-        return Answer(f"There is no batch. Hint: {hint}", {"batches": []})
-    width = max(len(line.name) for line in batches)
+    batches = batch_reads.lines(submitter)
+    width = max((len(line.name) for line in batches), default=0)
     lines = [
         f"{line.name:<{width}}  {line.state_label:<11}  {line.done:>3} %  "
         f"{plural(line.workunits, 'workunit')}, {line.open} open, {line.failed} failed  "
         f"{line.submitter}{'  accelerated' * line.accelerate}"
         for line in batches
     ]
-    return Answer("\n".join(lines), {"batches": [line.as_json() for line in batches]})
+    text = "\n".join(lines) or "There is no batch. Hint: `submit_work --batch` creates one."
+    return Answer(text, {"batches": [line.as_json() for line in batches]})
 
 
 def _show(batch: Batch) -> Answer:
@@ -161,14 +148,13 @@ def _accelerate(batch: Batch, options: Mapping[str, Any]) -> Answer:
     return Answer(
         f"{verb}: {plural(done.workunits, 'workunit')}, {plural(done.results, 'unsent result')} "
         f"of batch {batch.name}.",
-        {"workunits": done.workunits, "results": done.results},
+        asdict(done),
     )
 
 
 def _expire(batch: Batch, options: Mapping[str, Any]) -> Answer:
-    if options["after"] is None:
-        msg = "The time is missing. Hint: `manage.py batch expire NAME --in 7d`."
-        raise CommandError(msg, returncode=2)
+    missing = "The time is missing. Hint: `manage.py batch expire NAME --in 7d`."
+    require(options["after"] is not None, missing)
     expire_at = timezone.now() + options["after"]
     operations.set_expiry(batch.pk, expire_at)
     return Answer(
@@ -181,8 +167,7 @@ def _abort(batch: Batch, options: Mapping[str, Any]) -> Answer:
     done = operations.abort(batch.pk, reason=options["reason"], now=timezone.now())
     return Answer(
         f"Aborted batch {batch.name}: cancellation requested for "
-        f"{plural(done.changed, 'workunit')}; "
-        f"{done.finished} are finished.",
+        f"{plural(done.changed, 'workunit')}; {done.finished} are finished.",
         {"changed": done.changed, "already": done.already, "finished": done.finished},
     )
 
@@ -194,14 +179,12 @@ def _retire(batch: Batch, _options: Mapping[str, Any]) -> Answer:
 
 
 def _delete(batch: Batch, _options: Mapping[str, Any]) -> Answer:
-    batch_id = batch.pk
-    operations.delete(batch_id)
-    return Answer(
-        f"Deleted batch {batch.name}; its workunits are in the archive.", {"batch_id": batch_id}
-    )
+    operations.delete(batch.pk)
+    text = f"Deleted batch {batch.name}; its workunits are in the archive."
+    return Answer(text, {"batch_id": batch.pk})
 
 
-_DO: dict[str, Callable[[Batch, Mapping[str, Any]], Answer]] = {
+_DO = {
     "accelerate": _accelerate,
     "expire": _expire,
     "abort": _abort,

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, optional_account, plural
 from scheduler.work import cancel
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``cancel_work [NAME...] [--id ID...] [--batch BATCH] [--hold | --release]``."""
 
     help = "Cancel workunits by name, id or batch; or hold them, or release them."
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        cancel.WorkunitsNotFound,
-        cancel.AmbiguousBatch,
-        cancel.NothingNamed,
-    )
+    refusals = (cancel.WorkunitsNotFound, cancel.AmbiguousBatch, cancel.NothingNamed)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("names", metavar="NAME", nargs="*")
@@ -34,13 +30,8 @@ class Command(Conversation):
         instead.add_argument("--release", action="store_true", help="release held workunits")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        named: dict[str, Any] = {
-            "names": options["names"],
-            "ids": options["ids"],
-            "batch": options["batch"],
-            "submitter": self._submitter(options["submitter"]),
-            "now": timezone.now(),
-        }
+        named = {name: options[name] for name in ("names", "ids", "batch")}
+        named |= {"submitter": optional_account(options["submitter"]), "now": timezone.now()}
         if options["hold"]:
             done, verb = cancel.hold(**named), "Held"
         elif options["release"]:
@@ -58,16 +49,4 @@ class Command(Conversation):
             if count
         ]
         rest = f"; of the others {', '.join(others)}" if others else ""
-        return Answer(
-            f"{verb}: {plural(done.changed, 'workunit')}{rest}.",
-            {
-                "changed": done.changed,
-                "already": done.already,
-                "finished": done.finished,
-                "impossible": done.impossible,
-            },
-        )
-
-    @staticmethod
-    def _submitter(email: str | None) -> Any:
-        return None if email is None else account_of(email)
+        return Answer(f"{verb}: {plural(done.changed, 'workunit')}{rest}.", asdict(done))

@@ -7,14 +7,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import as_shell
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand, ShellActor
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
-from scheduler.people.account_lookup import find_account_by_email
 
 
-class Command(PlainCommand):
+class Command(ShellActor, PlainCommand):
     """``changepassword EMAIL [--password PASSWORD] [--revoke-host-keys]``."""
 
     help = (
@@ -32,9 +30,8 @@ class Command(PlainCommand):
             "stock BOINC clients lose their work",
         )
 
-    @as_shell
     def handle(self, *_args: Any, email: str, **options: Any) -> None:
-        account = find_account_by_email(email)
+        account = accounts.find_account_by_email(email)
         if account is None:
             raise CommandError(
                 f"No account has the e-mail address {email!r}.\n"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation
+from scheduler.management.base import Answer, JsonCommand
 from scheduler.management.passwords import add_password_options, read_password
 from scheduler.people import accounts
+from scheduler.people.account_keys import AccountRefused
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
     help = "Create an account and print its key; repeating the command prints the same key."
-    refusals: ClassVar[tuple[type[Exception], ...]] = (accounts.AccountRefused,)
+    refusals = (AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("email")
@@ -38,12 +39,8 @@ class Command(Conversation):
         )
         created = made.created or options["staff"]
         verb = "Created" if created else "Found"
+        account = made.account
         return Answer(
-            f"{verb} account {made.account.pk} of {made.account.email}; its key is {made.key}.",
-            {
-                "account_id": made.account.pk,
-                "email": made.account.email,
-                "key": made.key,
-                "created": created,
-            },
+            f"{verb} account {account.pk} of {account.email}; its key is {made.key}.",
+            {"account_id": account.pk, "email": account.email, "key": made.key, "created": created},
         )

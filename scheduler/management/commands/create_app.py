@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.db.models import TextChoices
 from django.utils import timezone
 
 from scheduler.apps import app_versions, apps
-from scheduler.management.conversation import Answer, Conversation, json_object
+from scheduler.management.base import Answer, JsonCommand
+from scheduler.management.parsing import json_object
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
+#: The options that are fields of an app.
+_FIELDS = (
+    *("name", "kind", "success_rule", "workunit_defaults", "validator", "assimilator"),
+    *("one_result_per", "credit_rule", "beta"),
+)
 
-class Command(Conversation):
+
+class Command(JsonCommand):
     """``create_app NAME [--kind K] [--success-rule R] [--workunit-defaults JSON]``."""
 
     help = "Create an app, for which versions are then published; other settings are in the admin."
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        apps.AppExists,
-        apps.BadApp,
-        app_versions.UnknownApp,
-    )
+    refusals = (apps.AppExists, apps.BadApp, app_versions.UnknownApp)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME")
@@ -46,19 +49,8 @@ class Command(Conversation):
         parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        app = apps.create(
-            name=options["name"],
-            user_friendly_name=options["title"],
-            kind=options["kind"],
-            success_rule=options["success_rule"],
-            workunit_defaults=options["workunit_defaults"],
-            validator=options["validator"],
-            assimilator=options["assimilator"],
-            one_result_per=options["one_result_per"],
-            credit_rule=options["credit_rule"],
-            beta=options["beta"],
-            now=timezone.now(),
-        )
+        fields = {name: options[name] for name in _FIELDS}
+        app = apps.create(user_friendly_name=options["title"], **fields, now=timezone.now())
         return Answer(
             f"Created app {app} of kind {app.kind}. Publish a version of it with `publish_app`.",
             {

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib.auth.management.commands import createsuperuser
 
-from scheduler.management.conversation import as_shell
+from scheduler.management.base import ShellActor
 
 
-class Command(createsuperuser.Command):
+class Command(ShellActor, createsuperuser.Command):
     """Django's command of this name."""
-
-    @as_shell
-    def handle(self, *args: Any, **options: Any) -> Any:
-        return super().handle(*args, **options)

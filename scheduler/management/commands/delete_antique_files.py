@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.files import antiques
-from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.management.base import Answer, JsonCommand, plural
+from scheduler.management.parsing import duration
 
 #: Pause after some thousand files, so that uploads and downloads continue.
 PAUSE_SECONDS = 0.05
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``delete_antique_files [--min-age AGE] [--dry-run]``."""
 
     help = (
         "Delete uploads from before the oldest workunit that is not assimilated, if no result "
         "needs them, and published files that are not in the database."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (antiques.TooYoung,)
+    refusals = (antiques.TooYoung,)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -44,11 +45,12 @@ class Command(Conversation):
             rest=lambda: time.sleep(PAUSE_SECONDS),
         )
         up, down = deleted.uploads, deleted.downloads
+        up_size, down_size = plural(up.nbytes, "byte"), plural(down.nbytes, "byte")
         verb = "Would delete" if dry_run else "Deleted"
         names = "".join(f"\n  {name}" for name in (*up.names, *down.names)) if dry_run else ""
         return Answer(
-            f"{verb} {plural(up.files, 'antique upload')} ({_size(up.nbytes)}) and "
-            f"{plural(down.files, 'orphan')} among the downloads ({_size(down.nbytes)}).{names}",
+            f"{verb} {plural(up.files, 'antique upload')} ({up_size}) and "
+            f"{plural(down.files, 'orphan')} among the downloads ({down_size}).{names}",
             {
                 "dry_run": dry_run,
                 "before": deleted.before,
@@ -59,7 +61,3 @@ class Command(Conversation):
                 "first_names": [*up.names, *down.names],
             },
         )
-
-
-def _size(nbytes: int) -> str:
-    return plural(nbytes, "byte")

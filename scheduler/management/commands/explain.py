@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 from django.utils import timezone
 
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand
 from scheduler.work.explain import Explanation, UnknownName, explanation_of
 
 

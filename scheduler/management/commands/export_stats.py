@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler import storage
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.management.statistics import BadFolder, export
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``export_stats [DIR]``."""
 
     help = (
         "Write the credit of accounts, teams and hosts for statistics sites, as BOINC does: "
         "tables.xml, user.gz, team.gz, host.gz. Accounts that do not share their data are omitted."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (BadFolder,)
+    refusals = (BadFolder,)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(

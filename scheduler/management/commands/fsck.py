@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import DownloadColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from scheduler.files import file_checks
 from scheduler.files.file_checks import Violation
 from scheduler.health.invariants import Invariant, invariants
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand
+from scheduler.management.progress import progress_bar
 
 #: Number of violations shown for each invariant; JSON has them all.
 MAX_SHOWN = 20
@@ -63,6 +55,7 @@ class Command(PlainCommand):
             checked = (*checked, *read)
             references = file_checks.references()
         total = sum(len(violations) for _, violations in broken)
+        count = f"{total} violation{'' if total == 1 else 's'}"
         if options["json"]:
             report = _as_json(checked, broken)
             if references is not None:
@@ -70,7 +63,7 @@ class Command(PlainCommand):
             self.stdout.write(json.dumps(report, indent=2))
         else:
             counts = [_counted(references)] if references is not None else []
-            self.stdout.write("\n".join([*_lines(broken), *counts, f"fsck: {_count(total)}"]))
+            self.stdout.write("\n".join([*_lines(broken), *counts, f"fsck: {count}"]))
         if total:
             sys.exit(1)
 
@@ -94,30 +87,13 @@ _OF_FILES = (
 
 def _check(checked: tuple[Invariant, ...]) -> list[tuple[Invariant, list[Violation]]]:
     broken = []
-    with _progress(len(checked)) as begin:
+    columns = MofNCompleteColumn(), TextColumn("{task.fields[at]}")
+    with progress_bar("fsck", *columns, total=lambda: len(checked)) as advance:
         for invariant in checked:
-            begin(invariant.name)
+            advance(1, at=invariant.name.replace("_", " "))
             if violations := invariant.find(timezone.now()):
                 broken.append((invariant, violations))
     return broken
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Any]:
-    """Show a progress bar on standard error if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _name: None
-        return
-    columns = (
-        TextColumn("fsck"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[at]}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("fsck", total=total, at="")
-        yield lambda name: progress.update(task, advance=1, at=name.replace("_", " "))
 
 
 def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:
@@ -134,13 +110,9 @@ def _as_read() -> Invariant:
     """Return the invariant that reads every file, with a progress bar of bytes."""
 
     def find(_now: datetime) -> list[Violation]:
-        console = Console(stderr=True)
-        if not console.is_terminal:
-            return file_checks.damaged_files(lambda _nbytes: None)
-        columns = (TextColumn("fsck"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("digests", total=file_checks.bytes_to_read())
-            return file_checks.damaged_files(lambda nbytes: progress.update(task, advance=nbytes))
+        columns = DownloadColumn(), TimeRemainingColumn()
+        with progress_bar("fsck", *columns, total=file_checks.bytes_to_read) as advance:
+            return file_checks.damaged_files(advance)
 
     return Invariant(
         "files_are_as_hashed",
@@ -158,17 +130,10 @@ def _counted(counts: file_checks.References) -> str:
     )
 
 
-def _count(total: int) -> str:
-    return f"{total} violation{'' if total == 1 else 's'}"
-
-
 def _as_json(
     checked: tuple[Invariant, ...], broken: list[tuple[Invariant, list[Violation]]]
 ) -> dict[str, Any]:
-    rows = {
-        invariant.name: [{"name": row.name, "detail": row.detail} for row in violations]
-        for invariant, violations in broken
-    }
+    rows = {invariant.name: [asdict(row) for row in violations] for invariant, violations in broken}
     return {
         "violations": sum(map(len, rows.values())),
         "invariants": [

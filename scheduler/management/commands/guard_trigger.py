@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand
 from scheduler.sql import guard
 
 

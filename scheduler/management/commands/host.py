@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.hosts import denials, host_lists, merge_hosts
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
 from scheduler.models import Host, HostAppVersion
 
 _ACTIONS = ("list", "show", "deny", "allow", "limit", "merge")
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``host list | show ID | deny ID --reason TEXT | allow ID | limit ID N | merge KEPT OLD``."""
 
     help = (
         "Manage hosts. list; show ID; deny ID --reason TEXT; allow ID; "
         "limit ID N (0: no limit of its own); merge KEPT OLD."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        denials.UnknownHost,
-        denials.BadLimit,
-        merge_hosts.CannotMerge,
-    )
+    refusals = (denials.UnknownHost, denials.BadLimit, merge_hosts.CannotMerge)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, _ACTIONS)
         parser.add_argument("host_id", metavar="ID", type=int, nargs="?", help="id of a host")
         parser.add_argument("number", metavar="N", type=int, nargs="?", help="limit, or OLD host")
         parser.add_argument("--reason", default="", help="deny: stored, and shown to staff")
@@ -43,15 +39,15 @@ class Command(Conversation):
         action, host_id = options["action"], options["host_id"]
         if action == "list":
             return _list(host_lists.newest(denied=options["denied"], email=options["account"]))
-        if host_id is None:
-            msg = f"No host is named. Hint: `manage.py host {action} ID`."
-            raise CommandError(msg, returncode=2)
-        if action in ("limit", "merge") and options["number"] is None:
-            msg = f"`host {action}` takes two numbers. Hint: `manage.py host {action} ID N`."
-            raise CommandError(msg, returncode=2)
-        if action == "deny" and not options["reason"]:
-            msg = "The reason is missing. Hint: `manage.py host deny ID --reason TEXT`."
-            raise CommandError(msg, returncode=2)
+        require(host_id is not None, f"No host is named. Hint: `manage.py host {action} ID`.")
+        require(
+            options["number"] is not None or action not in ("limit", "merge"),
+            f"`host {action}` takes two numbers. Hint: `manage.py host {action} ID N`.",
+        )
+        require(
+            options["reason"] or action != "deny",
+            "The reason is missing. Hint: `manage.py host deny ID --reason TEXT`.",
+        )
         page = host_lists.page(host_id)
         if page is None:
             msg = f"There is no host {host_id}. Hint: `manage.py host list` lists them."
@@ -81,15 +77,14 @@ def _facts(host: Host) -> dict[str, Any]:
 
 
 def _list(hosts: list[Host]) -> Answer:
-    if not hosts:
-        return Answer("There is no such host.", {"hosts": []})
     lines = [
         f"{host.pk:>7}  {host.domain_name or '-':<24}  {host.platform_name or '-':<24}  "
         f"{host.p_ncpus:>3} CPUs  {host.rpc_at:%Y-%m-%d %H:%M}  {host.account.email}"
         f"{'  denied: ' + (host.deny_reason or 'no reason given') if host.denied else ''}"
         for host in hosts
     ]
-    return Answer("\n".join(lines), {"hosts": [_facts(host) for host in hosts]})
+    facts = {"hosts": [_facts(host) for host in hosts]}
+    return Answer("\n".join(lines) or "There is no such host.", facts)
 
 
 def _show(page: host_lists.HostPage) -> Answer:
@@ -175,9 +170,4 @@ def _merge(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     )
 
 
-_DO: dict[str, Callable[[host_lists.HostPage, Mapping[str, Any]], Answer]] = {
-    "deny": _deny,
-    "allow": _allow,
-    "limit": _limit,
-    "merge": _merge,
-}
+_DO = {"deny": _deny, "allow": _allow, "limit": _limit, "merge": _merge}

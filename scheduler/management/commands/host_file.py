@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler import storage
 from scheduler.files import download_files, file_requests
-from scheduler.management.conversation import Answer, Conversation
+from scheduler.management.base import Answer, JsonCommand, require
 from scheduler.messages import host_messages
 from scheduler.models import FileRequest
 
-_VERBS = {"put": "fetch", "get": "send", "delete": "delete"}
+_ACTIONS = {
+    "put": ("fetch", file_requests.put_file),
+    "get": ("send", file_requests.get_file),
+    "delete": ("delete", file_requests.delete_file),
+}
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``host_file list [HOST] | put HOST FILE | get HOST NAME | delete HOST NAME``."""
 
     help = (
@@ -25,15 +29,10 @@ class Command(Conversation):
         "HOST NAME makes it upload one; delete HOST NAME deletes one; list [HOST] shows the "
         "requests and their state."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        file_requests.FileRequestRefused,
-        download_files.FileInMotion,
-        OSError,
-    )
+    refusals = (file_requests.FileRequestRefused, download_files.FileInMotion, OSError)
 
     def add_options(self, parser: CommandParser) -> None:
-        actions = ("list", *_VERBS)
-        parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
+        self.add_action(parser, ("list", *_ACTIONS))
         parser.add_argument("host", metavar="HOST", nargs="?", type=int, help="id of the host")
         parser.add_argument("file", metavar="FILE", nargs="?", help="a path, or a name on the host")
 
@@ -41,20 +40,12 @@ class Command(Conversation):
         action, host, file = options["action"], options["host"], options["file"]
         if action == "list":
             return _list(host)
-        if host is None or file is None:
-            what = "FILE" if action == "put" else "NAME"
-            msg = f"Arguments are missing. Hint: write `host_file {action} HOST {what}`."
-            raise CommandError(msg, returncode=2)
-        submit = {
-            "put": file_requests.put_file,
-            "get": file_requests.get_file,
-            "delete": file_requests.delete_file,
-        }[action]
+        hint = f"Hint: write `host_file {action} HOST {'FILE' if action == 'put' else 'NAME'}`."
+        require(None not in (host, file), f"Arguments are missing. {hint}")
+        verb, submit = _ACTIONS[action]
         request = submit(host, file, now=timezone.now())
-        return Answer(
-            f"Host {host} will {_VERBS[action]} {request.file_name} after its next request.",
-            _facts(request),
-        )
+        text = f"Host {host} will {verb} {request.file_name} after its next request."
+        return Answer(text, _facts(request))
 
 
 def _list(host: int | None) -> Answer:

@@ -10,10 +10,11 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.apps import hygiene
-from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.management.base import Answer, JsonCommand, plural
+from scheduler.management.parsing import duration
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``hygiene [--dry-run] [--hosts-after 180d] [--keys-after 180d] [--accounts-after 365d]``."""
 
     help = (
@@ -29,13 +30,8 @@ class Command(Conversation):
             ("--keys-after", rules.key_after, "time since a key was revoked"),
             ("--accounts-after", rules.account_after, "age of an account"),
         ):
-            parser.add_argument(
-                name,
-                type=duration,
-                default=default,
-                metavar="TIME",
-                help=f"{what} (default: {default.days}d)",
-            )
+            text = f"{what} (default: {default.days}d)"
+            parser.add_argument(name, type=duration, default=default, metavar="TIME", help=text)
         parser.add_argument("--dry-run", action="store_true", help="only count")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:

@@ -6,7 +6,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -15,7 +15,7 @@ from scheduler import storage
 from scheduler.apps import app_imports
 from scheduler.apps.app_imports import PUBLISHED, REFUSED, UNCHANGED, Choices, Line
 from scheduler.apps.rules.plan_class_xml import BadPlanClassFile
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural
 
 _TREE = """\
 DIR/APP/VERSION/PLATFORM          such as DIR/primes/1.02/x86_64-pc-linux-gnu
@@ -24,7 +24,7 @@ DIR/plan_class_spec.xml           or beside DIR
 """
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``import_apps DIR [--create-app] [--dry-run | --prepare DIR | --signatures DIR]``."""
 
     help = (
@@ -32,43 +32,28 @@ class Command(Conversation):
         "classes of its plan_class_spec.xml. Versions that are already published do not change; "
         "versions that are refused are reported, and the others are published."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        BadPlanClassFile,
-        storage.StoreError,
-        storage.UnreadablePackage,
-    )
+    refusals = (BadPlanClassFile, storage.StoreError, storage.UnreadablePackage)
+    parser_options = {"epilog": _TREE, "formatter_class": RawDescriptionHelpFormatter}
     _refused = 0
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        parser.epilog = _TREE
-        return parser
-
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("tree", metavar="DIR", help="the folder apps/ of a BOINC project")
-        parser.add_argument("--create-app", action="store_true", help="for apps that do not exist")
-        parser.add_argument(
-            "--create-platform", action="store_true", help="for platforms that BOINC does not have"
-        )
-        parser.add_argument(
-            "--plan-classes", metavar="FILE", help="a plan_class_spec.xml in another folder"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only report what would be published"
-        )
-        parser.add_argument(
+        add = parser.add_argument
+        add("tree", metavar="DIR", help="the folder apps/ of a BOINC project")
+        add("--create-app", action="store_true", help="for apps that do not exist")
+        add("--create-platform", action="store_true", help="for platforms that BOINC does not have")
+        add("--plan-classes", metavar="FILE", help="a plan_class_spec.xml in another folder")
+        add("--dry-run", action="store_true", help="only report what would be published")
+        add(
             "--prepare",
             metavar="DIR",
             help="write the files to be signed into a new folder, and publish nothing",
         )
-        parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
+        add("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def handle(self, *args: Any, **options: Any) -> None:
         super().handle(*args, **options)
         if self._refused:
-            msg = f"{self._refused} refused, as reported above."
-            raise CommandError(msg)
+            raise CommandError(f"{self._refused} refused, as reported above.")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         if options["prepare"] and (options["signatures"] or options["dry_run"]):
@@ -142,12 +127,8 @@ class Command(Conversation):
             f"{plural(len(lines), 'version')}: {counts[PUBLISHED]} {verb}, "
             f"{counts[UNCHANGED]} published before, {counts[REFUSED]} refused."
         )
-        facts = {
-            "dry_run": dry_run,
-            "plan_classes": _as_facts(plans),
-            "versions": _as_facts(lines),
-        }
-        return Answer("\n".join(report), facts, warnings)
+        facts = {"plan_classes": _as_facts(plans), "versions": _as_facts(lines)}
+        return Answer("\n".join(report), {"dry_run": dry_run, **facts}, warnings)
 
 
 def _label(line: Line, *, dry_run: bool, written: bool = False) -> str:

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.config import AccountCreation
-from scheduler.management.conversation import Answer, Conversation, duration, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
+from scheduler.management.parsing import duration
 from scheduler.models import Invitation
 from scheduler.people import invitations
 from scheduler.people.account_keys import AccountRefused
 
-_ACTIONS = ("make", "list", "revoke")
 
-
-class Command(Conversation):
+class Command(JsonCommand):
     """``invitation make [--uses N] [--expires-in 30d] [--name NAME] | list | revoke ID``."""
 
     help = (
         "Manage invitations, which account creation needs while ACCOUNT_CREATION is `invitation`. "
         "make [--uses N] [--expires-in 30d] [--name NAME]; list; revoke ID."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (AccountRefused,)
+    refusals = (AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument(
-            "invitation_id", metavar="ID", type=int, nargs="?", help="revoke: id of the invitation"
-        )
-        parser.add_argument("--name", default="", help="make: the people or purpose it is for")
-        parser.add_argument(
+        self.add_action(parser, _ACTIONS)
+        add = parser.add_argument
+        add("invitation_id", metavar="ID", type=int, nargs="?", help="revoke: id of the invitation")
+        add("--name", default="", help="make: the people or purpose it is for")
+        add(
             "--uses", type=int, default=1, metavar="N", help="make: number of accounts (default: 1)"
         )
-        parser.add_argument(
-            "--expires-in", type=duration, metavar="TIME", help="make: from now, such as 30d"
-        )
+        add("--expires-in", type=duration, metavar="TIME", help="make: from now, such as 30d")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        if options["action"] == "make":
-            return _make(options)
-        if options["action"] == "list":
-            return _list()
-        return _revoke(options["invitation_id"])
+        return _ACTIONS[options["action"]](options)
 
 
 def _make(options: Mapping[str, Any]) -> Answer:
@@ -67,28 +59,26 @@ def _make(options: Mapping[str, Any]) -> Answer:
     )
 
 
-def _list() -> Answer:
-    valid_invitations = list(invitations.valid(timezone.now()).order_by("pk"))
-    if not valid_invitations:
-        return Answer("There is no invitation that can be used.", {"invitations": []})
+def _list(_options: Mapping[str, Any]) -> Answer:
+    rows = list(invitations.valid(timezone.now()).order_by("pk"))
     lines = [
         f"{row.pk:>7}  {row.name:<24}  {row.uses} of {row.max_uses} used"
         f"{f'  expires {row.expire_at:%Y-%m-%d %H:%M}' if row.expire_at else ''}"
-        for row in valid_invitations
+        for row in rows
     ]
-    return Answer("\n".join(lines), {"invitations": [_facts(row) for row in valid_invitations]})
+    text = "\n".join(lines) or "There is no invitation that can be used."
+    return Answer(text, {"invitations": [_facts(row) for row in rows]})
 
 
-def _revoke(invitation_id: int | None) -> Answer:
-    if invitation_id is None:
-        msg = "The invitation's id is missing. Hint: `manage.py invitation list` shows it."
-        raise CommandError(msg, returncode=2)
+def _revoke(options: Mapping[str, Any]) -> Answer:
+    invitation_id = options["invitation_id"]
+    missing = "The invitation's id is missing. Hint: `manage.py invitation list` shows it."
+    require(invitation_id is not None, missing)
     if not invitations.revoke(invitation_id, now=timezone.now()):
-        msg = (
+        raise CommandError(
             f"There is no invitation {invitation_id} to revoke. "
             "Hint: `manage.py invitation list` shows the ids."
         )
-        raise CommandError(msg)
     return Answer(
         f"Invitation {invitation_id} is revoked. Accounts that were created with it remain.",
         {"id": invitation_id, "revoked": True},
@@ -104,3 +94,6 @@ def _facts(invitation: Invitation) -> dict[str, Any]:
         "created_at": invitation.created_at.isoformat(),
         "expire_at": invitation.expire_at and invitation.expire_at.isoformat(),
     }
+
+
+_ACTIONS = {"make": _make, "list": _list, "revoke": _revoke}

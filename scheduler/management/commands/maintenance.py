@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.health import maintenance
-from scheduler.management.conversation import Answer, Conversation, moment
+from scheduler.management.base import Answer, JsonCommand, require
+from scheduler.management.parsing import moment
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``maintenance on|off|status|end [--message TEXT] [--until TIME] [--scheduler-only]``."""
 
     help = (
         "Turn volunteers away and pause the daemons (on), resume (off), show the current state "
         "(status), or mark the project as ended (end)."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (maintenance.BadMaintenance,)
+    refusals = (maintenance.BadMaintenance,)
 
     def add_options(self, parser: CommandParser) -> None:
-        actions = ("on", "off", "status", "end")
-        parser.add_argument("action", metavar="ACTION", choices=actions, help=", ".join(actions))
+        self.add_action(parser, ("on", "off", "status", "end"))
         parser.add_argument("--message", default="", help="additional message for volunteers")
         parser.add_argument("--until", type=moment, metavar="TIME", help="expected end (UTC)")
         only = parser.add_mutually_exclusive_group()
@@ -32,9 +33,10 @@ class Command(Conversation):
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action = options["action"]
-        if action in ("off", "status") and (options["message"] or options["until"]):
-            msg = f"`maintenance {action}` has no such option. Hint: use them with `on`."
-            raise CommandError(msg, returncode=2)
+        require(
+            action in ("on", "end") or not (options["message"] or options["until"]),
+            f"`maintenance {action}` has no such option. Hint: use them with `on`.",
+        )
         if action == "off":
             was_on = maintenance.end() is not None
             sentence = "Maintenance is off." if was_on else "Maintenance was off already."
@@ -55,15 +57,9 @@ class Command(Conversation):
 def _status(current: maintenance.Maintenance | None) -> Answer:
     if current is None:
         return Answer("Maintenance is off.", {"on": False})
-    facts = {
-        "on": True,
-        "since": current.since.isoformat(),
-        "until": current.until and current.until.isoformat(),
-        "message": current.message,
-        "scheduler": current.scheduler,
-        "daemons": current.daemons,
-        "ended": current.ended,
-    }
+    end = current.until and current.until.isoformat()
+    times = {"since": current.since.isoformat(), "until": end}
+    facts = {"on": True} | asdict(current) | times
     if current.ended:
         return Answer(
             "The project has ended: reports are accepted, no work is sent. "

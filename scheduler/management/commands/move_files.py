@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from django.core.management.base import CommandParser
 from django.utils import timezone
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from scheduler import storage
 from scheduler.files import move_files
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.files.file_checks import served_files
+from scheduler.management.base import Answer, JsonCommand, plural
+from scheduler.management.progress import progress_bar
 from scheduler.storage.moving import Fate
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``move_files --to s3|disk [--dry-run]``."""
 
     help = (
@@ -27,11 +27,7 @@ class Command(Conversation):
         "source; after an interruption, the next call continues. Exit status: 0 all files are at "
         "the destination, 1 a file could not be moved."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        move_files.NoStore,
-        move_files.StillWritten,
-        storage.StoreError,
-    )
+    refusals = (move_files.NoStore, move_files.StillWritten, storage.StoreError)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--to", choices=("s3", "disk"), required=True, help="destination")
@@ -43,18 +39,16 @@ class Command(Conversation):
             sys.exit(1)
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        with _progress() as advance:
+        dry_run, columns = options["dry_run"], (MofNCompleteColumn(), TimeRemainingColumn())
+        with progress_bar("move_files", *columns, total=lambda: served_files().count()) as advance:
             done = move_files.move(
-                to=options["to"],
-                dry_run=options["dry_run"],
-                progress=advance,
-                now=timezone.now(),
+                to=options["to"], dry_run=dry_run, progress=advance, now=timezone.now()
             )
         self._failed = done.failed
         return Answer(
-            "\n".join(_lines(done, dry_run=options["dry_run"])),
+            "\n".join(_lines(done, dry_run=dry_run)),
             {
-                "dry_run": options["dry_run"],
+                "dry_run": dry_run,
                 "bytes": done.nbytes,
                 **{fate.name.lower(): done.fates[fate] for fate in Fate},
                 "names": {fate.name.lower(): names for fate, names in done.names.items()},
@@ -65,10 +59,8 @@ class Command(Conversation):
 
 
 def _lines(done: move_files.Moved, *, dry_run: bool) -> Iterator[str]:
-    verb = "Would move" if dry_run else "Moved"
-    there = done.fates[Fate.THERE]
-    moved = plural(done.fates[Fate.MOVED], "file")
-    yield f"{verb} {moved} ({done.nbytes} bytes); {there} already there."
+    moved = f"{'Would move' if dry_run else 'Moved'} {plural(done.fates[Fate.MOVED], 'file')}"
+    yield f"{moved} ({done.nbytes} bytes); {done.fates[Fate.THERE]} already there."
     for fate, names in done.names.items():
         yield f"{plural(done.fates[fate], 'file')} {fate.value}: {', '.join(names)}"
     if done.failed:
@@ -79,24 +71,5 @@ def _lines(done: move_files.Moved, *, dry_run: bool) -> Iterator[str]:
     if done.copies_waiting:
         yield (
             f"{plural(done.copies_waiting, 'superfluous file')} in the store must stay while "
-            "signed URLs are valid. "
-            "Hint: run this again after they have expired."
+            "signed URLs are valid. Hint: run this again after they have expired."
         )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _count: None
-        return
-    columns = (
-        TextColumn("move_files"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("files", total=move_files.how_many())
-        yield lambda count: progress.update(task, advance=count)

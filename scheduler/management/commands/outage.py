@@ -5,20 +5,21 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation, moment, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
+from scheduler.management.parsing import moment
 from scheduler.models import Outage
-from scheduler.results import outage_list
 from scheduler.results import outages as operations
 
-_ACTIONS = ("list", "add", "remove")
+#: The arguments of each action.
+_ACTIONS = {"list": (), "add": ("FROM", "TO"), "remove": ("ID",)}
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``outage list | add FROM TO [--reason WHY] | remove ID``."""
 
     help = (
@@ -26,10 +27,10 @@ class Command(Conversation):
         "server. It detects when the web server or the database is down; add outages that it "
         "cannot detect, such as those of a router. list; add FROM TO; remove ID."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (operations.BadOutage,)
+    refusals = (operations.BadOutage,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, _ACTIONS)
         parser.add_argument(
             "words", metavar="FROM TO | ID", nargs="*", help="times (UTC), or an id from `list`"
         )
@@ -38,10 +39,8 @@ class Command(Conversation):
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action, words = options["action"], options["words"]
-        if len(words) != {"list": 0, "add": 2, "remove": 1}[action]:
-            hint = {"list": "", "add": " FROM TO", "remove": " ID"}[action]
-            msg = f"The number of arguments is wrong. Hint: write `outage {action}{hint}`."
-            raise CommandError(msg, returncode=2)
+        hint = f"Hint: write `outage {' '.join((action, *_ACTIONS[action]))}`."
+        require(len(words) == len(_ACTIONS[action]), f"The number of arguments is wrong. {hint}")
         if action == "list":
             return _list()
         if action == "add":
@@ -51,7 +50,7 @@ class Command(Conversation):
 
 
 def _list() -> Answer:
-    outages = [_facts(outage) for outage in outage_list.recent()]
+    outages = [_facts(outage) for outage in operations.recent()]
     lines = [
         f"{row['id']}: {row['from']} to {row['to']}, {row['state']}"
         + (f" ({row['reason']})" if row["reason"] else "")
@@ -67,9 +66,8 @@ def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) 
     results = plural(concerned, "result") + " in progress"
     facts = {"from": began_at, "to": ended_at, "results": concerned, "dry_run": dry_run}
     if dry_run:
-        return Answer(
-            f"Would move the deadlines of {results} by up to {ended_at - began_at}.", facts
-        )
+        text = f"Would move the deadlines of {results} by up to {ended_at - began_at}."
+        return Answer(text, facts)
     outage = operations.add(began_at, ended_at, reason=reason, now=now)
     return Answer(
         f"Recorded outage {outage.pk}: the timeout checker moves the deadlines of {results}.",
@@ -78,10 +76,8 @@ def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) 
 
 
 def _remove(word: str, *, dry_run: bool) -> Answer:
-    if not word.isdecimal():
-        msg = f"{word!r} is not an id. Hint: `outage list` shows the ids."
-        raise CommandError(msg, returncode=2)
-    outage = outage_list.find(int(word)) if dry_run else operations.remove(int(word))
+    require(word.isdecimal(), f"{word!r} is not an id. Hint: `outage list` shows the ids.")
+    outage = operations.find(int(word)) if dry_run else operations.remove(int(word))
     if outage is None:
         msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
         raise operations.BadOutage(msg)

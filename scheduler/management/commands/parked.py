@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler.health import parked as operations
-from scheduler.health import parked_science
-from scheduler.health.parked_science import Failing
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.health.parked import Failing
+from scheduler.management.base import Answer, JsonCommand, plural, require
 
 _ACTIONS = ("list", "show", "retry", "drop")
 #: Number of lines that `list` shows; JSON has them all.
 MAX_SHOWN = 50
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``parked [list] | show ID | retry ID...|--app APP|--all | drop ID...``."""
 
     help = (
@@ -26,44 +25,32 @@ class Command(Conversation):
         "list [--app APP] [--troubled]; show ID, with the traceback; retry ID... or --app APP or "
         "--all; drop ID..., which gives up the work."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
-        operations.NotParked,
-        operations.NothingNamed,
-    )
+    refusals = (operations.NotParked, operations.NothingNamed)
 
     def add_options(self, parser: CommandParser) -> None:
         actions = f"{', '.join(_ACTIONS)} (default: list)"
-        parser.add_argument(
-            "action", metavar="ACTION", nargs="?", default="list", choices=_ACTIONS, help=actions
-        )
-        parser.add_argument(
-            "ids", metavar="ID", nargs="*", default=[], type=int, help="ids that `list` shows"
-        )
-        parser.add_argument("--app", default="", help="list, retry: only subjects of this app")
-        parser.add_argument("--all", action="store_true", help="retry: all parked subjects")
-        parser.add_argument(
-            "--troubled", action="store_true", help="list: also subjects that are still tried"
-        )
-        parser.add_argument("--reason", default="", help="drop: stored with cancelled workunits")
-        parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
-        parser.add_argument("--yes", action="store_true", help="drop: do not prompt")
+        add = parser.add_argument
+        add("action", metavar="ACTION", nargs="?", default="list", choices=_ACTIONS, help=actions)
+        add("ids", metavar="ID", nargs="*", default=[], type=int, help="ids that `list` shows")
+        add("--app", default="", help="list, retry: only subjects of this app")
+        add("--all", action="store_true", help="retry: all parked subjects")
+        add("--troubled", action="store_true", help="list: also subjects that are still tried")
+        add("--reason", default="", help="drop: stored with cancelled workunits")
+        add("--dry-run", action="store_true", help="only print what would be done")
+        add("--yes", action="store_true", help="drop: do not prompt")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action, ids = options["action"], options["ids"]
         if action == "list":
             return _list(options["app"], troubled=options["troubled"])
         if action == "show":
-            if len(ids) != 1:
-                raise CommandError("Give one id. Hint: `parked show ID`.", returncode=2)
-            return _show(parked_science.find(ids=ids)[0])
-        if action == "retry":
-            return _retry(options)
-        return self._drop(options)
+            require(len(ids) == 1, "Give one id. Hint: `parked show ID`.")
+            return _show(operations.find(ids=ids)[0])
+        return _retry(options) if action == "retry" else self._drop(options)
 
     def _drop(self, options: Mapping[str, Any]) -> Answer:
-        if options["app"] or options["all"]:
-            hint = "Hint: `parked list --app APP` shows the ids."
-            raise CommandError(f"`drop` takes only ids. {hint}", returncode=2)
+        hint = "Hint: `parked list --app APP` shows the ids."
+        require(not (options["app"] or options["all"]), f"`drop` takes only ids. {hint}")
         arguments = {"ids": options["ids"], "reason": options["reason"], "now": timezone.now()}
         plan = operations.drop(**arguments, dry_run=True)
         if options["dry_run"]:
@@ -76,10 +63,8 @@ class Command(Conversation):
 
 
 def _list(app: str, *, troubled: bool) -> Answer:
-    subjects = parked_science.find(app=app, troubled=troubled)
+    subjects = operations.find(app=app, troubled=troubled)
     facts = {"parked": [_facts(subject) for subject in subjects]}
-    if not subjects:
-        return Answer("Nothing is parked.", facts)
     lines = [
         f"{row.id:>6}  {row.stage.label.lower():<10}  {row.app}  {row.subject}  "
         f"{plural(row.failures + row.transients, 'failure')}"
@@ -88,7 +73,7 @@ def _list(app: str, *, troubled: bool) -> Answer:
     ]
     if len(subjects) > MAX_SHOWN:
         lines.append(f"... and {len(subjects) - MAX_SHOWN} more. Hint: --json has them all.")
-    return Answer("\n".join(lines), facts)
+    return Answer("\n".join(lines) or "Nothing is parked.", facts)
 
 
 def _show(row: Failing) -> Answer:
@@ -103,12 +88,10 @@ def _show(row: Failing) -> Answer:
 
 def _retry(options: Mapping[str, Any]) -> Answer:
     if options["dry_run"]:
-        selected = options["ids"] or options["app"] or options["all"]
-        if not selected:
-            raise operations.NothingNamed(
-                "Nothing is selected. Hint: give ids, --app APP, or --all."
-            )
-        subjects = parked_science.find(ids=options["ids"], app=options["app"])
+        is_selected = options["ids"] or options["app"] or options["all"]
+        nothing = "Nothing is selected. Hint: give ids, --app APP, or --all."
+        require(is_selected, nothing, returncode=1)
+        subjects = operations.find(ids=options["ids"], app=options["app"])
         sentence = f"{plural(len(subjects), 'subject')} would be tried again."
     else:
         subjects = operations.retry(
@@ -138,21 +121,14 @@ def _dropped(plan: operations.Dropped, verb: str, *, done: bool) -> Answer:
         for row in plan.generators
     ]
     sentence = "; ".join(parts) + "." if parts else "Nothing can be dropped."
-    return Answer(
-        sentence,
-        {
-            "done": done,
-            "cancelled": _subjects(plan.cancelled),
-            "given_up": _subjects(plan.given_up),
-            "trickles": _subjects(plan.trickles),
-            "refused": _subjects([*plan.answered, *plan.generators]),
-        },
-        warnings,
-    )
-
-
-def _subjects(some: Sequence[Failing]) -> list[str]:
-    return [row.subject for row in some]
+    rows_by_outcome = {
+        "cancelled": plan.cancelled,
+        "given_up": plan.given_up,
+        "trickles": plan.trickles,
+        "refused": [*plan.answered, *plan.generators],
+    }
+    facts = {name: [row.subject for row in rows] for name, rows in rows_by_outcome.items()}
+    return Answer(sentence, {"done": done} | facts, warnings)
 
 
 def _facts(row: Failing) -> dict[str, Any]:

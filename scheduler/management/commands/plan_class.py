@@ -7,7 +7,7 @@ from argparse import RawDescriptionHelpFormatter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -15,7 +15,7 @@ from django.utils import timezone
 from scheduler.apps import plan_class_store as operations
 from scheduler.dispatch.rules import plan_classes
 from scheduler.hosts.machines import Usage
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
 
 _ACTIONS = ("list", "show", "set", "remove", "try")
 
@@ -31,14 +31,14 @@ Examples of FILE.json (docs/plan-classes.md has every key):
 """
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``plan_class list | show NAME | set NAME FILE | remove NAME | try NAME [--host ID]``."""
 
     help = (
         "List, show, set (NAME FILE), remove or try plan classes, which define the requirements of "
         "app versions on a host."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         operations.BadSpec,
         operations.PlanClassInUse,
         operations.UnknownHost,
@@ -46,14 +46,10 @@ class Command(Conversation):
         plan_classes.BadPlanClass,
     )
 
-    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        parser = super().create_parser(prog_name, subcommand, **kwargs)
-        parser.formatter_class = RawDescriptionHelpFormatter
-        parser.epilog = _EXAMPLES
-        return parser
+    parser_options = {"epilog": _EXAMPLES, "formatter_class": RawDescriptionHelpFormatter}
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, _ACTIONS)
         parser.add_argument("name", metavar="NAME", nargs="?", help="name of the plan class")
         parser.add_argument(
             "file", metavar="FILE", nargs="?", type=Path, help="set, try: its definition, as JSON"
@@ -65,28 +61,23 @@ class Command(Conversation):
         action, name = options["action"], options["name"]
         if action == "list":
             return _list()
-        if name is None:
-            msg = f"No plan class is named. Hint: `manage.py plan_class {action} NAME`."
-            raise CommandError(msg, returncode=2)
+        hint = f"Hint: `manage.py plan_class {action} NAME`."
+        require(name is not None, f"No plan class is named. {hint}")
         if action == "show":
             return _show(name)
         if action == "remove":
             return _remove(name, dry_run=options["dry_run"])
         if action == "try":
             return _try(name, options["file"], options["host"])
-        if options["file"] is None:
-            msg = f"FILE is missing. Hint: `manage.py plan_class set {name} FILE.json`."
-            raise CommandError(msg, returncode=2)
+        hint = f"Hint: `manage.py plan_class set {name} FILE.json`."
+        require(options["file"] is not None, f"FILE is missing. {hint}")
         return _set(name, options["file"], dry_run=options["dry_run"])
 
 
 def _list() -> Answer:
     rows = operations.listing()
     facts = [{"name": name, "spec": spec, "app_versions": used} for name, spec, used in rows]
-    if not rows:
-        hint = "`manage.py plan_class set NAME FILE.json`."
-        return Answer(f"There is no plan class. Hint: {hint}", {"plan_classes": []})
-    width = max(len(name) for name, _spec, _used in rows)
+    width = max((len(name) for name, _spec, _used in rows), default=0)
     lines = [
         f"{name:<{width}}  {plural(used, 'app version')}  "
         f"{'NOT DEFINED' if spec is None else json.dumps(spec)}"
@@ -98,7 +89,8 @@ def _list() -> Answer:
         for name, spec, used in rows
         if spec is None
     ]
-    return Answer("\n".join(lines), {"plan_classes": facts}, warnings)
+    empty = "There is no plan class. Hint: `manage.py plan_class set NAME FILE.json`."
+    return Answer("\n".join(lines) or empty, {"plan_classes": facts}, warnings)
 
 
 def _show(name: str) -> Answer:
@@ -109,8 +101,7 @@ def _show(name: str) -> Answer:
 
 def _set(name: str, file: Path, *, dry_run: bool) -> Answer:
     now = timezone.now()
-    text, source = _text_of(file), str(file)
-    done = operations.write(name, text, source=source, now=now, dry_run=dry_run)
+    done = operations.write(name, _text_of(file), source=str(file), now=now, dry_run=dry_run)
     verb = "created" if done.created else "changed" if done.changed else "unchanged"
     users = plural(len(done.versions), "app version")
     trial = operations.try_on_hosts(done.plan, now=now)

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -15,11 +15,16 @@ from scheduler import signing, storage
 from scheduler.apps import app_versions, apps, deliveries, programs
 from scheduler.apps.programs import Order
 from scheduler.apps.rules.packaging import version_number
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.models.science import AppKind, SuccessRule
 
 #: Placeholder for "no file", and for the default platforms of the app's kind.
 _NONE = "-"
+#: The options that are fields of an order.
+_ORDER = (
+    *("version_num", "plan_class", "main_program", "cmdline"),
+    *("image", "source_url", "beta", "create_platform"),
+)
 #: Fetching may take this long, since only the user of the command waits for it.
 _FETCH_TIMEOUT_SECONDS = 3600.0
 
@@ -36,14 +41,14 @@ def version(text: str) -> int:
         raise ArgumentTypeError(str(error)) from error
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``publish_app APP VERSION [PLATFORM] [SOURCE] [--image I] [--create-app --kind K]``."""
 
     help = (
         "Publish a version of an app from a folder, an archive or a single program, "
         "from a URL, or as a container image with its digest."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         signing.KeyMissing,
         storage.UnreadablePackage,
         storage.StoreError,
@@ -59,9 +64,10 @@ class Command(Conversation):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("app", metavar="APP")
-        parser.add_argument("version_num", metavar="VERSION", type=version)
-        parser.add_argument(
+        add = parser.add_argument
+        add("app", metavar="APP")
+        add("version_num", metavar="VERSION", type=version)
+        add(
             "platforms",
             metavar="PLATFORM",
             nargs="?",
@@ -69,41 +75,35 @@ class Command(Conversation):
             help="such as x86_64-pc-linux-gnu, or several separated by commas; "
             "- (or nothing) means all Unix platforms, for apps that are not native",
         )
-        parser.add_argument(
-            "source", metavar="SOURCE", nargs="?", default=_NONE, help="folder, archive or file"
-        )
-        parser.add_argument(
-            "--source-url", default="", help="http(s) or rsync URL to fetch the program from"
-        )
-        parser.add_argument("--image", default="", help="container image, as name@sha256:DIGEST")
-        parser.add_argument("--plan-class", default="", help="such as mt (default: none)")
-        parser.add_argument("--main-program", help="which of several files is started")
-        parser.add_argument("--cmdline", default="", help="arguments appended at every start")
-        parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
-        parser.add_argument("--create-app", action="store_true", help="if there is no such app")
-        parser.add_argument(
+        add("source", metavar="SOURCE", nargs="?", default=_NONE, help="folder, archive or file")
+        add("--source-url", default="", help="http(s) or rsync URL to fetch the program from")
+        add("--image", default="", help="container image, as name@sha256:DIGEST")
+        add("--plan-class", default="", help="such as mt (default: none)")
+        add("--main-program", help="which of several files is started")
+        add("--cmdline", default="", help="arguments appended at every start")
+        add("--beta", action="store_true", help="only for volunteers who test")
+        add("--create-app", action="store_true", help="if there is no such app")
+        add(
             "--kind",
             choices=AppKind.values,
             help="kind of the app that --create-app creates (default: native)",
         )
-        parser.add_argument(
+        add(
             "--success-rule",
             choices=SuccessRule.values,
             help="success rule of the app that --create-app creates (default: exit_code)",
         )
-        parser.add_argument(
+        add(
             "--prepare",
             metavar="DIR",
             help="write the exact files to be signed into a new folder, and publish nothing",
         )
-        parser.add_argument(
+        add(
             "--signatures",
             metavar="DIR",
             help="the folder of --prepare with the .sig files made on another machine",
         )
-        parser.add_argument(
-            "--create-platform", action="store_true", help="allow a platform that BOINC lacks"
-        )
+        add("--create-platform", action="store_true", help="allow a platform that BOINC lacks")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         now = timezone.now()
@@ -115,19 +115,11 @@ class Command(Conversation):
         if where == _NONE and Path(platforms).exists():
             # A single argument that exists is the program, for the default platforms.
             platforms, where = _NONE, platforms
+        signatures = options["signatures"]
         order = Order(
-            version_num=options["version_num"],
+            **{name: options[name] for name in _ORDER},
             platforms=[name for name in platforms.split(",") if name not in {"", _NONE}],
-            plan_class=options["plan_class"],
-            main_program=options["main_program"],
-            cmdline=options["cmdline"],
-            image=options["image"],
-            source_url=options["source_url"],
-            beta=options["beta"],
-            create_platform=options["create_platform"],
-            signatures=storage.read_signatures(options["signatures"])
-            if options["signatures"]
-            else {},
+            signatures=storage.read_signatures(signatures) if signatures else {},
         )
         reading = nullcontext() if where == _NONE else storage.open_package(where)
         with reading as source:
@@ -139,12 +131,9 @@ class Command(Conversation):
                 else app_versions.find_app(options["app"], now=now)
             )
             if order.source_url and source is None:
-                outcome = deliveries.import_from(
-                    app, order, seconds=_FETCH_TIMEOUT_SECONDS, now=now
-                )
-            else:
-                outcome = programs.publish(app, order, source, now=now)
-        return _published(outcome)
+                seconds = _FETCH_TIMEOUT_SECONDS
+                return _published(deliveries.import_from(app, order, seconds=seconds, now=now))
+            return _published(programs.publish(app, order, source, now=now))
 
 
 def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source | None) -> Answer:

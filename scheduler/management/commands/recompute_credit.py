@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import MofNCompleteColumn
 
 from scheduler.credit.recompute_credit import (
     Difference,
@@ -20,8 +18,8 @@ from scheduler.credit.recompute_credit import (
     correct,
     owners,
 )
-from scheduler.management.conversation import plural
-from scheduler.management.parsing import PlainCommand
+from scheduler.management.base import PlainCommand, plural, require
+from scheduler.management.progress import progress_bar
 
 #: Number of differences that are printed; JSON has them all.
 MAX_SHOWN = 50
@@ -37,19 +35,15 @@ class Command(PlainCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument(
-            "--verify", action="store_true", help="compare only; exit with 1 if anything differs"
-        )
-        what.add_argument(
+        add = parser.add_mutually_exclusive_group().add_argument
+        add("--verify", action="store_true", help="compare only; exit with 1 if anything differs")
+        add(
             "--apply",
             "--yes",
             action="store_true",
             help="correct what differs, with its recent average",
         )
-        what.add_argument(
-            "--dry-run", action="store_true", help="show what --apply would change (the default)"
-        )
+        add("--dry-run", action="store_true", help="show what --apply would change (the default)")
         parser.add_argument("--app", metavar="NAME", help="only this app's sums")
         parser.add_argument(
             "--averages",
@@ -59,14 +53,14 @@ class Command(PlainCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        if options["averages"] and not options["apply"]:
-            msg = "--averages needs --apply.\nHint: give both."
-            raise CommandError(msg, returncode=2)
+        may_average = options["apply"] or not options["averages"]
+        require(may_average, "--averages needs --apply.\nHint: give both.")
         try:
             scope = Scope.of_app(options["app"]) if options["app"] else Scope()
         except UnknownApp as error:
             raise CommandError(str(error)) from error
-        with _progress(owners(scope)) as advance:
+        column = MofNCompleteColumn()
+        with progress_bar("recompute_credit", column, total=lambda: owners(scope)) as advance:
             if options["apply"]:
                 walk = correct(scope, averages=options["averages"], progress=advance)
             else:
@@ -78,17 +72,9 @@ class Command(PlainCommand):
 
     def _print(self, differences: list[Difference], options: dict[str, Any]) -> None:
         if options["json"]:
-            facts = [
-                {
-                    "kind": difference.kind,
-                    "name": difference.name,
-                    "kept": str(difference.kept),
-                    "entered": str(difference.entered),
-                }
-                for difference in differences
-            ]
+            facts = [asdict(row) for row in differences]
             answer = {"differences": facts, "corrected": bool(options["apply"])}
-            self.stdout.write(json.dumps(answer, indent=2))
+            self.stdout.write(json.dumps(answer, indent=2, default=str))
             return
         for row in differences[:MAX_SHOWN]:
             self.stdout.write(f"  {row.name}: total {row.kept}, entries {row.entered}")
@@ -106,16 +92,3 @@ def _sentence(count: int, options: dict[str, Any]) -> str:
     verb = "differs" if count == 1 else "differ"
     hint = "" if options["verify"] else " Nothing was changed; --apply corrects."
     return f"{what} of credit {verb} from the entries.{hint}"
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _count: None
-        return
-    columns = (TextColumn("recompute_credit"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("owners", total=total)
-        yield lambda count: progress.update(task, advance=count)

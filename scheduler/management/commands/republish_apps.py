@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler import signing, storage
 from scheduler.apps import app_versions, republishing
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural, require
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``republish_apps [APP ...] [--all] [--prepare DIR | --signatures DIR]``."""
 
     help = (
         "Republish every current version whose launcher is older than this server's, under the "
         "next free version number, and deprecate the old version (--all: every current version)."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         app_versions.BadPackage,
         app_versions.BadSignature,
         signing.KeyMissing,
@@ -42,10 +42,9 @@ class Command(Conversation):
         parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        if options["prepare"] and options["signatures"]:
-            raise CommandError(
-                "Both folders are given. Hint: use --prepare first, then --signatures."
-            )
+        prepare, signatures = options["prepare"], options["signatures"]
+        both = "Both folders are given. Hint: use --prepare first, then --signatures."
+        require(not (prepare and signatures), both, returncode=1)
         versions = republishing.current_versions(options["apps"])
         if not options["all"]:
             versions = republishing.with_old_launchers(versions)
@@ -55,20 +54,14 @@ class Command(Conversation):
         if options["dry_run"]:
             return Answer("Would publish again:\n" + "\n".join(names), {"versions": names})
         with republishing.prepared(versions) as renewals:
-            if options["prepare"] is not None:
-                files = republishing.write(renewals, options["prepare"])
-                return Answer(
-                    f"Wrote {plural(len(files), 'file')} to {options['prepare']}.", {"files": files}
-                )
-            signatures = options["signatures"]
+            if prepare is not None:
+                files = republishing.write(renewals, prepare)
+                return Answer(f"Wrote {plural(len(files), 'file')} to {prepare}.", {"files": files})
             texts = storage.read_signatures(signatures) if signatures else {}
             done = republishing.publish(renewals, texts, now=timezone.now())
+        old_versions = [version for renewal in renewals for version in renewal.earlier]
         lines = [
             f"Published {new.version} in place of {old}."
-            for new, old in zip(
-                done, [v for renewal in renewals for v in renewal.earlier], strict=True
-            )
+            for new, old in zip(done, old_versions, strict=True)
         ]
-        return Answer(
-            "\n".join(lines), {"versions": [str(published.version) for published in done]}
-        )
+        return Answer("\n".join(lines), {"versions": [str(new.version) for new in done]})

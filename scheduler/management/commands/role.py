@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, account_of, require
 from scheduler.models import Account
 from scheduler.people import roles
 
-_ACTIONS = ("list", "give", "take")
+#: Each change: its operation, and how its outcome is described if something or nothing changed.
+_CHANGES = {
+    "give": (roles.give, "now has", "already had"),
+    "take": (roles.take, "no longer has", "did not have"),
+}
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``role list [EMAIL] | give EMAIL ROLE | take EMAIL ROLE``."""
 
     help = (
         "Give roles to accounts: submitter, publisher, operator, moderator, read-only, or a group "
         "of your own. list [EMAIL]; give EMAIL ROLE; take EMAIL ROLE."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (roles.UnknownRole,)
+    refusals = (roles.UnknownRole,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
+        self.add_action(parser, ("list", *_CHANGES))
         parser.add_argument(
             "email",
             metavar="EMAIL",
@@ -39,14 +42,11 @@ class Command(Conversation):
         action, email, role = options["action"], options["email"], options["role"]
         if action == "list":
             return _of_one(account_of(email)) if email else _of_all()
-        if not (email and role):
-            msg = f"No account or role is named. Hint: write `role {action} EMAIL ROLE`."
-            raise CommandError(msg, returncode=2)
+        hint = f"Hint: write `role {action} EMAIL ROLE`."
+        require(email and role, f"No account or role is named. {hint}")
         account = account_of(email)
-        act = roles.give if action == "give" else roles.take
+        act, did, had = _CHANGES[action]
         changed = act(account, role, now=timezone.now())
-        had = "already had" if action == "give" else "did not have"
-        did = "now has" if action == "give" else "no longer has"
         return Answer(
             f"{account.email} {did if changed else had} the role {role}.",
             {"email": account.email, "changed": changed, "roles": roles.of_account(account)},

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from scheduler import signing, storage
 from scheduler.apps import app_versions, key_rotation
-from scheduler.management.conversation import Answer, Conversation, plural
+from scheduler.management.base import Answer, JsonCommand, plural
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``rotate_key code-sign|upload-grant [--revoke] [--prepare DIR | --public-key FILE ...]``."""
 
     help = (
         "Replace a key of the project. Signatures and grants by the old key stay valid unless "
-        "--revoke is given (docs/operating.md, A stolen key)."
+        "--revoke is given (docs/recipes.md, A stolen key)."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         app_versions.BadPackage,
         app_versions.BadSignature,
         signing.BadKey,
@@ -57,30 +58,31 @@ class Command(Conversation):
         offline.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        offline = ("prepare", "public_key", "rotation_signature", "signatures")
+        revoke, prepare, signatures = options["revoke"], options["prepare"], options["signatures"]
         if options["key"] == "upload-grant":
+            offline = ("prepare", "public_key", "rotation_signature", "signatures")
             if any(options[name] for name in offline):
                 msg = "The upload grant key is on the server only. Hint: leave these options out."
                 raise CommandError(msg)
-            return _upload_grant(revoke=options["revoke"])
-        if options["prepare"] is not None:
-            names = key_rotation.write_to_sign(options["prepare"], revoke=options["revoke"])
+            return _upload_grant(revoke=revoke)
+        if prepare is not None:
+            names = key_rotation.write_to_sign(prepare, revoke=revoke)
             return Answer(
-                f"Wrote {plural(len(names), 'file')} to {options['prepare']}; sign them with the "
-                "new key and install it with --public-key.",
+                f"Wrote {plural(len(names), 'file')} to {prepare}; sign them with the new key and "
+                "install it with --public-key.",
                 {"files": names},
             )
         if options["public_key"] is None:
-            if options["rotation_signature"] or options["signatures"]:
+            if options["rotation_signature"] or signatures:
                 raise CommandError("No new key is given. Hint: use --public-key FILE.")
-            return _rotated(key_rotation.rotate(revoke=options["revoke"], now=timezone.now()))
-        signatures, had_key = options["signatures"], signing.has_code_sign_key()
+            return _rotated(key_rotation.rotate(revoke=revoke, now=timezone.now()))
+        had_key = signing.has_code_sign_key()
         rotations = [storage.read_key_text(path) for path in options["rotation_signature"]]
         rotated = key_rotation.install(
             storage.read_key_text(options["public_key"]),
             rotation_signatures=rotations,
             signatures=storage.read_signatures(signatures) if signatures else {},
-            revoke=options["revoke"],
+            revoke=revoke,
             now=timezone.now(),
         )
         answer = _rotated(rotated)
@@ -90,21 +92,18 @@ class Command(Conversation):
             "No rotation signature was given: clients that hold an earlier key keep it, and run "
             "nothing new until they are detached and attached again."
         )
-        return Answer(answer.sentence, answer.facts, [warning])
+        return replace(answer, warnings=[warning])
 
 
 def _upload_grant(*, revoke: bool) -> Answer:
     key_rotation.rotate_upload_key(revoke=revoke, now=timezone.now())
+    sentence = "Uploads are granted by a new key from now on; earlier grants stay valid."
     if revoke:
-        return Answer(
+        sentence = (
             "Uploads are granted by a new key from now on; earlier grants are revoked. Hosts "
-            "with earlier grants keep trying until the deadlines of their results have passed.",
-            {"key": "upload-grant", "revoked": True},
+            "with earlier grants keep trying until the deadlines of their results have passed."
         )
-    return Answer(
-        "Uploads are granted by a new key from now on; earlier grants stay valid.",
-        {"key": "upload-grant", "revoked": False},
-    )
+    return Answer(sentence, {"key": "upload-grant", "revoked": revoke})
 
 
 def _rotated(done: key_rotation.Rotated) -> Answer:

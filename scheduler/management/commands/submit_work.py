@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
@@ -19,17 +19,11 @@ from rich.progress import track
 
 from scheduler import storage
 from scheduler.boinc_submission import templates
+from scheduler.boinc_submission.rules.templated import TwoCommandLines, WrongFiles
 from scheduler.files import download_files
 from scheduler.management import templated_work
-from scheduler.management.conversation import (
-    Answer,
-    Conversation,
-    duration,
-    json_object,
-    moment,
-    plural,
-)
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, optional_account, plural
+from scheduler.management.parsing import duration, json_object, moment
 from scheduler.models import Account, Team
 from scheduler.storage import BadFileName
 from scheduler.work.submission import bulk, submit
@@ -38,15 +32,9 @@ from scheduler.work.submission import bulk, submit
 _PROGRESS_BAR_FROM = 1000
 #: Options that set a field of every workunit.
 _FIELDS = {
+    **templated_work.NUMBERS,
     "outputs": "outputs",
-    "fpops": "rsc_fpops_est",
-    "memory": "rsc_memory_bound",
-    "disk": "rsc_disk_bound",
-    "bandwidth": "rsc_bandwidth_bound",
     "deadline": "delay_bound",
-    "quorum": "min_quorum",
-    "target": "target_nresults",
-    "max_errors": "max_error_results",
     "max_timeouts": "max_timeouts",
     "priority": "priority",
     "size_class": "size_class",
@@ -75,18 +63,18 @@ def output(text: str) -> submit.NewOutput:
     return submit.NewOutput(open_name=name, max_nbytes=int(nbytes))
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``submit_work APP [FILE...] [--batch B] [--quorum 2] [--deadline 3d] ...``."""
 
     help = "Submit one workunit per FILE (or one without input), all or none."
-    refusals: ClassVar[tuple[type[Exception], ...]] = (
+    refusals = (
         submit.SubmissionRefused,
         download_files.UnknownFiles,
         download_files.FileInMotion,
         templates.BadTemplate,
         templates.NoTemplate,
-        templates.TwoCommandLines,
-        templates.WrongFiles,
+        TwoCommandLines,
+        WrongFiles,
         BadFileName,
         storage.StoreError,
     )
@@ -94,52 +82,29 @@ class Command(Conversation):
     def add_options(self, parser: CommandParser) -> None:
         # The usage that argparse generates for this many options is unreadable.
         parser.usage = "%(prog)s APP [FILE ...] [options]"
-        parser.add_argument("app", metavar="APP")
+        add = parser.add_argument
+        add("app", metavar="APP")
         # Strings, which need a fifth of the memory of Path objects: there may be 100 000.
-        parser.add_argument("paths", metavar="FILE", nargs="*", default=[])
-        parser.add_argument(
-            "--open-name", metavar="N", help="input name that the app opens (default: in)"
-        )
-        parser.add_argument(
-            "--command-line", metavar="C", help="{file} is replaced by the name of FILE"
-        )
-        parser.add_argument(
-            "--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out"
-        )
-        parser.add_argument(
-            "--batch", metavar="B", help="name of a batch, created if it does not exist"
-        )
-        parser.add_argument("--submitter", metavar="EMAIL", help="default: the only staff account")
-        parser.add_argument(
-            "--quorum", metavar="N", type=int, help="results that must agree (default: 1)"
-        )
-        parser.add_argument(
-            "--target", metavar="N", type=int, help="results created at first (default: QUORUM)"
-        )
-        parser.add_argument(
-            "--max-errors", type=int, metavar="N", help="the workunit fails at error N+1"
-        )
-        parser.add_argument(
-            "--max-timeouts", type=int, metavar="N", help="the workunit fails at timeout N+1"
-        )
-        parser.add_argument(
-            "--priority", metavar="N", type=int, help="higher is sent first (default: 0)"
-        )
-        parser.add_argument(
-            "--hold", action="store_true", help="send nothing until `cancel_work --release`"
-        )
+        add("paths", metavar="FILE", nargs="*", default=[])
+        add("--open-name", metavar="N", help="input name that the app opens (default: in)")
+        add("--command-line", metavar="C", help="{file} is replaced by the name of FILE")
+        add("--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out")
+        add("--batch", metavar="B", help="name of a batch, created if it does not exist")
+        add("--submitter", metavar="EMAIL", help="default: the only staff account")
+        add("--quorum", metavar="N", type=int, help="results that must agree (default: 1)")
+        add("--target", metavar="N", type=int, help="results created at first (default: QUORUM)")
+        add("--max-errors", type=int, metavar="N", help="the workunit fails at error N+1")
+        add("--max-timeouts", type=int, metavar="N", help="the workunit fails at timeout N+1")
+        add("--priority", metavar="N", type=int, help="higher is sent first (default: 0)")
+        add("--hold", action="store_true", help="send nothing until `cancel_work --release`")
         _add_batch(parser)
-        parser.add_argument(
+        add(
             "--ndjson",
             metavar="FILE",
             help="workunits as lines of the API; options apply to all; - is stdin",
         )
-        parser.add_argument(
-            "--input-template", metavar="F", help="BOINC input template, by file or name"
-        )
-        parser.add_argument(
-            "--output-template", metavar="F", help="BOINC output template, by file or name"
-        )
+        add("--input-template", metavar="F", help="BOINC input template, by file or name")
+        add("--output-template", metavar="F", help="BOINC output template, by file or name")
         _add_resources(parser)
         _add_targets(parser)
         _add_times(parser)
@@ -162,14 +127,13 @@ class Command(Conversation):
                 now=now,
             )
         body = reply.answer["body"]
-        into = (
-            f" into batch {body['batch']['name']} ({body['batch']['id']})" if body["batch"] else ""
-        )
+        batch = body["batch"]
+        into = f" into batch {batch['name']} ({batch['id']})" if batch else ""
         return Answer(
             f"Submitted {plural(body['count'], 'workunit')} of {options['app']}{into}"
             f"{', held' * options['hold']}: {_range(body)}.",
             {
-                "batch_id": body["batch"]["id"] if body["batch"] else None,
+                "batch_id": batch["id"] if batch else None,
                 "workunit_ids": created.ids if created else [],
                 "names": created.names if created else [],
             },
@@ -178,27 +142,20 @@ class Command(Conversation):
 
 
 def _add_batch(parser: CommandParser) -> None:
-    parser.add_argument("--after", type=int, metavar="ID", help="wait until this batch is complete")
-    parser.add_argument(
-        "--meta", type=json_object, metavar="JSON", help="stored with each workunit"
-    )
-    parser.add_argument(
-        "--keep-outputs", action="store_true", help="keep outputs until the batch is retired"
-    )
-
-
-def _batch(options: Mapping[str, Any]) -> submit.NewBatch | None:
-    name, after, keep = options["batch"], options["after"], options["keep_outputs"]
-    if name is None and after is None and not keep:
-        return None
-    return submit.NewBatch(name=name, after=after, keep_outputs=keep)
+    add = parser.add_argument
+    add("--after", type=int, metavar="ID", help="wait until this batch is complete")
+    add("--meta", type=json_object, metavar="JSON", help="stored with each workunit")
+    add("--keep-outputs", action="store_true", help="keep outputs until the batch is retired")
 
 
 def _submission(
     options: Mapping[str, Any], stack: ExitStack, now: datetime
 ) -> tuple[bulk.Head, Iterator[bulk.Line]]:
     """Return the head of the submission, and its lines as they are read."""
-    batch = _batch(options)
+    name, after, keep = options["batch"], options["after"], options["keep_outputs"]
+    batch = None
+    if name is not None or after is not None or keep:
+        batch = submit.NewBatch(name=name, after=after, keep_outputs=keep)
     if options["ndjson"] is not None:
         _refuse_beside_lines(options)
         return _from_ndjson(options, _opened(options["ndjson"], stack), batch, now)
@@ -217,8 +174,7 @@ def _shown(lines: Iterator[bulk.Line], total: int | None) -> Iterator[bulk.Line]
 
 def _refuse_beside_lines(options: Mapping[str, Any]) -> None:
     if options["paths"]:
-        msg = "FILE and --ndjson are both given. Hint: give one of them."
-        raise CommandError(msg)
+        raise CommandError("FILE and --ndjson are both given. Hint: give one of them.")
     of_files = {
         "--open-name": options["open_name"] is not None,
         "--command-line {file}": "{file}" in (options["command_line"] or ""),
@@ -287,15 +243,14 @@ def _merged(
 
 
 def _add_resources(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)"
-    )
-    parser.add_argument("--memory", type=float, metavar="BYTES", help="default: 5e8")
-    parser.add_argument("--disk", type=float, metavar="BYTES", help="default: 1e9")
-    parser.add_argument("--bandwidth", type=float, metavar="BYTES/S")
-    parser.add_argument("--size-class", type=int, metavar="N")
-    parser.add_argument("--app-version", type=int, metavar="N", help="100 for 1.00")
-    parser.add_argument("--keywords", metavar="N,N", help="BOINC's keyword numbers")
+    add = parser.add_argument
+    add("--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)")
+    add("--memory", type=float, metavar="BYTES", help="default: 5e8")
+    add("--disk", type=float, metavar="BYTES", help="default: 1e9")
+    add("--bandwidth", type=float, metavar="BYTES/S")
+    add("--size-class", type=int, metavar="N")
+    add("--app-version", type=int, metavar="N", help="100 for 1.00")
+    add("--keywords", metavar="N,N", help="BOINC's keyword numbers")
 
 
 def _add_targets(parser: CommandParser) -> None:
@@ -307,26 +262,24 @@ def _add_targets(parser: CommandParser) -> None:
 
 
 def _add_times(parser: CommandParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "--deadline",
         metavar="D",
         type=duration,
         help="time to report a result, such as 12h (default: 7d)",
     )
-    parser.add_argument(
-        "--start-after", type=moment, metavar="TIME", help="not sent before this time (UTC)"
-    )
-    parser.add_argument(
-        "--start-before", type=moment, metavar="TIME", help="not sent after this time"
-    )
-    parser.add_argument("--end-before", type=moment, metavar="END", help="expires at this time")
+    add("--start-after", type=moment, metavar="TIME", help="not sent before this time (UTC)")
+    add("--start-before", type=moment, metavar="TIME", help="not sent after this time")
+    add("--end-before", type=moment, metavar="END", help="expires at this time")
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a workunit that the options set."""
-    fields: dict[str, Any] = {name: options[option] for option, name in _FIELDS.items()}
+    fields = {name: options[option] for option, name in _FIELDS.items()}
+    account = optional_account(options["for_account"])
     fields |= {
-        "target_account": _account_id(options["for_account"]),
+        "target_account": account and account.pk,
         "target_team": _team_id(options["for_team"]),
         "broadcast": options["broadcast"] or None,
         "held": options["hold"] or None,
@@ -364,25 +317,14 @@ def _workunits(
 def _of_file(
     path: Path | None, common: submit.NewWorkunit, options: Mapping[str, Any]
 ) -> submit.NewWorkunit:
-    inputs = (
-        ()
-        if path is None
-        else (submit.NewFile(open_name=options["open_name"] or "in", path=str(path)),)
-    )
     command_line = (options["command_line"] or "").replace("{file}", path.name if path else "")
-    meta = {} if path is None else {"input": _original(path)}
-    return replace(
-        common, command_line=command_line, input_files=inputs, meta={**meta, **common.meta}
-    )
-
-
-def _original(path: Path) -> str:
-    """Return the path of an input for JSON; bytes that are not UTF-8 are replaced."""
-    return path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _account_id(email: str | None) -> int | None:
-    return None if email is None else account_of(email).pk
+    if path is None:
+        return replace(common, command_line=command_line)
+    file = submit.NewFile(open_name=options["open_name"] or "in", path=str(path))
+    # Bytes that are not UTF-8 are replaced, because JSON cannot contain them.
+    name = path.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    meta = {"input": name, **common.meta}
+    return replace(common, command_line=command_line, input_files=(file,), meta=meta)
 
 
 def _team_id(name: str | None) -> int | None:
@@ -397,7 +339,7 @@ def _team_id(name: str | None) -> int | None:
 
 def _submitter(email: str | None, *, needed: bool) -> Account | None:
     if email is not None:
-        return account_of(email)
+        return optional_account(email)
     staff = list(Account.objects.filter(is_superuser=True)[:2]) if needed else []
     if needed and len(staff) != 1:
         msg = "The batch needs a submitter. Hint: name an account with --submitter EMAIL."

@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation, plural
-from scheduler.management.people import account_of
+from scheduler.management.base import Answer, JsonCommand, account_of, plural, require
 from scheduler.models import Account, App
-from scheduler.people import account_keys, allowances
+from scheduler.people import account_keys, quotas
 from scheduler.people import submitters as operations
 from scheduler.rights import Right
 
 _ACTIONS = ("allow", "forbid", "show")
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``submitter allow EMAIL (--app NAME... | --all-apps) | forbid EMAIL | show EMAIL``."""
 
     help = (
@@ -28,55 +27,43 @@ class Command(Conversation):
         "forbid EMAIL; show EMAIL. Roles may allow more (`role`)."
     )
 
-    refusals: ClassVar[tuple[type[Exception], ...]] = ()
-
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=", ".join(_ACTIONS))
-        parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
-        parser.add_argument(
+        self.add_action(parser, _ACTIONS)
+        add = parser.add_argument
+        add("email", metavar="EMAIL", help="the account's e-mail address")
+        add(
             "--app",
             action="append",
             default=[],
             metavar="NAME",
             help="allow: for this app; may be repeated",
         )
-        parser.add_argument(
-            "--all-apps", action="store_true", help="allow: for all apps, also future ones"
-        )
-        parser.add_argument(
-            "--manage", action="store_true", help="allow: also publish versions of these apps"
-        )
-        parser.add_argument(
-            "--max-unfinished-workunits", type=_count, metavar="N", help="allow: limit at one time"
-        )
-        parser.add_argument(
-            "--max-kept-bytes", type=_count, metavar="N", help="allow: limit on stored files"
-        )
+        add("--all-apps", action="store_true", help="allow: for all apps, also future ones")
+        add("--manage", action="store_true", help="allow: also publish versions of these apps")
+        add("--max-unfinished-workunits", type=_count, metavar="N", help="allow: limit at one time")
+        add("--max-kept-bytes", type=_count, metavar="N", help="allow: limit on stored files")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         account = account_of(options["email"])
         if options["action"] == "allow":
             return _allow(account, options)
-        if options["action"] == "forbid":
-            return _forbid(account)
-        return _show(account)
+        return _forbid(account) if options["action"] == "forbid" else _show(account)
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,20}", text) or int(text) >= 2**63:
-        msg = f"{text!r} is not a number of 0 or more. Hint: leave it out for no limit."
-        raise CommandError(msg, returncode=2)
+    is_valid = re.fullmatch(r"[0-9]{1,20}", text) and int(text) < 2**63
+    require(is_valid, f"{text!r} is not a number of 0 or more. Hint: leave it out for no limit.")
     return int(text)
 
 
 def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
     names, all_apps = options["app"], options["all_apps"]
-    if bool(names) == bool(all_apps):
-        msg = "No app is named. Hint: give --app NAME, once for each app, or --all-apps."
-        raise CommandError(msg, returncode=2)
-    if all_apps and options["manage"]:
-        msg = "--manage cannot be used with --all-apps. Hint: give --app NAME with --manage."
-        raise CommandError(msg, returncode=2)
+    hint = "Hint: give --app NAME, once for each app, or --all-apps."
+    require(bool(names) != bool(all_apps), f"No app is named. {hint}")
+    hint = "Hint: give --app NAME with --manage."
+    require(
+        not (all_apps and options["manage"]), f"--manage cannot be used with --all-apps. {hint}"
+    )
     apps = list(App.objects.filter(name__in=names))
     if missing := set(names) - {app.name for app in apps}:
         msg = f"There is no app {min(missing)!r}. Hint: create it first, or check its spelling."
@@ -108,12 +95,9 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
 def _forbid(account: Account) -> Answer:
     forbidden = operations.forbid(account, now=timezone.now())
     outcome = "can no longer submit" if forbidden else "could not submit before"
-    by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
-    role = (
-        " The account can still submit for every app by a role: see `manage.py role`."
-        if by_role
-        else ""
-    )
+    role = ""
+    if account.has_right(Right.SUBMIT_FOR_EVERY_APP):
+        role = " The account can still submit for every app by a role: see `manage.py role`."
     return Answer(
         f"{account.email} {outcome}. Submitted work continues.{role}",
         {"email": account.email, "forbidden": forbidden},
@@ -121,13 +105,13 @@ def _forbid(account: Account) -> Answer:
 
 
 def _show(account: Account) -> Answer:
-    rights = allowances.rights(account)
+    rights = quotas.rights(account)
     apps = [row.app.name for row in rights.apps]
     what = "every app" if rights.all_apps else (", ".join(apps) or "no app")
     managed = [row.app.name for row in rights.apps if row.may_manage]
-    unfinished = allowances.unfinished_workunits(account)
-    outputs = allowances.kept_output_bytes(account)
-    kept = allowances.kept_bytes(account) + outputs
+    unfinished = quotas.unfinished_workunits(account)
+    outputs = quotas.kept_output_bytes(account)
+    kept = quotas.kept_bytes(account) + outputs
     by_role = account.has_right(Right.SUBMIT_FOR_EVERY_APP)
     sentences = [f"{account.email} may submit for {what}{' by a role' if by_role else ''}."]
     if managed:

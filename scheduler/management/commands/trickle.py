@@ -3,45 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from scheduler.management.conversation import Answer, Conversation
+from scheduler.management.base import Answer, JsonCommand, require
 from scheduler.messages import host_messages, trickles
 
 _MAX_SHOWN_CHARACTERS = 100
 
 
-class Command(Conversation):
+class Command(JsonCommand):
     """``trickle list [RESULT] [--limit N] | send RESULT TEXT``."""
 
     help = (
         "List and send messages between running results and the server. list [RESULT] shows the "
         "newest; send RESULT TEXT sends a message with the next reply to its host."
     )
-    refusals: ClassVar[tuple[type[Exception], ...]] = (trickles.CannotSend,)
+    refusals = (trickles.CannotSend,)
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("action", metavar="ACTION", choices=("list", "send"), help="list, send")
-        parser.add_argument(
-            "words", metavar="RESULT TEXT", nargs="*", help="name of a result, and a text to send"
-        )
-        parser.add_argument(
-            "--limit", type=int, default=50, metavar="N", help="list: maximum (default: 50)"
-        )
+        self.add_action(parser, ("list", "send"))
+        add = parser.add_argument
+        add("words", metavar="RESULT TEXT", nargs="*", help="name of a result, and a text to send")
+        add("--limit", type=int, default=50, metavar="N", help="list: maximum (default: 50)")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         words = options["words"]
         if options["action"] == "list":
-            if len(words) > 1:
-                msg = "There are too many arguments. Hint: write `trickle list [RESULT]`."
-                raise CommandError(msg, returncode=2)
+            hint = "Hint: write `trickle list [RESULT]`."
+            require(len(words) <= 1, f"There are too many arguments. {hint}")
             return _list(words[0] if words else None, max(0, options["limit"]))
-        if len(words) != 2:  # noqa: PLR2004 - a result and a text
-            hint = "Hint: write `trickle send RESULT TEXT`, with the text in quotes."
-            raise CommandError(f"A result and a text are needed. {hint}", returncode=2)
+        hint = "Hint: write `trickle send RESULT TEXT`, with the text in quotes."
+        require(len(words) == 2, f"A result and a text are needed. {hint}")  # noqa: PLR2004
         sent = trickles.send_down(words[0], words[1], now=timezone.now())
         return Answer(
             f"{sent.result_name} gets the message with the next reply to host {sent.host_id}.",
@@ -60,6 +55,6 @@ def _list(result: str | None, at_most: int) -> Answer:
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    if row["way"] == "down":
-        return "sent" if row["done_at"] else "waits"
-    return "handled" if row["done_at"] else "waits"
+    if not row["done_at"]:
+        return "waits"
+    return "sent" if row["way"] == "down" else "handled"

@@ -33,7 +33,7 @@ class Readings:
 
     @property
     def anything(self) -> bool:
-        """Whether there is any value to store."""
+        """Whether at least one value is present."""
         return any(getattr(self, name) is not None for name in MAX_VALUES)
 
 
@@ -47,9 +47,9 @@ class Sample:
 
 
 def readings(text: str) -> Readings:
-    """Read the elements of a trickle; a text that is not a finite number from 0 up is ignored.
+    """Return the values in a trickle; those that are not finite and at least 0 are ignored.
 
-    A number that is too large becomes the largest value of its kind.
+    A value above the maximum in `MAX_VALUES` is replaced by the maximum.
 
     >>> readings("<fraction_done>1.5</fraction_done><cpu_time>x</cpu_time>").fraction_done
     1.0
@@ -64,12 +64,12 @@ def readings(text: str) -> Readings:
 
 
 def moment_of(said_at: datetime, received_at: datetime) -> datetime:
-    """Return when the trickle was made by the client's clock, but not later than it arrived."""
+    """Return the client's time of a trickle, at most the time at which the trickle was received."""
     return min(said_at, received_at)
 
 
 def thin(samples: Iterable[Sample]) -> list[Sample]:
-    """Return the earliest sample of each result in every `SAMPLE_EVERY`, ordered by time."""
+    """Return samples ordered by time, those of a result at least `SAMPLE_EVERY` apart."""
     last: dict[int, datetime] = {}
     kept = []
     for sample in sorted(samples, key=lambda sample: sample.at):

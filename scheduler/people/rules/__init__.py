@@ -1,1 +1,1 @@
-"""Limits on log-ins, computed from facts alone [pure]."""
+"""Rules of the log-in throttle [pure]."""

@@ -1,7 +1,7 @@
 """Limits on attempts to log in, counted by network and account [pure].
 
-A limit is a leaky bucket (GCRA): `attempts` in a row pass at once, then one every
-`window / attempts`.  A bucket is one number, the moment at which it is empty again.
+A limit is a leaky bucket (GCRA): a burst of `attempts` is allowed, then one attempt every
+`window / attempts`.  The state of a bucket is one time: when the bucket will be empty.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from ipaddress import IPv6Address, ip_address, ip_network
 
 _IPV4_PREFIX, _IPV6_PREFIX = 24, 64
-#: The network of a caller without an IP address, such as one on a Unix socket.
+#: Network of a caller without an IP address, such as a caller on a Unix socket.
 NO_NETWORK = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `attempts` in a row, refilled over `window`."""
+    """A limit of `attempts` in a burst; the bucket drains in `window`."""
 
     name: str
     attempts: int
@@ -26,7 +26,7 @@ class Limit:
 
     @property
     def interval(self) -> timedelta:
-        """Return how long one attempt occupies its place in the bucket."""
+        """Return the time in which the bucket drains by one attempt."""
         return self.window / self.attempts
 
 

@@ -1,1 +1,1 @@
-"""Rules about results: facts in, a verdict out [pure]."""
+"""Decisions about results, from facts alone [pure]."""

@@ -23,12 +23,6 @@ class Span:
         return self.ended_at - self.began_at
 
 
-def overlap(span: Span, other: Span) -> timedelta:
-    """Return for how long two spans overlap; zero if they do not."""
-    began, ended = max(span.began_at, other.began_at), min(span.ended_at, other.ended_at)
-    return max(ended - began, timedelta(0))
-
-
 def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
     """Return the parts of a span that no other span covers, in order."""
     left, began = [], span.began_at
@@ -41,7 +35,7 @@ def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[Span]) -> datetime:
-    """Return the deadline of a result sent at `sent_at`, moved by the outages since.
+    """Return the deadline of a result sent at `sent_at`, moved by the outages after that time.
 
     A host that had an hour left when an outage began has an hour left when it ends.  A deadline
     within an outage moves past its end; one that moves into the next outage is moved by that one,
@@ -55,5 +49,5 @@ def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[S
 
 
 def is_silent(last_sign: datetime | None, *, now: datetime, outage_after: timedelta) -> bool:
-    """Whether the web processes' heartbeat is overdue; not if there has never been one."""
+    """Return whether the web processes' heartbeat is overdue; False if there was none yet."""
     return last_sign is not None and now - last_sign > outage_after

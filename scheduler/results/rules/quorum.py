@@ -1,7 +1,7 @@
 """Decides which results agree, and which one is canonical [pure].
 
 Source: PROTOCOL 9.4.  Generic over the *evidence* that is compared (such as the digests of the
-outputs) and the comparison (`agree`), so that a comparison with a tolerance needs no other code.
+outputs) and the comparison (`agree`), so that it also works for comparisons with a tolerance.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Candidate(Generic[E]):
 class Consensus:
     """The outcome of a comparison, as ascending ids; each candidate is in at most one list.
 
-    Without a `canonical`, `inconclusive` were compared without sufficient agreement.  If there are
-    too few candidates to compare, they are in no list.
+    Without a `canonical`, the `inconclusive` candidates were compared without sufficient agreement.
+    If there are too few candidates to compare, they are in no list.
     """
 
     canonical: int | None = None
@@ -46,11 +46,12 @@ def majority(min_quorum: int) -> int:
 def check_set(
     candidates: Sequence[Candidate[E]], *, min_quorum: int, agree: Callable[[E, E], bool]
 ) -> Consensus:
-    """Look for a canonical result among successes of which none is canonical yet.
+    """Look for a canonical result among the successes of a workunit without one.
 
-    At least `min_quorum` candidates with evidence are compared, each with each.  The one with which
-    most agree is canonical, the lowest id among equals.  If two that disagree are equally well
-    supported, or too few agree, all are inconclusive.
+    If at least `min_quorum` candidates have evidence, all pairs of them are compared.  The
+    candidate with which most candidates agree is canonical; among equals, the lowest id.  If two
+    candidates with the most agreement disagree with each other, or too few agree, all are
+    inconclusive.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     missing = tuple(c.id for c in ordered if c.evidence is None)
@@ -80,7 +81,7 @@ def check_set(
 
 
 def doubt(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
-    """Make a canonical result inconclusive if it is suspicious and no other agrees with it.
+    """Make a canonical result inconclusive if it is suspicious and no other result agrees with it.
 
     Another result is created then.  Source: BOINC's rule for suspicious results.
     """

@@ -6,8 +6,8 @@ unsendable results and revalidation are requested by columns, which these rules 
 
 **Limits**: `max_error_results` limits failed results, `max_timeouts` results without a reply, and
 `max_success_results` compared successes without sufficient agreement; one more ends the workunit.
-`max_total_results` limits how many results are created; the workunit ends when those still allowed
-cannot complete it.  docs/replication.md explains the limits to scientists.
+`max_total_results` limits how many results are created; the workunit ends when the results still
+allowed cannot complete it.  docs/replication.md explains the limits to scientists.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = ["CREATION", "Counts", "ResultMove", "Verdict", "judge"]
 
 #: The exit status of a result that the volunteer aborted: not an error of the workunit.
 EXIT_ABORTED_BY_USER: Final = 203
-#: The safety net: an open workunit is checked again after the longer of this time and this many
-#: delay bounds.
+#: An open workunit is checked again, even without a wake-up, after the longer of this time and this
+#: many delay bounds.
 RECHECK_INTERVAL: Final = timedelta(days=10)
 RECHECK_DELAY_BOUNDS: Final = 1.5
-#: Interval of checks where an app ends workunits that no other host may have: hosts come and go
-#: without waking a workunit.
+#: Interval of checks for apps that end workunits that no other host may have: a change of the
+#: active hosts does not wake the transitioner.
 HOST_CHANGE_INTERVAL: Final = timedelta(hours=1)
 
 # Plain integers: a pass makes these comparisons for every result of every workunit that it checks.
@@ -84,7 +84,7 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
 
 
 def may_be_reopened(workunit: WorkunitFacts) -> bool:
-    """Whether revalidation, requested by staff, is possible: neither failed nor assimilated."""
+    """Return whether revalidation is requested, and the workunit neither failed nor assimilated."""
     return (
         workunit.revalidate_requested_at is not None
         and not workunit.error_mask
@@ -93,7 +93,7 @@ def may_be_reopened(workunit: WorkunitFacts) -> bool:
 
 
 def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdict:
-    """Withdraw the answer and the validation of the successes; judge again at once."""
+    """Return the verdict that withdraws the answer and validations, with the next check at once."""
     return Verdict(
         workunit,
         counts,
@@ -110,7 +110,7 @@ def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdic
 
 
 def count(results: Iterable[ResultFacts]) -> Counts:
-    """Count results by their meaning for the workunit (PROTOCOL 9.3)."""
+    """Count the results of a workunit by state (PROTOCOL 9.3)."""
     total = unsent = in_progress = ever_sent = 0
     successes = fresh = inconclusive = errors = timeouts = given_up = unsendable = 0
     for result in results:
@@ -154,7 +154,7 @@ def count(results: Iterable[ResultFacts]) -> Counts:
 
 
 def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
-    """Return how many usable results are needed: one more, if all of them disagree."""
+    """Return how many usable results are needed: one more than now if all are inconclusive."""
     if counts.successes and counts.successes == counts.inconclusive:
         return max(workunit.target_nresults, counts.inconclusive + 1)
     return workunit.target_nresults
@@ -163,7 +163,7 @@ def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
 def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
     """Return how many results to create now, within `max_total_results`.
 
-    For a broadcast workunit that is 0: each host that requests work gets a result of its own.
+    The number is 0 for a broadcast workunit: the scheduler creates a result for each host.
     """
     if workunit.broadcast:
         return 0
@@ -172,9 +172,9 @@ def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
 
 
 def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tuple[Because, ...]:
-    """Return why a workunit without an answer must be given up; empty if it need not be.
+    """Return the reasons why a workunit without an answer fails now; empty if it stays open.
 
-    The first reason is the one of the move; all of them are bits of the error mask.
+    The move has the first reason; the error mask has all of them.
     """
     checks = (
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
@@ -194,30 +194,31 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
 
 
 def dependency_failed(workunit: WorkunitFacts) -> bool:
-    """Whether the batch on which its batch depends has failed."""
+    """Return whether the predecessor of the workunit's batch has failed."""
     return workunit.dependency_failed_at is not None
 
 
 def has_too_many_errors(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more results failed than `max_error_results`; a broadcast has no limit."""
+    """Return whether more than `max_error_results` results failed; False for a broadcast."""
     return counts.errors > workunit.max_error_results and not workunit.broadcast
 
 
 def has_too_many_timeouts(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more results timed out than `max_timeouts`, if that is set."""
+    """Return whether more than `max_timeouts` results timed out; False without this limit."""
     limit = workunit.max_timeouts
     return limit is not None and counts.timeouts > limit and not workunit.broadcast
 
 
 def has_too_many_successes(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether more than `max_success_results` were compared and too few agree."""
+    """Return whether more than `max_success_results` successes were compared and too few agree."""
     limit = workunit.max_success_results
     return counts.fresh == 0 and counts.inconclusive > limit and not workunit.broadcast
 
 
 def _is_out_of_results(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether the results still allowed cannot lead to an answer; then none is created."""
-    # BOINC fails here even if results in progress could still make the quorum; we wait for those.
+    """Return whether the results still allowed cannot lead to an answer."""
+    # BOINC fails the workunit even if results in progress may complete the quorum; this rule waits
+    # for them.
     alive = counts.alive + replicas_wanted(workunit, counts)
     needs_more = effective_target(workunit, counts) > alive
     can_succeed = alive >= workunit.min_quorum and alive > counts.inconclusive
@@ -225,16 +226,16 @@ def _is_out_of_results(workunit: WorkunitFacts, counts: Counts) -> bool:
 
 
 def _has_no_agreement(reasons: tuple[Because, ...], counts: Counts) -> bool:
-    """Whether the workunit ended with compared answers of which too few agree."""
+    """Return whether the workunit ended after a comparison in which too few successes agreed."""
     ends = {Because.TOO_MANY_SUCCESSES, Because.TOO_MANY_RESULTS, Because.EXPIRED}
     return counts.inconclusive > 0 and counts.fresh == 0 and not ends.isdisjoint(reasons)
 
 
 def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether its end has passed, or its latest start without a possible answer in progress.
+    """Return whether `end_before` has passed, or `start_before` without a possible answer.
 
-    Nothing is sent after the latest start, not even to replace failed results.  A broadcast
-    workunit is judged at its end: it has expired if no result arrived that could be the answer.
+    After `start_before` no result is sent, not even to replace failed results.  A broadcast
+    workunit is validated at its end; it expires only if no result can be the answer.
     """
     cannot_start = _has_passed(workunit.start_before, now)
     if workunit.broadcast:
@@ -247,7 +248,7 @@ def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> b
 
 
 def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Whether a result could not be sent, or one to be given up is still unsent."""
+    """Return whether a result could not be sent, or is unsent and the workunit is unsendable."""
     return counts.unsendable > 0 or (
         workunit.unsendable_at is not None
         and any(result.server_state == _UNSENT for result in workunit.results)
@@ -255,9 +256,9 @@ def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
 
 
 def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether the app ends a workunit of which every active account has had its turn.
+    """Return whether the app ends the workunit because every active account (or host) had a result.
 
-    Only if another result is needed: none is in progress or waits for validation.
+    False while a result is in progress or waits for validation.
     """
     return (
         workunit.all_tried is True
@@ -271,9 +272,9 @@ def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime)
 
 
 def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Whether there are enough successes, of which one was never compared.
+    """Return whether there are enough successes, and one of them was never compared.
 
-    Those of a broadcast workunit wait for its end.
+    The successes of a broadcast workunit are validated only after its end.
     """
     is_open_broadcast = workunit.broadcast and not _has_passed(workunit.end_before, now)
     return counts.fresh > 0 and counts.successes >= workunit.min_quorum and not is_open_broadcast
@@ -302,9 +303,9 @@ def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Ite
 
 
 def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
-    """Return when time alone next changes this verdict, at the latest the safety net.
+    """Return the next time that may change the verdict, or the time of the recheck if earlier.
 
-    Source: PROTOCOL 9.3, step 9.  If a wake-up is lost, the workunit is delayed, but not forgotten.
+    Source: PROTOCOL 9.3, step 9.  The recheck limits the delay after a lost wake-up.
     """
     bound = workunit.delay_bound
     times = [

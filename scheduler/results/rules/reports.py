@@ -8,7 +8,7 @@ from datetime import datetime
 from scheduler.hosts.facts import Report
 from scheduler.lifecycle import Axis, ClientState, Outcome, ResultState, sources
 
-#: A report is accepted in these states; in any other it is acknowledged and ignored (trap 10).
+#: Result states in which a report is accepted; in others it is acknowledged and ignored (trap 10).
 OPEN_TO_REPORTS = frozenset(
     sources(Axis.RESULT, ResultState.SUCCESS) + sources(Axis.RESULT, ResultState.CLIENT_ERROR)
 )
@@ -19,8 +19,7 @@ EXIT_CODE, EMPTY_STDERR, BOTH, VALIDATOR = "exit_code", "empty_stderr", "both", 
 #: The elements that the client writes around a program's stderr, and its own messages.
 _STDERR = re.compile(r"<stderr_txt>\n?(.*)</stderr_txt>", re.DOTALL)
 _MESSAGE = re.compile(r"<message>.*?</message>", re.DOTALL)
-#: Lines not written by the scientist's program: those of the launcher, and of BOINC's library and
-#: wrapper.
+#: Lines that the launcher, BOINC's library or BOINC's wrapper writes, not the scientist's program.
 _NOISE = re.compile(
     r"^(?:manyhands: .*"
     r"|\d\d:\d\d:\d\d \(\d+\): (?:called boinc_finish.*|wrapper.*|.* exited; .*))$",
@@ -33,11 +32,12 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a reported result by the app's success rule.
 
-    `exit_code`: all outputs are uploaded, and the program exited with 0 (trap 6).  `empty_stderr`:
-    it wrote nothing to its stderr, whatever its exit status.  `both`: both of these.  `validator`:
-    every required output is uploaded (`complete`), and the validator judges.  A launcher
-    (`launched`) applies the rule itself and exits with 0 if it holds.  For any other program that
-    exited with an error, the client has not checked whether its outputs are complete.
+    Conditions of a success: `exit_code`: all outputs are uploaded, and the program exited with 0
+    (trap 6).  `empty_stderr`: the program wrote nothing to its stderr, with any exit status.
+    `both`: both conditions.  `validator`: every required output is uploaded (`complete`); the
+    validator decides later.  A launcher (`launched`) applies the rule itself and exits with 0 if it
+    is met.  For any other program that exited with an error, the client has not checked whether the
+    outputs are complete.
     """
     is_success = report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0
     if rule in {EMPTY_STDERR, VALIDATOR} and not launched:
@@ -50,7 +50,7 @@ def outcome(
 
 
 def _ended_by_itself(report: Report, *, complete: bool) -> bool:
-    """Whether a program ended with all its outputs; negative codes are the client's."""
+    """Return whether a program exited with all outputs; negative codes come from the client."""
     return report.exit_status >= 0 and (
         report.client_state == ClientState.FILES_UPLOADED
         or (report.client_state == ClientState.COMPUTE_ERROR and complete)
@@ -58,7 +58,7 @@ def _ended_by_itself(report: Report, *, complete: bool) -> bool:
 
 
 def own_stderr(reported: str) -> str:
-    r"""Return what the program itself wrote, from a reported stderr.
+    r"""Return the program's own output from a reported stderr.
 
     >>> own_stderr("<message>code 3</message><stderr_txt>\nmanyhands: so\nmine\n</stderr_txt>")
     'mine'
@@ -68,17 +68,20 @@ def own_stderr(reported: str) -> str:
     return _NOISE.sub("", text).strip()
 
 
-#: The exit status of a result that the project itself aborted.
+#: The exit status of a result that the project aborted.
 EXIT_ABORTED_BY_PROJECT = 202
 
 
 def is_the_hosts_fault(report: Report) -> bool:
-    """Whether an error counts against the host; not if the project aborted it (PROTOCOL 9.2)."""
+    """Return whether an error counts against the host: unless the project aborted the result.
+
+    Source: PROTOCOL 9.2.
+    """
     return report.exit_status != EXIT_ABORTED_BY_PROJECT
 
 
 def is_taken(*, state: int, owner: int | None, reporter: int) -> bool:
-    """Whether a report counts: its result accepts reports, and belongs to the account."""
+    """Return whether a report is accepted: by the result's state, and from its own account."""
     return state in OPEN_TO_REPORTS and owner == reporter
 
 
@@ -88,8 +91,8 @@ def sane_times(
     """Return plausible CPU and elapsed seconds (PROTOCOL 9.7).
 
     Scripts report no CPU time, and short runs no elapsed time (trap 17).  Elapsed time is limited
-    to the time since the result was sent, whatever the client's clock.  If it was sent in the
-    future, our own clock was set back meanwhile; then the client's value is used.
+    to the time since the result was sent by the server's clock.  If `sent_at` is in the future, the
+    server's clock was set back since; then the client's value is used.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):

@@ -1,8 +1,8 @@
 """Decides what a workunit needs once it has an answer or has failed [pure].
 
-Late results and files: PROTOCOL 9.3, step 8, with two deadlines.  A result that was given up at its
-report deadline is still accepted, compared with the canonical one and paid, until its credit
-deadline.
+Source for late results and files: PROTOCOL 9.3, step 8.  A result has two deadlines: it times out
+at its report deadline, but until its credit deadline it is still accepted, compared with the
+canonical result, and gets credit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def judge_settled(
     *,
     now: datetime,
 ) -> Verdict:
-    """Return what is left to do for a workunit with an answer, or with these `failures`."""
+    """Return the verdict about a workunit with an answer, or with these `failures`."""
     has_answer = workunit.canonical_result_id is not None
     because = Because.CANONICAL_FOUND if has_answer else Because.WORKUNIT_FAILED
     canonical_kept = has_answer and canonical_is_kept(workunit)
@@ -72,17 +72,17 @@ def judge_settled(
 
 
 def outputs_are_kept(workunit: WorkunitFacts) -> bool:
-    """Whether outputs are kept for their submitter to fetch, until the batch is retired."""
+    """Return whether outputs are kept for the submitter until the batch is retired."""
     return workunit.outputs_kept
 
 
 def inputs_are_kept(workunit: WorkunitFacts, *, has_answer: bool) -> bool:
-    """Whether inputs are kept for a possible retry by the submitter; not with an answer."""
+    """Return whether inputs are kept for a retry; False for a workunit with an answer."""
     return workunit.outputs_kept and not has_answer
 
 
 def canonical_is_kept(workunit: WorkunitFacts) -> bool:
-    """Whether the canonical outputs still exist, for comparison."""
+    """Return whether the outputs of the canonical result still exist."""
     return any(
         r.id == workunit.canonical_result_id and r.file_delete_state == _F_INIT
         for r in workunit.results
@@ -90,9 +90,9 @@ def canonical_is_kept(workunit: WorkunitFacts) -> bool:
 
 
 def came_after_credit_deadline(result: ResultFacts) -> bool:
-    """Whether a success arrived too late to be compared and paid, whatever files exist.
+    """Return whether a success arrived too late to be compared and to get credit.
 
-    Used only for a workunit with an answer; one without an answer takes any success.
+    Used only for a workunit with an answer; otherwise every success is validated.
     """
     return (
         result.received_at is not None
@@ -104,14 +104,14 @@ def came_after_credit_deadline(result: ResultFacts) -> bool:
 def files_kept_until(workunit: WorkunitFacts) -> datetime | None:
     """Return until when all files are kept for inspection (`App.delete_delay`), or None.
 
-    Counted from the last report (PROTOCOL 9.3, step 8).
+    The delay begins at the last report (PROTOCOL 9.3, step 8).
     """
     came = [r.received_at for r in workunit.results if r.received_at is not None]
     return max(came) + workunit.delete_delay if workunit.delete_delay and came else None
 
 
 def is_unjudged(result: ResultFacts) -> bool:
-    """Whether a result is a success that is neither VALID nor INVALID yet."""
+    """Return whether a result is a success that is neither VALID nor INVALID yet."""
     return (
         result.server_state == _OVER
         and result.outcome == _SUCCESS
@@ -146,9 +146,9 @@ def _files_to_delete(
 ) -> Iterable[ResultMove]:
     """Yield the moves that delete outputs no longer needed, once the workunit is assimilated.
 
-    The canonical outputs stay until every result is over, every success is judged and no result
-    that did not reply may still arrive in time for credit: a late one is compared with them.  If
-    the batch keeps its outputs, they stay until it is retired.
+    The outputs of the canonical result are kept for comparisons until every result is over, every
+    success is validated, and the credit deadlines of all results without a reply have passed.  If
+    the batch keeps its outputs, they are kept until it is retired.
     """
     late_ones_may_come = _next_credit_deadline(workunit.results, now=now) is not None
     is_compared_with = counts.in_progress > 0 or bool(awaited) or late_ones_may_come

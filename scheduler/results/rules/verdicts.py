@@ -1,4 +1,4 @@
-"""The transitioner's verdict about a workunit, and its moves by the law [pure]."""
+"""The transitioner's verdict about a workunit, and the resulting moves [pure]."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 class Counts:
     """The number of a workunit's results by state.
 
-    `successes` may still agree or already do; invalid ones, and those that will not be checked, are
-    not included.  `fresh` successes were never compared; `unjudged` are fresh or inconclusive.
+    `successes` are valid or not judged yet; `fresh` successes were never compared.
     """
 
     total: int = 0
@@ -52,13 +51,13 @@ class Counts:
 
     @property
     def alive(self) -> int:
-        """Results that have become, or may still become, usable."""
+        """Results that are usable or may become usable."""
         return self.unsent + self.in_progress + self.successes
 
 
 @dataclass(frozen=True, slots=True)
 class ResultMove:
-    """One move of one result, in the terms of the law; always by the transitioner."""
+    """One move of one result by the transitioner."""
 
     result_id: int
     axis: Axis
@@ -69,11 +68,11 @@ class ResultMove:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The changes that a workunit needs now; none of them is made yet.
+    """The changes that a workunit needs now; the caller makes them.
 
     `replicas` is how many results to create; `validate` sets ``need_validate``; `failures` become
-    the error mask; `reopen` withdraws the answer, as staff requested; `look_again_at` is None if
-    only an event, not time, can change this verdict.
+    the error mask; `reopen` withdraws the answer, as staff requested.  `look_again_at` is the time
+    of the next check, or None if only an event can change this verdict.
     """
 
     workunit: WorkunitFacts
@@ -99,7 +98,7 @@ class Verdict:
 
     @property
     def workunit_moves(self) -> tuple[Move, ...]:
-        """The workunit's own moves, in the terms of the law."""
+        """The moves of the workunit, without the moves of its results."""
         moves = []
         if self.reopen:
             moves += self._reopenings()
@@ -114,14 +113,14 @@ class Verdict:
         return tuple(moves)
 
     def _reopenings(self) -> list[Move]:
-        """Return the moves that withdraw an answer, or its hand-over, if there is one."""
+        """Return the moves that withdraw the canonical result and the request to assimilate it."""
         had_answer = self.workunit.canonical_result_id is not None
         was_ready = self.workunit.assimilate_state == AssimilateState.READY
         return [_REOPENED] * had_answer + [_NOT_HANDED_ON] * was_ready
 
     @property
     def changes_anything(self) -> bool:
-        """Whether any state changes; another time of the next check is no change."""
+        """Whether any state changes; a different `look_again_at` alone does not count."""
         return bool(
             self.replicas
             or self.validate

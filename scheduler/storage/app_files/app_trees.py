@@ -15,7 +15,7 @@ PLAN_CLASSES: Final = "plan_class_spec.xml"
 
 @dataclass(frozen=True, slots=True)
 class VersionFolder:
-    """The folder of one version; `platform` is its name, with the plan class behind `__`."""
+    """The folder of one version; `platform` is its name, PLATFORM or PLATFORM__PLANCLASS."""
 
     app: str
     version: str
@@ -29,7 +29,7 @@ class VersionFolder:
 
 
 def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
-    """Return the folders of versions, sorted by name, and other paths above them.
+    """Return the folders of versions, sorted by name, and unexpected paths on the levels above.
 
     Links are not followed.  Raises `UnreadablePackage` if there is no folder of a version.
     """

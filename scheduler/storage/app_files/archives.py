@@ -22,8 +22,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
-#: Larger packages are refused as mistakes, or as archives that expand to a huge size.
-MAX_BYTES = 2 * 1024**3
+#: Larger packages are refused: they are mistakes, or archives that expand to a huge size.
+MAX_PACKAGE_BYTES = 2 * 1024**3
 MAX_MEMBERS = 100_000
 #: The maximum metadata of one member of a tar, and of all members of a zip.
 _MAX_TAR_HEADER_BYTES: Final = 1 << 20
@@ -100,10 +100,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 def check_size(nbytes: int, name: str) -> None:
-    """Raise `UnreadablePackage` for more than `MAX_BYTES`."""
-    if nbytes > MAX_BYTES:
-        msg = f"{name} has more than {MAX_BYTES} bytes. Hint: leave out what the app does not need."
-        raise UnreadablePackage(msg)
+    """Raise `UnreadablePackage` for more than `MAX_PACKAGE_BYTES`."""
+    if nbytes > MAX_PACKAGE_BYTES:
+        raise UnreadablePackage(
+            f"{name} has more than {MAX_PACKAGE_BYTES} bytes. "
+            "Hint: leave out what the app does not need."
+        )
 
 
 def is_link(archive: str, name: str) -> UnreadablePackage:
@@ -114,7 +116,7 @@ def is_link(archive: str, name: str) -> UnreadablePackage:
 
 
 class _Bounded:
-    """The bytes of an archive; `left` is how many may be read now, None for any number."""
+    """A reader of an archive; at most `left` bytes may be read, any number if it is None."""
 
     def __init__(self, file: IO[bytes], name: str, left: int) -> None:
         self._file, self._name, self.left = file, name, cast("int | None", left)
@@ -144,7 +146,7 @@ def _zip(path: Path, archive: str) -> Iterator[Member]:
 
 def _zipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str) -> Iterator[Member]:
     mode = member.external_attr >> 16
-    # orig_filename: `filename` is cut at a NUL, and has other separators on Windows.
+    # Not `filename`: it ends at a NUL, and its separators are replaced on Windows.
     name = member.orig_filename
     check_size(member.file_size, archive)
     if stat.S_ISLNK(mode):

@@ -1,4 +1,4 @@
-"""The launcher: a shell script that runs other than BOINC programs for a client."""
+"""The launcher: a shell script that runs scripts, commands and containers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MAX_SIGNATURE: Final = 4096
 MANIFEST: Final = "to-sign.json"
 #: Leftovers of killed processes are deleted at this age.
 _MAX_AGE_SECONDS: Final = 86_400
-#: Files that begin like this are executable; archives from Windows lack the mode bits.
+#: Files that begin with these bytes are executable; archives from Windows lack the mode bits.
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
 
 
@@ -51,7 +51,7 @@ def workshop() -> Iterator[Path]:
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=top) as folder:
-        # The new folder's time is by the clock of the file system.
+        # The time of the new folder, by the clock of the file system.
         now = Path(folder).stat().st_mtime
         for left in top.iterdir():
             with suppress(OSError):
@@ -83,7 +83,7 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
     """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (named `name`).
 
     Raises `UnreadablePackage` for a missing path, links that lead out, devices, repeated names,
-    damaged archives and more than `archives.MAX_BYTES`.  Links to another member become copies of
+    damaged archives and more than `MAX_PACKAGE_BYTES`.  Links to another member become copies of
     it.  Names are checked by `apps.rules.packaging`.
     """
     path = Path(path)
@@ -92,8 +92,7 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
         if path.is_dir():
             yield _folder(path)
         elif not path.is_file():
-            msg = f"There is no file or folder {path}. Hint: check the path."
-            raise UnreadablePackage(msg)
+            raise UnreadablePackage(f"There is no file or folder {path}. Hint: check the path.")
         elif archives.is_archive(path):
             with archives.reading(name):
                 source = _unpack(path, name, folder)
@@ -116,8 +115,7 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
         executables = set()
         for number, (name, chunks) in enumerate(files):
             if name in source.files:
-                msg = f"Two files are called {name}. Hint: send each file once."
-                raise UnreadablePackage(msg)
+                raise UnreadablePackage(f"Two files are called {name}. Hint: send each file once.")
             path = folder / str(number)
             with path.open("xb") as file:
                 for chunk in chunks:
@@ -183,8 +181,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
     members = archives.members(path, archive)
     for number, (name, content, executable, link) in enumerate(members):
         if name in files or name in links:
-            msg = f"{archive} has {name} twice. Hint: create the archive again."
-            raise UnreadablePackage(msg)
+            raise UnreadablePackage(f"{archive} has {name} twice. Hint: create the archive again.")
         if content is None:
             links[name] = link
             continue
@@ -221,7 +218,7 @@ def _followed(name: str, links: dict[str, str]) -> str:
 
 
 def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
-    """Return the files of a package by name: bytes for those that are `wanted`, else paths."""
+    """Return the files of a package by name: their bytes if `wanted` returns True, else paths."""
     contents: dict[str, bytes | str] = {}
     for name, path in source.files.items():
         if wanted(name):
@@ -276,10 +273,9 @@ def read_signatures(path: str | Path) -> dict[str, str]:
         msg = f"{error.filename} cannot be read: {error.strerror}. Hint: check the path."
         raise UnreadablePackage(msg) from error
     if not texts:
-        msg = (
+        raise UnreadablePackage(
             f"There are no .sig files in {top}. Hint: create them by `python3 sign.py sign {top}`."
         )
-        raise UnreadablePackage(msg)
     return texts
 
 

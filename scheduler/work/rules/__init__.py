@@ -1,1 +1,1 @@
-"""Decisions about workunits and batches: facts in, a decision out [pure]."""
+"""Decisions about workunits and batches, from facts alone [pure]."""

@@ -1,4 +1,4 @@
-"""Decides when the rest of a batch is its tail and is accelerated [pure].
+"""Decides when a batch has reached its tail and is accelerated [pure].
 
 Source: BOINC's batch acceleration.  The last few workunits of a batch are late because slow hosts
 have them, or because they failed once, and the whole batch waits for them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def is_tail(*, total: int, left: int, percent: int) -> bool:
-    """Whether at least `percent` percent of a batch is over and something is left.
+    """Return whether at least `percent` percent of a batch, but not all of it, is finished.
 
     >>> is_tail(total=10, left=1, percent=90), is_tail(total=10, left=2, percent=90)
     (True, False)

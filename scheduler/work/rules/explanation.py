@@ -39,7 +39,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Science code that failed so often on the workunit that it is no longer tried."""
+    """A validation or assimilation of the workunit that failed too often and is not retried."""
 
     id: int
     stage: str
@@ -52,7 +52,7 @@ class Parked:
 class AllTried:
     """Every active account (or host) had a result of the workunit; `count` is their number.
 
-    `again_at` is when the first of them may have another; None if that is never.
+    `again_at` is the earliest time when one of them may have another result; None for never.
     """
 
     kind: str
@@ -62,11 +62,11 @@ class AllTried:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts beyond the workunit's own rows that affect it: refusals, parked science, an outage.
+    """Facts from other tables that affect a workunit: refusals, parked science, an outage.
 
     `refused` has all refusals, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
-    count only active hosts, as the timeout checker does.  `target` names the only host, account or
-    team that the workunit is for, `predecessor` the batch that its batch follows.
+    count only active hosts, as the timeout checker does.  `target` names the host, account or team
+    to which the workunit is restricted, `predecessor` the batch that the workunit's batch follows.
     """
 
     refused: tuple[Refused, ...] = ()

@@ -1,15 +1,14 @@
 """Cursors for reading the answers of a batch incrementally without gaps [pure].
 
-`finished_at` of an answer is set some time after the answer exists, and is committed some time
-after the moment that it names.  So a cursor holds a time somewhat before the read began, and the
-ids of answers that were read although they count as later.  The statement returns those answers
-again until their `finished_at` is before the cursor's time; they are filtered out by id.
+An answer exists before its `finished_at` is set, and `finished_at` is committed later than the time
+that it contains.  Therefore the time of a cursor is `MARGIN` before the read began, and the cursor
+lists the ids of answers that were read although their `finished_at` is later or not set.  The next
+read returns these answers again; they are filtered out by id.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import zlib
 from dataclasses import dataclass
@@ -19,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: A cursor's time is this long before the read: a pass sets `finished_at` before it commits.
+#: The time of a cursor is this long before the read: a pass sets `finished_at`, then commits.
 MARGIN: Final = timedelta(seconds=15)
-#: Limit on the ids in a cursor; with more, it has none, and those answers are returned twice.
+#: Maximum number of ids in a cursor; with more, it lists none, and those answers are read twice.
 MAX_LISTED_IDS: Final = 2000
 #: Limits on the length of a cursor: in characters, and in bytes when decompressed.
 MAX_LENGTH: Final = 8000
@@ -33,7 +32,6 @@ _DECODE_ERRORS: Final = (
     OSError,
     RecursionError,
     zlib.error,
-    binascii.Error,
 )
 
 
@@ -43,7 +41,7 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Answers finished until `at` were read, and in addition the workunits with the ids `read`."""
+    """The answers read so far: all answers finished until `at`, and those of workunits `read`."""
 
     batch_id: int
     at: datetime
@@ -57,7 +55,7 @@ def next_cursor(batch_id: int, *, began_at: datetime, late: Iterable[int]) -> Cu
 
 
 def is_late(finished_at: datetime | None, *, began_at: datetime) -> bool:
-    """Whether the next read will find this answer again, so that the cursor must list it."""
+    """Return whether the next read returns this answer again, so that the cursor must list it."""
     return finished_at is None or finished_at > began_at - MARGIN
 
 

@@ -1,44 +1,37 @@
-"""Submit any number of workunits as a stream, all or none.
+"""Submit a stream of workunits, all or none.
 
-Theory of operation.  Pass one reads while no transaction is open, so that a slow client holds no
-lock.  Each chunk of workunits is validated, its contents are stored and held in a short transaction
-of their own, and the rows are spooled to a file.  The faults of all lines are counted; the first
-are reported.  Pass two is a single transaction: the idempotency key, the quota, the batch, then
-COPY from the spool.  If it fails by a deadlock, or by a name whose holder rolled back, it is
-retried from the spool.  In every other case the holds are released and unreferenced files are
-marked for deletion; after a crash the housekeeper does that.
+Theory of operation.  The steps are those of `submit.Pipeline`, in two passes.  Pass one reads while
+no transaction is open, so that a slow client holds no lock.  It validates each chunk of workunits,
+stores and holds the contents in a short transaction, and spools the rows to a file.  The faults of
+all lines are counted; the first are reported.  Pass two is a single transaction: the idempotency
+key, the quota, the batch, then COPY from the spool.  After a deadlock, or a conflict with a name
+whose insertion was rolled back, it is retried from the spool.  After any other error, the holds are
+released and unreferenced files are marked for deletion; after a crash the housekeeper does that.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import IO, Any
 
 import orjson
-from django.db import OperationalError, connection, transaction
+from django.db import transaction
 
 from scheduler import storage
 from scheduler.files import download_files, file_holds
-from scheduler.files.rules.refused_names import usable
 from scheduler.models import Account, App
 from scheduler.people import idempotency, quotas, submitters
 from scheduler.sql import release
-from scheduler.work.submission import births, new_batches, new_inputs, submit
-from scheduler.work.submission.births import WorkunitRow
+from scheduler.work.submission import new_inputs
 from scheduler.work.submission.facts import NewBatch, NewWorkunit
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_batch, new_workunit
-from scheduler.work.submission.submission_checks import (
-    Judge,
-    SubmissionRefused,
-    Target,
-    find_target,
-    may_set_priority,
-)
+from scheduler.work.submission.submission_checks import SubmissionRefused
+from scheduler.work.submission.submit import CreatedWorkunits, Pipeline, retried
+from scheduler.work.submission.workunit_rows import WorkunitRow
 
 #: Number of faults that are reported; all are counted.
 MAX_SHOWN_FAULTS = 100
@@ -46,17 +39,14 @@ MAX_SHOWN_FAULTS = 100
 MAX_WORKUNITS = 1_000_000
 #: A chunk of pass one: number of workunits, and bytes of their contents.
 _CHUNK, _CHUNK_BYTES = 500, 1 << 22
-#: Attempts at pass two.
-_MAX_ATTEMPTS = 4
 _HEAD = ("app", "batch", "defaults")
-_DEADLOCK = "40P01"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a submission: its number, and its value or the fault that made it unreadable.
 
-    `value` is a `NewWorkunit` or a dict, which is read with `from_outside`: it may name no paths.
+    `value` is a `NewWorkunit`, or a dict that is read with `from_outside`, which refuses paths.
     """
 
     number: int
@@ -88,12 +78,8 @@ class BadLines(SubmissionRefused):
         )
 
 
-class BadHead(SubmissionRefused):
+class BadHead(BadDescription, SubmissionRefused):
     """The head of a submission is invalid. Hint: the message states what to change."""
-
-    def __init__(self, sentence: str, hint: str, pointer: str = "") -> None:
-        super().__init__(f"{sentence} Hint: {hint}")
-        self.sentence, self.hint, self.pointer = sentence, hint, pointer
 
 
 class NoWorkunits(SubmissionRefused):
@@ -104,7 +90,7 @@ class CutShort(SubmissionRefused):
     """The lines end too early, or their number differs from the count. Hint: see the message."""
 
     def __init__(self, hint: str) -> None:
-        super().__init__(f"The body ended before its end. Hint: {hint}")
+        super().__init__(f"The body ended too early. Hint: {hint}")
 
 
 class TooManyWorkunits(SubmissionRefused):
@@ -199,87 +185,77 @@ def submit_lines(
     submitter: Account | None,
     key: Key | None = None,
     by_operator: bool = False,
-    created: submit.CreatedWorkunits | None = None,
+    created: CreatedWorkunits | None = None,
     now: datetime,
 ) -> idempotency.Outcome:
     """Create the workunits of these lines, all or none; returns status 201 and a summary.
 
     The ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch is
     ``{id, name, workunits_before}`` or null.  A repeat with the same key returns the same answer
-    once its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
+    after its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
     rights and quotas are not checked.  `created` collects ids and names.
 
-    Raises what `submit.submit` raises, but `BadLines` in place of `BadWorkunits`; and `BadHead`,
-    `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and what `idempotency` and
-    reading `lines` raise.
+    Raises the exceptions of `submit.submit`, with `BadLines` in place of `BadWorkunits`; also
+    `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and the exceptions
+    of `idempotency` and of the iterator `lines`.
     """
-    target = find_target(head.app)
-    if submitter is not None and not by_operator:
-        submitters.require_submit(submitter, App(pk=target.id, name=target.name))
-    with storage.Spool() as spool:
-        first_pass = _PassOne(target, head, spool, submitter, now)
-        first_pass.created = created
-        if by_operator:
-            first_pass.limited = None
+    pipeline = Pipeline(head.app, head.batch, submitter, now=now)
+    limited = None if by_operator else submitter
+    if limited is not None:
+        submitters.require_submit(limited, App(pk=pipeline.target.id, name=pipeline.target.name))
+    with storage.spooled() as spool:
+        first_pass = _FirstPass(pipeline, head.defaults, limited, spool)
         try:
             first_pass.read(lines)
-            answer = _write(first_pass, key, now)
+            outcome = _second_pass(first_pass, key, created)
         except BaseException:
             first_pass.holds.abandon(now=now)
             raise
-        if answer.replayed:
+        if outcome.replayed:
             first_pass.holds.abandon(now=now)
-        return answer
+        return outcome
 
 
-class _PassOne:
-    """Reads and validates lines, stores their contents, and spools rows."""
+class _FirstPass:
+    """Reads and validates lines, stores their contents, and spools rows.
+
+    `limited` is the account whose quotas apply.
+    """
 
     def __init__(
         self,
-        target: Target,
-        head: Head,
-        spool: storage.Spool,
-        submitter: Account | None,
-        now: datetime,
+        pipeline: Pipeline,
+        defaults: Mapping[str, Any],
+        limited: Account | None,
+        spool: IO[bytes],
     ) -> None:
-        self.target, self.head, self.submitter, self._now = target, head, submitter, now
-        self.judge = Judge(target, submitter, batch=head.batch, now=now)
-        self.holds = file_holds.Holds(submitter, now=now)
-        self.spool, self._headroom = spool, quotas.Headroom()
-        #: The account whose quotas apply, and the collector of ids and names.
-        self.limited: Account | None = submitter
-        self.created: submit.CreatedWorkunits | None = None
+        self.pipeline, self.limited, self._spool = pipeline, limited, spool
+        self.holds = file_holds.Holds(pipeline.submitter, now=pipeline.now)
+        self._headroom = quotas.Headroom()
         self.count = self._faulty = 0
         self.first_name = self.last_name = ""
         self._faults: list[LineFault] = []
         self._names: set[int] = set()
-        self._stem = usable(f"{target.name}_{secrets.token_hex(4)}")
-        self._writer = births.WorkunitWriter(honors_priorities=may_set_priority(submitter))
-        self._base = self._defaults()
-
-    def _defaults(self) -> dict[str, Any]:
-        base = {**self.target.defaults, **self.head.defaults}
-        for where, fields in (("workunit_defaults of the app", self.target.defaults), ("", base)):
-            try:
-                new_workunit(fields, from_outside=True)
-            except BadDescription as bad:
-                what = f"{where}: {bad.sentence}" if where else bad.sentence
-                raise BadHead(what, bad.hint, f"/defaults{bad.pointer}") from None
-        return base
+        self._defaults = _with_defaults_of_app(pipeline.target.defaults, defaults)
 
     def read(self, lines: Iterable[Line]) -> None:
         """Read all lines; raises `BadLines` at the end if any had a fault."""
         remaining = iter(lines)
         release()
-        while chunk := list(self._chunk(remaining)):
-            self._take(chunk)
+        # A chunk without a readable line is empty, but more lines may follow.
+        while (line := next(remaining, None)) is not None:
+            self._take(list(self._chunk(chain([line], remaining))))
             # Return the connection to the pool: the client may be slow.
             release()
         if self._faulty:
             raise BadLines(self._faults, count=self._faulty, lines=self.count)
         if not self.count:
             raise NoWorkunits("There is nothing to submit. Hint: send at least one workunit.")
+
+    def rows(self) -> Iterator[WorkunitRow]:
+        """Yield the spooled rows from the first on; may be called again."""
+        self._spool.seek(0)
+        return (WorkunitRow(*orjson.loads(line)) for line in self._spool)
 
     def _chunk(self, lines: Iterator[Line]) -> Iterator[tuple[int, NewWorkunit]]:
         size = 0
@@ -297,30 +273,28 @@ class _PassOne:
                 return
 
     def _workunit(self, line: Line) -> NewWorkunit | None:
+        """Return the workunit of a line; record the fault of a faulty line and return None."""
+        workunit = line.value
         if line.fault is not None:
             self._fault(line.number, "", line.fault)
             return None
-        value = line.value
-        if isinstance(value, NewWorkunit):
-            return self._named(line.number, value)
-        try:
-            merged = {**self._base, **value} if isinstance(value, dict) else value
-            workunit = new_workunit(merged, from_outside=True)
-        except BadDescription as bad:
-            fault = new_workunits.Fault(bad.sentence, bad.hint)
-            self._fault(line.number, bad.pointer, fault)
-            return None
-        return self._named(line.number, workunit)
-
-    def _named(self, number: int, workunit: NewWorkunit) -> NewWorkunit:
-        """Record the workunit's name; add a fault if an earlier line has the same name."""
+        if not isinstance(workunit, NewWorkunit):
+            try:
+                workunit = new_workunit(
+                    {**self._defaults, **workunit} if isinstance(workunit, dict) else workunit,
+                    from_outside=True,
+                )
+            except BadDescription as bad:
+                fault = new_workunits.Fault(bad.sentence, bad.hint)
+                self._fault(line.number, bad.pointer, fault)
+                return None
         if workunit.name is not None:
             count_before = len(self._names)
             self._names.add(hash(workunit.name))
             if len(self._names) == count_before:
                 sentence = f"The name {workunit.name[:200]!r} is given more than once."
                 fault = new_workunits.Fault(sentence, "use a different name for each, or none.")
-                self._fault(number, "/name", fault)
+                self._fault(line.number, "/name", fault)
         return workunit
 
     def _fault(self, number: int, pointer: str, fault: new_workunits.Fault) -> None:
@@ -330,7 +304,7 @@ class _PassOne:
 
     def _take(self, chunk: list[tuple[int, NewWorkunit]]) -> None:
         workunits = [workunit for _, workunit in chunk]
-        for index, faults in self.judge.faults(workunits).items():
+        for index, faults in self.pipeline.judge.faults(workunits).items():
             for fault in faults:
                 self._fault(chunk[index][0], "", fault)
         if self._faulty:
@@ -340,22 +314,17 @@ class _PassOne:
         except download_files.UnknownFiles as unknown:
             self._name_unknown(chunk, set(unknown.names))
             return
-        first = self.count - len(chunk)
-        for index, workunit in enumerate(workunits):
-            name = workunit.name or f"{self._stem}_{first + index}"
-            row = self._writer.prepare(workunit, name, inputs.get(index, ()))
-            self.spool.add(orjson.dumps(tuple(row)))
-            self.first_name = self.first_name or name
-            self.last_name = name
+        for row in self.pipeline.rows(workunits, inputs, first=self.count - len(chunk)):
+            self._spool.write(orjson.dumps(tuple(row), option=orjson.OPT_APPEND_NEWLINE))
+            self.first_name = self.first_name or row.name
+            self.last_name = row.name
 
     def _keep(self, workunits: list[NewWorkunit]) -> new_inputs.Kept:
         if not any(workunit.input_files for workunit in workunits):
             return {}
         with new_inputs.staged(workunits) as contents, transaction.atomic():
             quotas.lock(self.limited)
-            inputs = new_inputs.keep(
-                workunits, contents, on_largest=self.judge.add_inputs, now=self._now
-            )
+            inputs = self.pipeline.keep_inputs(workunits, contents)
             self._headroom.take(self.limited, self.holds.add(new_inputs.file_ids(inputs)))
         return inputs
 
@@ -371,61 +340,50 @@ class _PassOne:
                     self._fault(number, f"/input_files/{place}", fault)
 
 
-def _write(first_pass: _PassOne, key: Key | None, now: datetime) -> idempotency.Outcome:
-    for attempt in range(_MAX_ATTEMPTS):
+def _with_defaults_of_app(app: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the app, overridden by a submission's own; raises `BadHead`."""
+    defaults = {**app, **own}
+    for prefix, fields in (("workunit_defaults of the app: ", app), ("", defaults)):
         try:
+            new_workunit(fields, from_outside=True)
+        except BadDescription as bad:
+            pointer = f"/defaults{bad.pointer}"
+            raise BadHead(f"{prefix}{bad.sentence}", bad.hint, pointer) from None
+    return defaults
+
+
+def _second_pass(
+    first_pass: _FirstPass, key: Key | None, created: CreatedWorkunits | None
+) -> idempotency.Outcome:
+    pipeline, limited = first_pass.pipeline, first_pass.limited
+
+    def write() -> tuple[int, dict[str, Any]]:
+        quotas.lock(limited)
+        quotas.require_workunits(limited, first_pass.count)
+        quotas.require_bytes(limited)
+        opened = pipeline.open_batch()
+        first_pass.holds.lock()
+        pipeline.write(first_pass.rows(), opened, created)
+        first_pass.holds.give_up()
+        body = {
+            "batch": opened.shown(),
+            "count": first_pass.count,
+            "first_name": first_pass.first_name,
+            "last_name": first_pass.last_name,
+            "warnings": [*pipeline.judge.warnings(), *opened.warnings()],
+        }
+        return 201, {"body": body}
+
+    def attempt() -> idempotency.Outcome:
+        if key is None or pipeline.submitter is None:
             with transaction.atomic():
-                return _write_once(first_pass, key, now)
-        except births.NameTaken:
-            _raise_for_taken_names(first_pass)
-            if attempt + 1 == _MAX_ATTEMPTS:
-                raise
-        except OperationalError as error:
-            is_deadlock = getattr(error.__cause__, "sqlstate", None) == _DEADLOCK
-            if not is_deadlock or attempt + 1 == _MAX_ATTEMPTS or connection.in_atomic_block:
-                raise
-    raise AssertionError
-
-
-def _write_once(first_pass: _PassOne, key: Key | None, now: datetime) -> idempotency.Outcome:
-    submitter, target = first_pass.submitter, first_pass.target
-    claim = None
-    if key is not None and submitter is not None:
-        claim = idempotency.begin(account=submitter, key=key.text, now=now)
-        if claim.earlier is not None:
-            return idempotency.replay(claim, key.request_hash())
-    quotas.lock(first_pass.limited)
-    quotas.require_workunits(first_pass.limited, first_pass.count)
-    quotas.require_bytes(first_pass.limited)
-    opened = None
-    if first_pass.head.batch is not None and submitter is not None:
-        opened = new_batches.open_batch(
-            first_pass.head.batch, app_id=target.id, app=target.name, submitter=submitter, now=now
+                return idempotency.Outcome(*write())
+        return idempotency.once(
+            write,
+            account=pipeline.submitter,
+            key=key.text,
+            request_hash=key.request_hash(),
+            now=pipeline.now,
         )
-    first_pass.holds.lock()
-    context = births.SubmissionContext(app_id=target.id) if opened is None else opened.context
-    on_created = None if first_pass.created is None else first_pass.created.start()
-    submit.write(
-        _rows(first_pass.spool), context, submitter=submitter, on_created=on_created, now=now
-    )
-    first_pass.holds.give_up()
-    answer = {
-        "batch": None if opened is None else opened.shown(),
-        "count": first_pass.count,
-        "first_name": first_pass.first_name,
-        "last_name": first_pass.last_name,
-        "warnings": [*first_pass.judge.warnings(), *([] if opened is None else opened.warnings())],
-    }
-    stored = {"body": answer}
-    if claim is None or key is None:
-        return idempotency.Outcome(201, stored)
-    return idempotency.finish(claim, request_hash=key.request_hash(), status=201, answer=stored)
 
-
-def _rows(spool: storage.Spool) -> Iterator[WorkunitRow]:
-    for line in spool.lines():
-        yield WorkunitRow(*orjson.loads(line))
-
-
-def _raise_for_taken_names(first_pass: _PassOne) -> None:
-    births.raise_for_taken_names(row.name for row in _rows(first_pass.spool))
+    return retried(attempt, lambda: (row.name for row in first_pass.rows()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,16 +11,6 @@ from typing import Any
 DEFAULT_MAX_ERROR_RESULTS = 3
 DEFAULT_MAX_TOTAL_RESULTS = 10
 DEFAULT_MAX_SUCCESS_RESULTS = 6
-
-_OUTPUT_FLAGS = (
-    "optional",
-    "copy_file",
-    "sticky",
-    "no_validate",
-    "no_delete",
-    "gzip_when_done",
-    "report_immediately",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +37,8 @@ class NewOutput:
     """One output file that every result must upload, of at most `max_nbytes` bytes.
 
     `no_delete` keeps the uploaded file forever.  With `gzip_when_done`, hosts compress the file
-    before the upload, and it stays compressed.  With `report_immediately`, hosts report as soon as
-    all uploads are complete.
+    before the upload, and the server stores it compressed.  With `report_immediately`, hosts report
+    as soon as all uploads are complete.
     """
 
     open_name: str
@@ -63,9 +53,11 @@ class NewOutput:
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry of ``workunit.outputs``; flags that are off are left out."""
-        flags = _OUTPUT_FLAGS
         entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
-        return entry | {flag: True for flag in flags if getattr(self, flag)}
+        return entry | {flag: True for flag in _OUTPUT_FLAGS if getattr(self, flag)}
+
+
+_OUTPUT_FLAGS = tuple(field.name for field in fields(NewOutput) if field.default is False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +136,7 @@ class NewWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A batch to be created, or to be extended if the submitter has a batch of this name.
+    """A batch to create, or to extend if the submitter already has a batch of this name.
 
     If `name` is None, a name is generated.  `after` is the id of the batch that must be complete
     before this one starts; its workunits must not have failed, unless `after_any`.  `priority`
@@ -176,7 +168,7 @@ class AppRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressees:
-    """The targeted hosts, accounts and teams that exist.
+    """The existing hosts, accounts and teams among the targets of workunits.
 
     `merged_hosts` maps a merged host to the host that replaced it; `denied_hosts` get no work.
     """

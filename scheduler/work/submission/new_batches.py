@@ -1,9 +1,9 @@
-"""Create batches, and open existing ones to add workunits.
+"""Create batches, and reopen existing batches to add workunits.
 
 Theory of operation.  A submission locks its batch, and the predecessor that this batch follows,
-until it commits.  So there are two cases: the predecessor is over before the submission reads it,
-and the new workunits do not wait; or it ends after the commit, and releasing its followers
-(`work.followers`) finds all of them.
+until it commits.  So there are two cases.  If the predecessor is over before the submission reads
+it, the new workunits do not wait.  If the predecessor ends after the commit, `work.followers` finds
+all new workunits and releases them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from django.db import IntegrityError, transaction
 from scheduler.models import Account, App, Batch
 from scheduler.rights import Right
 from scheduler.sql import fetch_one
-from scheduler.work.submission.births import SubmissionContext
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import SubmissionRefused, may_set_priority
+from scheduler.work.submission.workunit_rows import SubmissionContext
 
 State = Batch.State
 _OPEN = [State.INIT.value, State.IN_PROGRESS.value, State.COMPLETE.value]
@@ -36,23 +36,32 @@ class BatchRefused(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A batch that the transaction may add to, and the context of its new workunits.
+    """The context of new workunits, and the locked batch for them, if any.
 
-    `workunits_before` is the number of its earlier workunits; None if it was opened by its id.
+    `workunits_before` is the number of its earlier workunits.
     """
 
-    name: str
     context: SubmissionContext
-    workunits_before: int | None = None
+    name: str = ""
+    workunits_before: int = 0
+    is_by_id: bool = False
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, Any] | None:
         """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
-        before = self.workunits_before or 0
-        return {"id": self.context.batch_id, "name": self.name, "workunits_before": before}
+        if self.context.batch_id is None:
+            return None
+        return {
+            "id": self.context.batch_id,
+            "name": self.name,
+            "workunits_before": self.workunits_before,
+        }
 
     def warnings(self) -> list[str]:
-        """Return a warning if a batch of this name already had workunits: it may be a mistake."""
-        if not self.workunits_before:
+        """Return a warning if a batch of this name already had workunits: it may be a mistake.
+
+        A batch opened by its id is meant, as by the later parts of one submission.
+        """
+        if self.is_by_id or not self.workunits_before:
             return []
         earlier = f"{self.workunits_before:,} workunit{'s' * (self.workunits_before > 1)}"
         warning = (
@@ -63,7 +72,7 @@ class Opened:
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
-    """Create an empty batch; raises `BatchRefused`, also if the submitter has one of this name."""
+    """Create an empty batch; raises `BatchRefused`, also for a name that the submitter has used."""
     _judge(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
@@ -85,24 +94,46 @@ def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime
 
 
 def open_batch(
-    wanted: NewBatch | int, *, app_id: int, app: str, submitter: Account, now: datetime
+    wanted: NewBatch | int | None,
+    *,
+    app_id: int,
+    app: str,
+    submitter: Account | None,
+    now: datetime,
 ) -> Opened:
-    """Find a batch by its id, or find or create one by its name, and reopen it for new workunits.
+    """Reopen a batch by its id, or reopen or create a batch by its name, for new workunits.
 
-    Runs in the caller's transaction and locks the batch until it ends.  Raises `BatchRefused`.
+    Locks the batch until the caller's transaction ends.  Raises `BatchRefused`.
     """
+    if wanted is None:
+        return Opened(SubmissionContext(app_id=app_id))
+    if submitter is None:
+        name = wanted if isinstance(wanted, int) else repr(wanted.name)
+        raise BatchRefused(f"Batch {name} has no submitter. Hint: name the account that owns it.")
+    params = {
+        "submitter_id": submitter.pk,
+        "app_id": app_id,
+        "in_progress": State.IN_PROGRESS.value,
+        "open": _OPEN,
+    }
     if isinstance(wanted, int):
-        row = _by_number(wanted, app_id, submitter)
+        row = fetch_one("work/submission/reopen_batch", {**params, "id": wanted})
     else:
         _judge(wanted, now)
-        row = _by_name(wanted, app_id, app, submitter, now)
+        if wanted.after is not None:
+            waits(wanted.after, submitter, after_any=wanted.after_any)
+        columns = _columns(wanted)
+        columns |= {
+            "name": wanted.name or _made_name(app, now),
+            "meta": json.dumps(columns["meta"]),
+        }
+        row = fetch_one("work/submission/open_batch", {**params, **columns, "now": now})
     if row is None:
         raise BatchRefused(_why_not(wanted, app_id, app, submitter))
-    if not isinstance(wanted, int):
+    if isinstance(wanted, NewBatch):
         _agrees(wanted, row)
     after = row["after_id"]
     return Opened(
-        row["name"],
         SubmissionContext(
             app_id=app_id,
             batch_id=row["id"],
@@ -110,7 +141,9 @@ def open_batch(
             waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
         ),
-        None if isinstance(wanted, int) else row["workunits_before"],
+        row["name"],
+        row["workunits_before"],
+        is_by_id=isinstance(wanted, int),
     )
 
 
@@ -135,40 +168,6 @@ def _columns(wanted: NewBatch) -> dict[str, Any]:
     }
 
 
-def _by_name(
-    wanted: NewBatch, app_id: int, app: str, submitter: Account, now: datetime
-) -> dict[str, Any] | None:
-    if wanted.after is not None:
-        waits(wanted.after, submitter, after_any=wanted.after_any)
-    columns = _columns(wanted)
-    return fetch_one(
-        "work/submission/open_batch",
-        {
-            **columns,
-            "meta": json.dumps(columns["meta"]),
-            "name": wanted.name or _made_name(app, now),
-            "submitter_id": submitter.pk,
-            "app_id": app_id,
-            "in_progress": State.IN_PROGRESS.value,
-            "open": _OPEN,
-            "now": now,
-        },
-    )
-
-
-def _by_number(batch_id: int, app_id: int, submitter: Account) -> dict[str, Any] | None:
-    return fetch_one(
-        "work/submission/reopen_batch",
-        {
-            "id": batch_id,
-            "app_id": app_id,
-            "submitter_id": submitter.pk,
-            "in_progress": State.IN_PROGRESS.value,
-            "open": _OPEN,
-        },
-    )
-
-
 def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) -> str:
     own = Batch.objects.select_related("app").filter(submitter=submitter)
     batch = (
@@ -186,27 +185,26 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
 
 
 def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
-    """Refuse settings that differ from those of the existing batch; defaults are ignored."""
+    """Raise `BatchRefused` for non-default settings that differ from the existing batch's."""
     default, existing = NewBatch(), {**row, "after": row["after_id"]}
     for name in _SETTINGS:
         value = getattr(wanted, name)
         if value not in (getattr(default, name), existing[name]):
-            msg = (
+            raise BatchRefused(
                 f"Batch {row['name']!r} already exists, and its {name} is {existing[name]!r}, not "
                 f"{value!r}. Hint: leave {name} out, or name another batch."
             )
-            raise BatchRefused(msg)
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Return whether a batch may have unfinished workunits: aborted ones until `completed_at`."""
+    """Return whether a batch may have unfinished workunits; if aborted, until `completed_at`."""
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
 
 
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
-    """Whether a batch must wait for this predecessor; raises `BatchRefused` if it failed.
+    """Return whether a batch must wait for this predecessor; raises `BatchRefused` if that failed.
 
     Locks the predecessor until the caller's transaction ends.
     """
@@ -222,9 +220,8 @@ def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
         return True
     if not after_any and (row["state"] == State.ABORTED or row["failed"]):
         how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"
-        msg = (
+        raise BatchRefused(
             f"Batch {row['name']!r}, which this one is to follow, {how}. "
             "Hint: retry those, or set after_any to follow it however it ended."
         )
-        raise BatchRefused(msg)
     return False

@@ -42,8 +42,8 @@ def keep(
 ) -> Kept:
     """Store the staged inputs in the caller's transaction; returns them by workunit index.
 
-    Raises what `files.keep` raises.  `on_largest` is called with the size of the largest inputs of
-    one workunit, in bytes.
+    Calls `on_largest` with the largest total size of the inputs of one workunit, in bytes.  Raises
+    the exceptions of `download_files.keep`.
     """
     listed = {file for workunit in workunits for file in workunit.input_files}
     if not listed:

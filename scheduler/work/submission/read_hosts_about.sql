@@ -1,4 +1,4 @@
--- Counts active hosts and reads the largest memory and disk; of a large project only a sample.
+-- Counts active hosts and reads the largest memory and disk; in a large project, of a sample only.
 SELECT
     count(*) AS hosts,
     count(DISTINCT about.account_id) AS accounts,

@@ -1,5 +1,5 @@
 -- Reads the app that work is submitted to, its versions, and the median speed of the newest hosts.
--- The median, because a single host cannot move it far.
+-- A single host hardly changes a median.
 SELECT
     app.id,
     app.kind,

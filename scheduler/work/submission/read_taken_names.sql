@@ -1,4 +1,4 @@
--- Reads which of these names are already names of workunits.
+-- Reads the names among these that workunits already have.
 SELECT workunit.name
 FROM unnest(%(names)s::text[]) AS wanted (name)
 CROSS JOIN LATERAL (

@@ -2,7 +2,7 @@
 
 Theory of operation.  A submitter's clock is a column of their row in ``submitter``.  A submission
 locks that row, schedules its workunits from the time of the clock, and advances the clock, all in
-the transaction that inserts the workunits: a refused submission costs its submitter nothing.
+the transaction that inserts the workunits: a refused submission does not advance the clock.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _SAMPLE_HOSTS = 1000
 
 
 class ShareClock:
-    """Assigns priorities to a submitter's workunits, chunk by chunk, from their logical clock.
+    """Assigns priorities to workunits, chunk by chunk, from the submitter's logical clock.
 
-    Used in the transaction that inserts the workunits; the submitter's row stays locked until it
-    ends.  Call `save` at the end.  Without a submitter, work is scheduled at the present time.
+    Use it in the transaction that inserts the workunits, and call `save` at the end.  The
+    submitter's row stays locked until the transaction ends.  Without a submitter, every workunit
+    gets the priority of the present time.
     """
 
     def __init__(self, submitter: Account | None, *, now: datetime) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
@@ -23,10 +24,12 @@ from scheduler.work.submission.rules import aiming, new_workunits
 _MAX_SHOWN_APPS = 10
 #: Number of the newest hosts from which the project's speed is estimated; bounds the cost.
 _SAMPLE_HOSTS = 1000
-#: Hosts read for warnings (3 ms). With more hosts, some are large enough for any submission.
+#: Hosts read for warnings (3 ms). Larger projects get no warnings: some host meets any requirement.
 _MAX_HOSTS_READ = 10_000
-#: Kinds of targets to which a workunit can be restricted.
-_ADDRESSEES = ("host", "account", "team")
+#: Kinds of targets to which a workunit can be restricted, and the workunit's field of each.
+_ADDRESSEES = {kind: attrgetter(f"target_{kind}") for kind in ("host", "account", "team")}
+#: The columns of an app that constrain its workunits.
+_RULES = tuple(field.name for field in fields(AppRules) if field.name != "name")
 
 Faults = dict[int, tuple[new_workunits.Fault, ...]]
 
@@ -41,7 +44,7 @@ class UnknownApp(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The app that work is submitted to; `defaults` apply where the submission sets no value."""
+    """The app of a submission; `defaults` apply to values that the submission does not set."""
 
     id: int
     rules: AppRules
@@ -65,14 +68,7 @@ def find_target(name: str) -> Target:
     if row["kind"] == COMMAND and not settings.PROJECT.command_apps:
         raise UnknownApp(f"App {name} accepts no work: {COMMANDS_ARE_OFF}")
     speed = new_workunits.Speed(row["fpops"] or new_workunits.TYPICAL_FPOPS, row["hosts"])
-    rules = AppRules(
-        name=name,
-        kind=row["kind"],
-        validator=row["validator"],
-        one_result_per=row["one_result_per"],
-        target_nresults=row["target_nresults"],
-        n_size_classes=row["n_size_classes"],
-    )
+    rules = AppRules(name=name, **{field: row[field] for field in _RULES})
     return Target(row["id"], rules, tuple(row["versions"]), speed, row["workunit_defaults"])
 
 
@@ -87,7 +83,7 @@ def _no_such_app(name: str) -> str:
 
 
 class Judge:
-    """Checks the workunits of one submission in chunks; keeps only aggregates of them."""
+    """Checks the workunits of one submission in chunks; stores only aggregates for warnings."""
 
     def __init__(
         self,
@@ -98,7 +94,7 @@ class Judge:
         now: datetime,
     ) -> None:
         self._target, self._submitter, self._now = target, submitter, now
-        self._survey = new_workunits.Survey(target.speed)
+        self.survey = new_workunits.Survey(target.speed)
         self._aimed: dict[str, None] = {}
         self._has_priority = isinstance(batch, NewBatch) and batch.priority is not None
 
@@ -111,7 +107,7 @@ class Judge:
         if self._target.rules.kind != "native":
             own = _with_refused_names(own, workunits)
         aimed = aiming.faults(workunits, app=self._target.rules, addressees=addressees)
-        self._survey.add(workunits)
+        self.survey.add(workunits)
         warnings = aiming.warnings(workunits, app=self._target.rules, addressees=addressees)
         self._aimed |= dict.fromkeys(warnings)
         self._has_priority = self._has_priority or any(w.priority is not None for w in workunits)
@@ -120,14 +116,10 @@ class Judge:
         indexes = sorted(own.keys() | aimed.keys())
         return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
 
-    def add_inputs(self, nbytes: int) -> None:
-        """Record the size of one workunit's inputs, in bytes."""
-        self._survey.add_inputs(nbytes)
-
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about all chunks: settings that are allowed but probably mistakes."""
         return (
-            *self._survey.warnings(app=self._target.name, versions=self._target.versions),
+            *self.survey.warnings(app=self._target.name, versions=self._target.versions),
             *self._aimed,
             *self._priorities_ignored(),
             *self._unfit(),
@@ -135,13 +127,13 @@ class Judge:
 
     def _unfit(self) -> Iterator[str]:
         """Yield requirements that no host meets; nothing if the project has very many hosts."""
-        if not self._survey.is_demanding:
+        if not self.survey.is_demanding:
             return
         params = {"seen_since": self._now - SEEN_WITHIN, "limit": _MAX_HOSTS_READ + 1}
         row = fetch_one("work/submission/read_hosts_about", params)
         if row is not None and row["hosts"] <= _MAX_HOSTS_READ:
             about = new_workunits.HostsAbout(**row)
-            yield from self._survey.unfit(about, one_result_per=self._target.rules.one_result_per)
+            yield from self.survey.unfit(about, one_result_per=self._target.rules.one_result_per)
 
     def _priorities_ignored(self) -> Iterator[str]:
         if self._has_priority and not may_set_priority(self._submitter):
@@ -172,7 +164,7 @@ def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Fau
 
 
 def may_set_priority(submitter: Account | None) -> bool:
-    """Whether explicit priorities are honored: with fair share, only those of staff are."""
+    """Return whether explicit priorities are honored; with fair share, only for staff."""
     return (
         submitter is None
         or not settings.PROJECT.fair_share
@@ -182,12 +174,12 @@ def may_set_priority(submitter: Account | None) -> bool:
 
 def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
     """Read the targets of workunits; runs no statement if no workunit is targeted."""
-    hosts = {w.target_host for w in workunits if w.target_host is not None}
-    accounts = {w.target_account for w in workunits if w.target_account is not None}
-    teams = {w.target_team for w in workunits if w.target_team is not None}
-    if not (hosts or accounts or teams):
+    params = {
+        f"{kind}s": sorted({id_ for id_ in map(target_of, workunits) if id_ is not None})
+        for kind, target_of in _ADDRESSEES.items()
+    }
+    if not any(params.values()):
         return Addressees()
-    params = {"hosts": sorted(hosts), "accounts": sorted(accounts), "teams": sorted(teams)}
     rows = fetch("work/submission/read_addressees", params)
     ids = {kind: {r["id"] for r in rows if r["kind"] == kind} for kind in _ADDRESSEES}
     merged = {r["id"]: r["merged_into_id"] for r in rows if r["merged_into_id"] is not None}

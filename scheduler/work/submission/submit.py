@@ -1,9 +1,13 @@
-"""Create workunits: thousands in a handful of statements.
+"""The pipeline of submissions, and the submission of workunits that are in memory.
 
-Theory of operation.  All checks run before anything is written, and all faults are reported at
-once.  File contents are hashed (those given by path are copied) before the transaction opens, and
-are synced to disk under their final names before it commits: a crash in between leaves a file
-without a row, never a row without its file.  `births` writes the rows.
+Theory of operation.  Every submission runs the steps of one `Pipeline`: the workunits are checked,
+their inputs are stored, their rows are prepared, their batch is opened and the rows are written.
+The callers differ only in their transactions.  `submit` takes workunits that are in memory: all are
+checked before anything is written, and the other steps are one transaction.  `bulk.submit_lines`
+takes a stream: inputs are stored chunk by chunk, before the transaction that writes the rows.  File
+contents are hashed (and copied if given by path) before a transaction opens, and synced to disk
+under their final names before it commits.  So a crash may leave a file without a row, but no row
+without its file.
 """
 
 from __future__ import annotations
@@ -12,30 +16,30 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
+from typing import TypeVar
 
-from django.conf import settings
-from django.db import transaction
-from django.db.models import F
+from django.db import OperationalError, connection, transaction
 
 from scheduler.files.rules.refused_names import usable
-from scheduler.models import Account, Batch
-from scheduler.work.submission import births, new_batches, new_inputs, shares
-from scheduler.work.submission.births import DuplicateNames, SubmissionContext, WorkunitRow
+from scheduler.models import Account
+from scheduler.work.submission import new_batches, new_inputs, workunit_rows
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import (
     Judge,
     SubmissionRefused,
-    Target,
     UnknownApp,
     find_target,
     may_set_priority,
 )
+from scheduler.work.submission.workunit_rows import CreatedWorkunits, DuplicateNames, WorkunitRow
 
 __all__ = [
     "BadWorkunits",
     "BatchRefused",
+    "CreatedWorkunits",
     "DuplicateNames",
     "NewBatch",
     "NewFile",
@@ -47,10 +51,13 @@ __all__ = [
     "submit",
 ]
 
-#: Number of faults that a message shows; the exception carries them all.
+#: Number of faults that a message shows; the exception has all of them.
 _MAX_SHOWN_FAULTS = 10
-#: Attempts at writing: a name conflict is retried, since its holder may have rolled back.
-_MAX_ATTEMPTS = 3
+#: Attempts at the transaction that writes.
+_MAX_ATTEMPTS = 4
+_DEADLOCK = "40P01"
+
+T = TypeVar("T")
 
 
 class BadWorkunits(SubmissionRefused):
@@ -80,26 +87,81 @@ class Submission:
         return len(self.workunit_ids)
 
 
-#: Called with the ids and names of each chunk of created workunits.
-OnCreated = Callable[[Sequence[int], Sequence[str]], None]
+class Pipeline:
+    """The steps of one submission; the caller opens the transactions.
+
+    Raises `UnknownApp` for an unknown or deprecated app.
+    """
+
+    def __init__(
+        self, app: str, batch: NewBatch | int | None, submitter: Account | None, *, now: datetime
+    ) -> None:
+        self.target = find_target(app)
+        self.submitter, self.now = submitter, now
+        self.judge = Judge(self.target, submitter, batch=batch, now=now)
+        self._batch = batch
+        self._stem = usable(f"{app}_{secrets.token_hex(4)}")
+        self._writer = workunit_rows.WorkunitWriter(honors_priorities=may_set_priority(submitter))
+
+    def name(self, workunit: NewWorkunit, index: int) -> str:
+        """Return the name of the submission's workunit number `index`, generated if it has none."""
+        return workunit.name or f"{self._stem}_{index}"
+
+    def keep_inputs(
+        self, workunits: Sequence[NewWorkunit], contents: new_inputs.AllStaged
+    ) -> new_inputs.Kept:
+        """Store staged inputs in the caller's transaction; returns them by workunit index."""
+        on_largest = self.judge.survey.add_inputs
+        return new_inputs.keep(workunits, contents, on_largest=on_largest, now=self.now)
+
+    def rows(
+        self, workunits: Sequence[NewWorkunit], inputs: new_inputs.Kept, *, first: int = 0
+    ) -> Iterator[WorkunitRow]:
+        """Yield the rows of checked workunits, which are numbered from `first`."""
+        for index, workunit in enumerate(workunits):
+            name = self.name(workunit, first + index)
+            yield self._writer.prepare(workunit, name, inputs.get(index, ()))
+
+    def open_batch(self) -> new_batches.Opened:
+        """Open the batch, if there is one, in the caller's transaction; raises `BatchRefused`."""
+        return new_batches.open_batch(
+            self._batch,
+            app_id=self.target.id,
+            app=self.target.name,
+            submitter=self.submitter,
+            now=self.now,
+        )
+
+    def write(
+        self,
+        rows: Iterable[WorkunitRow],
+        opened: new_batches.Opened,
+        created: CreatedWorkunits | None,
+    ) -> None:
+        """Write rows in the caller's transaction (`workunit_rows.write`)."""
+        workunit_rows.write(
+            rows, opened.context, submitter=self.submitter, created=created, now=self.now
+        )
 
 
-class CreatedWorkunits:
-    """Collects the ids and names of created workunits, in order."""
+def retried(attempt: Callable[[], T], names: Callable[[], Iterable[str]]) -> T:
+    """Call `attempt`, which runs one transaction, and repeat it after a temporary conflict.
 
-    def __init__(self) -> None:
-        self.ids: list[int] = []
-        self.names: list[str] = []
-
-    def start(self) -> OnCreated:
-        """Discard the workunits of a rolled-back attempt; return the callback for a new one."""
-        self.ids.clear()
-        self.names.clear()
-        return self._add
-
-    def _add(self, ids: Sequence[int], names: Sequence[str]) -> None:
-        self.ids += ids
-        self.names += names
+    Such conflicts are deadlocks, and names whose insertion was rolled back.  Raises
+    `DuplicateNames` if any of `names` is taken.
+    """
+    for remaining in reversed(range(_MAX_ATTEMPTS)):
+        try:
+            return attempt()
+        except workunit_rows.NameTaken:
+            workunit_rows.raise_for_taken_names(names())
+            if not remaining:
+                raise
+        except OperationalError as error:
+            is_deadlock = getattr(error.__cause__, "sqlstate", None) == _DEADLOCK
+            if not is_deadlock or not remaining or connection.in_atomic_block:
+                raise
+    raise AssertionError
 
 
 def submit(
@@ -123,88 +185,30 @@ def submit(
     `DuplicateNames` for names that are repeated or taken; `BatchRefused` for a batch that has no
     submitter, is of another app or is closed; `files.UnknownFiles` for unknown input files.
     """
-    target = find_target(app)
-    judge = Judge(target, submitter, batch=batch, now=now)
-    if faults := judge.faults(workunits):
+    wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
+    pipeline = Pipeline(app, wanted, submitter, now=now)
+    if faults := pipeline.judge.faults(workunits):
         raise BadWorkunits(faults, len(workunits))
     if repeated := new_workunits.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
-    names, created = _names(app, workunits), CreatedWorkunits()
-    for attempt in range(_MAX_ATTEMPTS):
-        try:
-            # Staged for each attempt: files published by a rolled-back attempt are not staged.
-            with new_inputs.staged(workunits) as contents, transaction.atomic():
-                if before is not None:
-                    before()
-                context = _context(batch, submitter, target, now)
-                inputs = new_inputs.keep(workunits, contents, on_largest=judge.add_inputs, now=now)
-                rows = _rows(workunits, names, inputs, submitter)
-                write(rows, context, submitter=submitter, on_created=created.start(), now=now)
-                submission = Submission(
-                    context.batch_id, tuple(created.ids), names, judge.warnings()
-                )
-                if then is not None:
-                    then(submission)
-                return submission
-        except births.NameTaken:
-            births.raise_for_taken_names(names)
-            if attempt + 1 == _MAX_ATTEMPTS:
-                raise
-    raise AssertionError
+    created = CreatedWorkunits()
 
+    def attempt() -> Submission:
+        # Staged for each attempt: publishing consumes staged files, even if it is rolled back.
+        with new_inputs.staged(workunits) as contents, transaction.atomic():
+            if before is not None:
+                before()
+            opened = pipeline.open_batch()
+            inputs = pipeline.keep_inputs(workunits, contents)
+            pipeline.write(pipeline.rows(workunits, inputs), opened, created)
+            submission = Submission(
+                opened.context.batch_id,
+                tuple(created.ids),
+                tuple(created.names),
+                pipeline.judge.warnings(),
+            )
+            if then is not None:
+                then(submission)
+            return submission
 
-def write(
-    rows: Iterable[WorkunitRow],
-    context: SubmissionContext,
-    *,
-    submitter: Account | None,
-    on_created: OnCreated | None = None,
-    now: datetime,
-) -> int:
-    """Write rows in the caller's transaction, with fair-share priorities; returns their number.
-
-    Adds them to the counter of their batch.  `on_created` is called after each chunk.
-    """
-    clock = shares.ShareClock(submitter, now=now) if settings.PROJECT.fair_share else None
-    assign = clock.assign if clock else None
-    count = 0
-    for ids, names in births.write(rows, context, assign_priorities=assign, now=now):
-        count += len(ids)
-        if on_created is not None:
-            on_created(ids, names)
-    if clock:
-        clock.save()
-    if context.batch_id is not None and count:
-        total = F("workunits_submitted") + count
-        Batch.objects.filter(pk=context.batch_id).update(workunits_submitted=total)
-    return count
-
-
-def _names(app: str, workunits: Sequence[NewWorkunit]) -> tuple[str, ...]:
-    stem = usable(f"{app}_{secrets.token_hex(4)}")
-    return tuple(w.name or f"{stem}_{index}" for index, w in enumerate(workunits))
-
-
-def _context(
-    batch: NewBatch | str | None, submitter: Account | None, target: Target, now: datetime
-) -> SubmissionContext:
-    if batch is None:
-        return SubmissionContext(app_id=target.id)
-    wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
-    if submitter is None:
-        msg = f"Batch {wanted.name!r} has no submitter. Hint: name the account that owns it."
-        raise BatchRefused(msg)
-    return new_batches.open_batch(
-        wanted, app_id=target.id, app=target.name, submitter=submitter, now=now
-    ).context
-
-
-def _rows(
-    workunits: Sequence[NewWorkunit],
-    names: Sequence[str],
-    inputs: Mapping[int, list[tuple[int, NewFile]]],
-    submitter: Account | None,
-) -> Iterator[WorkunitRow]:
-    writer = births.WorkunitWriter(honors_priorities=may_set_priority(submitter))
-    for index, (workunit, name) in enumerate(zip(workunits, names, strict=True)):
-        yield writer.prepare(workunit, name, inputs.get(index, ()))
+    return retried(attempt, lambda: map(pipeline.name, workunits, count()))

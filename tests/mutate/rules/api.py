@@ -8,11 +8,11 @@ from typing import Any
 
 from tests.mutate.switching import Code, Switch, always
 
-GUESSED = "tests/faces/test_api_tokens.py"
-MATCHING = "tests/faces/test_api_matching.py"
-ONCE = "tests/database/test_idempotency.py"
-OWN_PAGES = "tests/database/test_own_pages.py"
-STRANGERS = "tests/faces/test_api_strangers.py"
+GUESSED = "tests/faces/api/test_api_tokens.py"
+MATCHING = "tests/faces/api/test_api_matching.py"
+ONCE = "tests/database/people/test_idempotency.py"
+OWN_PAGES = "tests/database/people/test_own_pages.py"
+STRANGERS = "tests/faces/api/test_api_strangers.py"
 THROTTLE = "tests/security/test_throttle.py"
 
 
@@ -26,7 +26,7 @@ def _whoever_has_the_scope(request: Any, scope: Any) -> bool:
 
 #: Named alone, because its neighbors part a thousand claims.
 SHARES = (
-    "tests/faces/test_api_fair_shares.py"
+    "tests/faces/api/test_api_fair_shares.py"
     "::test_who_is_forbidden_and_allowed_again_goes_on_where_his_share_stood"
 )
 
@@ -63,11 +63,17 @@ def _untouched_by_the_throttle(**_of: Any) -> None:
     raise BadLoginToken
 
 
+def _replayed_for_any_request(row: Any, _hash: str) -> Any:
+    from scheduler.people.idempotency import Outcome
+
+    return Outcome(row.status, row.answer, replayed=True)
+
+
 RULES = (
     Switch(
         "Log-in tokens are throttled as passwords are",
         Code("scheduler.people.accounts:look_up_login_token", _untouched_by_the_throttle),
-        ("tests/faces/test_manager_pages.py",),
+        ("tests/faces/admin/test_manager_pages.py",),
     ),
     Switch(
         "A request whose key was used is not carried out again",
@@ -76,13 +82,13 @@ RULES = (
     ),
     Switch(
         "A key is good for one request, not for another one",
-        Code("scheduler.people.idempotency:replay", lambda claim, _hash: claim.earlier),
+        Code("scheduler.people.idempotency:_replayed", _replayed_for_any_request),
         (ONCE,),
     ),
     Switch(
         "Published files are held before the idempotency key is claimed",
         Code("scheduler.apps.app_versions:kept", always(nullcontext())),
-        ("tests/faces/test_api_publishing_once.py",),
+        ("tests/faces/api/test_api_publishing_once.py",),
     ),
     Switch(
         "Rows of another account are not visible",
@@ -152,13 +158,13 @@ RULES = (
         Code("scheduler.people.submitters:forbid", _with_his_row),
         (
             SHARES,
-            "tests/faces/test_admin.py::test_staff_forbids_submitters_whose_share_and_clock_stay",
+            "tests/faces/admin/test_admin.py::test_staff_forbids_submitters_whose_share_and_clock_stay",
         ),
     ),
     Switch(
         "An account without permission to submit cannot hold files",
         Code("scheduler.people.submitters:require_submitter", always(None)),
-        ("tests/faces/test_api_files.py",),
+        ("tests/faces/api/test_api_files.py",),
     ),
     Switch(
         "A change is refused if the resource changed since the ETag was issued",
@@ -168,6 +174,6 @@ RULES = (
     Switch(
         "Hints are parted from what happened",
         Code("scheduler.api.http.problems:split_hint", lambda detail, **_: {"detail": detail}),
-        ("tests/faces/test_api_problems.py",),
+        ("tests/faces/api/test_api_problems.py",),
     ),
 )

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.mutate.switching import Both, Code, Sql, Switch, always, unchanged
 
-ANONYMOUS = "tests/faces/test_anonymous.py"
-CHOOSING = "tests/faces/test_choosing.py"
-SELECTION = "tests/pure/policy/test_selection.py"
+ANONYMOUS = "tests/faces/web/test_anonymous.py"
+CHOOSING = "tests/faces/boinc/test_choosing.py"
+SELECTION = "tests/pure/dispatch/test_selection.py"
 
 
 def _without(facts: Any, **changes: Any) -> Any:
@@ -20,12 +20,11 @@ def _without(facts: Any, **changes: Any) -> Any:
 def _published_ones(original: Any) -> Any:
     """Describe own versions to the client as if they had been published."""
 
-    def offer(catalog: Any, own: Any, **of: Any) -> Any:
-        offered = original(catalog, own, **of)
-        versions = {i: replace(version, is_own=False) for i, version in offered.versions.items()}
-        return replace(offered, versions=versions)
+    def own_versions(catalog: Any, own: Any, **of: Any) -> Any:
+        versions = original(catalog, own, **of)
+        return {i: replace(version, is_own=False) for i, version in versions.items()}
 
-    return offer
+    return own_versions
 
 
 RULES = (
@@ -55,12 +54,12 @@ RULES = (
     ),
     Switch(
         "A host with programs of its own is sent none",
-        Code("scheduler.dispatch.catalog:Catalog.own_offer", made=_published_ones),
+        Code("scheduler.dispatch.catalog:Catalog.own_versions", made=_published_ones),
         (ANONYMOUS,),
     ),
     Switch(
         "Only native apps take programs of volunteers' own",
-        Code("scheduler.hosts.facts:AppFacts.takes_own_versions", True),
+        Code("scheduler.dispatch.facts:AppFacts.takes_own_versions", True),
         (ANONYMOUS,),
     ),
     Switch(
@@ -81,7 +80,7 @@ RULES = (
     Switch(
         "Trusted hosts are spot-checked",
         Code("scheduler.dispatch.rules.trust:is_spot_check", always(False)),
-        (SELECTION, "tests/pure/policy/test_trust.py"),
+        (SELECTION, "tests/pure/dispatch/test_trust.py"),
     ),
     Switch(
         "Replication raised at dispatch wakes the transitioner",
@@ -95,7 +94,7 @@ RULES = (
     Switch(
         "An account gets one result of a workunit",
         Code("scheduler.dispatch.rules.allotment:_is_same", always(False)),
-        ("tests/database/test_dispatch_races.py", "tests/faces/test_scheduler.py"),
+        ("tests/database/dispatch/test_dispatch_races.py", "tests/faces/boinc/test_scheduler.py"),
     ),
     Switch(
         "Retries are for reliable hosts first",
@@ -115,27 +114,27 @@ RULES = (
     Switch(
         "Errors shrink the quota",
         Code("scheduler.dispatch.rules.trust:after_error", unchanged),
-        ("tests/pure/policy/test_trust.py", CHOOSING),
+        ("tests/pure/dispatch/test_trust.py", CHOOSING),
     ),
     Switch(
         "A reported success lets the quota grow back",
         Code("scheduler.dispatch.rules.trust:after_success", unchanged),
-        ("tests/pure/policy/test_trust.py",),
+        ("tests/pure/dispatch/test_trust.py",),
     ),
     Switch(
         "Valid results let the quota grow",
         Code("scheduler.dispatch.rules.trust:after_valid", unchanged),
-        ("tests/pure/policy/test_trust.py",),
+        ("tests/pure/dispatch/test_trust.py",),
     ),
     Switch(
         "Invalid results shrink the quota",
         Code("scheduler.dispatch.rules.trust:after_invalid", unchanged),
-        ("tests/pure/policy/test_trust.py",),
+        ("tests/pure/dispatch/test_trust.py",),
     ),
     Switch(
         "Time-outs shrink the quota",
         Code("scheduler.dispatch.rules.trust:after_timeout", unchanged),
-        ("tests/pure/policy/test_trust.py",),
+        ("tests/pure/dispatch/test_trust.py",),
     ),
     Switch(
         "A new day resets the daily count",
@@ -151,8 +150,8 @@ RULES = (
         "An error ends the row of valid results",
         Sql(
             "hosts/update_hosts",
-            "THEN 0 ELSE known.consecutive_valid",
-            "THEN known.consecutive_valid ELSE known.consecutive_valid",
+            "THEN 0 ELSE record.consecutive_valid",
+            "THEN record.consecutive_valid ELSE record.consecutive_valid",
         ),
         (CHOOSING,),
     ),
@@ -206,17 +205,17 @@ RULES = (
     Switch(
         "Cancelled results are aborted at the client",
         Code("scheduler.boinc.compose:holdings_part", always({})),
-        ("tests/faces/test_scheduler.py", "tests/faces/test_traps.py"),
+        ("tests/faces/boinc/test_scheduler.py", "tests/faces/boinc/test_traps.py"),
     ),
     Switch(
         "Memory must suffice",
         Code("scheduler.dispatch.rules.estimates:usable_memory", always(1e15)),
-        ("tests/faces/test_scheduler.py",),
+        ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
         "Disk must suffice",
         Code("scheduler.dispatch.rules.estimates:usable_disk", always(1e15)),
-        ("tests/faces/test_scheduler.py",),
+        ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
         "Memory, disk and bandwidth are compared",
@@ -275,7 +274,7 @@ RULES = (
     Switch(
         "Preferences of another account are not stored",
         Code("scheduler.boinc.translate:may_be_from_account", always(True)),
-        ("tests/faces/test_traps.py",),
+        ("tests/faces/boinc/test_traps.py",),
     ),
     Switch(
         "Priority comes first",
@@ -284,7 +283,7 @@ RULES = (
             "ORDER BY r.priority # -1 ASC, r.workunit_id ASC",
             "ORDER BY r.workunit_id ASC",
         ),
-        ("tests/faces/test_scheduler.py", CHOOSING),
+        ("tests/faces/boinc/test_scheduler.py", CHOOSING),
     ),
     Switch(
         "Apps share by their weights",
@@ -292,12 +291,12 @@ RULES = (
             "scheduler.dispatch.rules.fair_share:interleave",
             lambda lanes, *_args, **_kwargs: [one for lane in lanes.values() for one in lane],
         ),
-        (SELECTION, "tests/pure/policy/test_fair_share.py"),
+        (SELECTION, "tests/pure/dispatch/test_fair_share.py"),
     ),
     Switch(
         "Targeted work is for its target alone",
         Both(
-            Sql("dispatch/read_candidates", "AND r.target_id = lane.target_id", ""),
+            Sql("dispatch/read_candidates", "AND r.target_id = stream.target_id", ""),
             Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
         ),
         (CHOOSING,),
@@ -311,7 +310,7 @@ RULES = (
         "A broadcast reaches each host once",
         Sql(
             "dispatch/lock_broadcasts",
-            "r.host_id = %(host_id)s::bigint OR (r.target_kind = 1 AND r.target_id = %(host_id)s::bigint)",
+            "r.host_id = %(host_id)s::bigint OR (r.target_kind = {{Target.HOST}} AND r.target_id = %(host_id)s::bigint)",
             "FALSE",
         ),
         (CHOOSING,),
@@ -319,7 +318,7 @@ RULES = (
     Switch(
         "Keywords that a volunteer dislikes rule work out",
         Code("scheduler.dispatch.rules.scoring:refuses_keywords", always(False)),
-        (CHOOSING, "tests/pure/policy/test_scoring.py"),
+        (CHOOSING, "tests/pure/dispatch/test_scoring.py"),
     ),
     Switch(
         "Keywords that a volunteer likes come first",
@@ -344,7 +343,7 @@ RULES = (
     Switch(
         "Beta apps are for those who test",
         Code("scheduler.dispatch.rules.scoring:refuses_beta", always(False)),
-        ("tests/pure/policy/test_scoring.py",),
+        ("tests/pure/dispatch/test_scoring.py",),
     ),
     Switch(
         "Only selected apps are given",
@@ -372,7 +371,7 @@ RULES = (
     Switch(
         "Barred systems and processors get no work",
         Code("scheduler.dispatch.rules.barred_hosts:why_barred", always("")),
-        ("tests/pure/policy/test_gates.py", "tests/faces/test_gates.py"),
+        ("tests/pure/dispatch/test_gates.py", "tests/faces/boinc/test_gates.py"),
     ),
     Switch(
         "Versions hardly measured are tried now and then",
@@ -385,12 +384,12 @@ RULES = (
             "scheduler.config:ProjectConfig.min_client_version",
             made=lambda _original: property(lambda _self: 0),
         ),
-        ("tests/faces/test_scheduler.py",),
+        ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
         "Denied hosts are not served",
         Sql("hosts/recognise", "h.denied,", "FALSE AS denied,"),
-        ("tests/faces/test_scheduler.py",),
+        ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
         "An account gets a limited number of new hosts a day",

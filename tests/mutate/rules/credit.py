@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
-ADAPTIVE = "tests/pure/policy/test_credit_adaptive.py"
-CREDIT = "tests/database/test_credit.py"
-HOUSEKEEPER = "tests/database/test_housekeeper.py"
-PURE = "tests/pure/policy/test_credit.py"
+ADAPTIVE = "tests/pure/credit/test_credit_adaptive.py"
+CREDIT = "tests/database/credit/test_credit.py"
+HOUSEKEEPER = "tests/database/daemons/test_housekeeper.py"
+PURE = "tests/pure/credit/test_credit.py"
 
 RULES = (
     Switch(
@@ -108,7 +108,7 @@ RULES = (
     ),
     Switch(
         "Only idle averages fade",
-        Sql("fade_hosts", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
+        Sql("decay_averages", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
         (HOUSEKEEPER,),
     ),
     Switch(
@@ -140,7 +140,7 @@ RULES = (
         "The census leaves out what is not measured enough",
         Sql(
             "read_host_speeds",
-            "AND known.et_n >= %(samples)s::double precision",
+            "AND record.et_n >= %(samples)s::double precision",
             "",
             package="daemons.sql",
         ),

@@ -7,7 +7,7 @@ from typing import Any
 from tests.mutate.switching import Code, Sql, Switch, always
 
 WALKS = "tests/long/test_files.py"
-ONE_BY_ONE = "tests/database/test_unused_files.py"
+ONE_BY_ONE = "tests/database/files/test_unused_files.py"
 
 
 def _looks(table: str, alias: str) -> str:
@@ -42,7 +42,7 @@ RULES = (
     Switch(
         "A hold keeps a file until its end",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS ( SELECT FROM file_hold AS hold "
             "WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz )",
         ),
@@ -50,12 +50,12 @@ RULES = (
     ),
     Switch(
         "A file that a workunit names is not marked for deletion",
-        Sql("files/doom_unused_files", _looks("workunit_file", "input")),
+        Sql("files/mark_unused_files", _looks("workunit_file", "input")),
         (WALKS,),
     ),
     Switch(
         "A file of an app version is not marked for deletion",
-        Sql("files/doom_unused_files", _looks("app_version_file", "part")),
+        Sql("files/mark_unused_files", _looks("app_version_file", "part")),
         (ONE_BY_ONE, WALKS),
     ),
     Switch(
@@ -68,10 +68,10 @@ RULES = (
         Sql(
             "settle_deleted_inputs",
             "file_delete_state = tried.target",
-            "file_delete_state = 2",
+            "file_delete_state = {{FileDeleteState.DONE}}",
             "daemons.sql",
         ),
-        ("tests/database/test_file_deleter.py",),
+        ("tests/database/daemons/test_file_deleter.py",),
     ),
     Switch(
         "A file lies in its place before its row is committed",
@@ -86,7 +86,7 @@ RULES = (
     Switch(
         "Files are locked before the check that they have no references",
         Sql("lock_their_files", "FOR UPDATE", package="daemons.sql"),
-        ("tests/database/test_interleavings.py", WALKS),
+        ("tests/database/daemons/test_interleavings.py", WALKS),
     ),
     Switch(
         "A file that is marked for deletion is not found again",
@@ -95,18 +95,18 @@ RULES = (
     ),
     Switch(
         "A name that was given is never given again",
-        Code("scheduler.files.download_files:base36", always("0")),
+        Code("scheduler.files.download_files:int_to_base36", always("0")),
         (WALKS,),
     ),
     Switch(
         "A published file that has a row is not antique",
-        Code("scheduler.files.antiques:_unknown", made=lambda _known: iter),
-        (WALKS, "tests/database/test_antiques.py"),
+        Code("scheduler.files.antiques:without_row", made=lambda _known: list),
+        (WALKS, "tests/database/files/test_antiques.py"),
     ),
     Switch(
         "A published file is no orphan while its submission may still commit",
         Code("scheduler.files.antiques:ORPHAN_AGE", made=lambda age: age * -1),
-        (WALKS, "tests/database/test_antiques.py"),
+        (WALKS, "tests/database/files/test_antiques.py"),
     ),
     Switch(
         "Files without references are found, however the references ended",

@@ -23,17 +23,17 @@ from scheduler.lifecycle import (
 from tests.mutate.switching import Both, Code, Sql, Switch, always
 
 LIFECYCLE = "tests/pure/test_lifecycle.py"
-REPLICATION = "tests/pure/policy/test_replication.py"
-QUORUM = "tests/pure/policy/test_quorum.py"
-GUARD = "tests/database/test_guard.py"
-TRANSITIONER = "tests/database/test_transitioner.py"
-TIMEOUTS = "tests/database/test_timeout_checker.py"
-VALIDATOR = "tests/database/test_validator.py"
-DELETER = "tests/database/test_file_deleter.py"
-FSCK = "tests/database/test_fsck.py"
+REPLICATION = "tests/pure/results/test_replication.py"
+QUORUM = "tests/pure/results/test_quorum.py"
+GUARD = "tests/database/sql/test_guard.py"
+TRANSITIONER = "tests/database/daemons/test_transitioner.py"
+TIMEOUTS = "tests/database/daemons/test_timeout_checker.py"
+VALIDATOR = "tests/database/daemons/test_validator.py"
+DELETER = "tests/database/daemons/test_file_deleter.py"
+FSCK = "tests/database/health/test_fsck.py"
 VALIDATORS_PAGE = "tests/pure/science/test_validators_page.py"
-LOGGING = "tests/pure/test_logging.py"
-SETTINGS = "tests/pure/test_settings.py"
+LOGGING = "tests/pure/project/test_logging.py"
+SETTINGS = "tests/pure/project/test_settings.py"
 
 _INVARIANTS = "scheduler.health.invariant_sql"
 
@@ -250,7 +250,7 @@ RULES = (
         "A result past its deadline is given up",
         Sql(
             "time_out_results",
-            "r.server_state = 4 AND r.report_deadline <=",
+            "r.server_state = {{ServerState.IN_PROGRESS}} AND r.report_deadline <=",
             "FALSE AND r.report_deadline <=",
             "daemons.sql",
         ),
@@ -282,14 +282,19 @@ RULES = (
             "report_deadline = %(now)s::timestamptz + chosen.delay * 2,",
         ),
         (
-            "tests/faces/test_scheduler.py::test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry",
+            "tests/faces/boinc/test_scheduler.py::test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry",
         ),
     ),
     # B8
     Switch(
         "Inputs that are still needed are left alone",
         Both(
-            Sql("lock_deletable_inputs", "file_delete_state IN (1, 3) AND", "", "daemons.sql"),
+            Sql(
+                "lock_deletable_inputs",
+                "file_delete_state IN ({{FileDeleteState.READY}}, {{FileDeleteState.ERROR}}) AND",
+                "",
+                "daemons.sql",
+            ),
             Code("daemons.file_deleter:_INPUT_SOURCES", [0, 1, 3]),
         ),
         (f"{DELETER}::test_inputs_that_are_needed_stay",),
@@ -308,7 +313,7 @@ RULES = (
     Switch(
         "Inputs are kept as long as another workunit names them",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
         ),
         (f"{DELETER}::test_inputs_go_with_the_last_workunit_that_refers_to_them",),
@@ -561,7 +566,10 @@ RULES = (
             "test_a_workunit_with_both_an_answer_and_a_reason_is_found",
         ),
         (
-            "OR (assimilate_state <> 0 AND canonical_result_id IS NULL AND error_mask = 0)",
+            (
+                "OR ( assimilate_state <> {{AssimilateState.INIT}} AND canonical_result_id IS NULL "
+                "AND error_mask = 0 )"
+            ),
             "",
             "test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found",
         ),
@@ -569,20 +577,20 @@ RULES = (
     *_clauses(
         "finished_when_assimilated",
         (
-            "(assimilate_state = 2) <> (finished_at IS NOT NULL)",
-            "assimilate_state <> 2 AND finished_at IS NOT NULL",
+            "(assimilate_state = {{AssimilateState.DONE}}) <> (finished_at IS NOT NULL)",
+            "assimilate_state <> {{AssimilateState.DONE}} AND finished_at IS NOT NULL",
             "test_an_assimilated_workunit_without_the_time_of_its_end_is_found",
         ),
         (
-            "(assimilate_state = 2) <> (finished_at IS NOT NULL)",
-            "assimilate_state = 2 AND finished_at IS NULL",
+            "(assimilate_state = {{AssimilateState.DONE}}) <> (finished_at IS NOT NULL)",
+            "assimilate_state = {{AssimilateState.DONE}} AND finished_at IS NULL",
             "test_a_workunit_with_the_time_of_its_end_before_it_is_assimilated_is_found",
         ),
     ),
     *_clauses(
         "outputs_kept_until_assimilated",
         (
-            "w.assimilate_state <> 2",
+            "w.assimilate_state <> {{AssimilateState.DONE}}",
             "FALSE",
             "test_outputs_given_up_before_assimilation_are_found",
         ),
@@ -590,12 +598,15 @@ RULES = (
     *_clauses(
         "canonical_outputs_kept_until_judged",
         (
-            "r.server_state <> 5 OR",
+            "r.server_state <> {{ServerState.OVER}} OR",
             "",
             "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
         ),
         (
-            "OR (r.outcome = 1 AND r.validate_state IN (0, 4))",
+            (
+                "OR ( r.outcome = {{Outcome.SUCCESS}} AND r.validate_state IN "
+                "({{ValidateState.INIT}}, {{ValidateState.INCONCLUSIVE}}) )"
+            ),
             "",
             "test_canonical_outputs_given_up_before_a_success_is_judged_are_found",
         ),
@@ -605,7 +616,7 @@ RULES = (
             "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
         ),
         (
-            "canonical.file_delete_state <> 0",
+            "canonical.file_delete_state <> {{FileDeleteState.INIT}}",
             "TRUE",
             "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
         ),

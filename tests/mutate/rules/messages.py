@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
-TRICKLES = "tests/database/test_trickles.py"
-HANDLER = "tests/database/test_trickle_handler.py"
-FILES = "tests/database/test_file_requests.py"
-FILES_JUDGED = "tests/pure/policy/test_file_requests.py"
-GENERATOR = "tests/database/test_work_generator.py"
-PURGER = "tests/database/test_purger.py"
+TRICKLES = "tests/database/messages/test_trickles.py"
+HANDLER = "tests/database/daemons/test_trickle_handler.py"
+FILES = "tests/database/files/test_file_requests.py"
+FILES_JUDGED = "tests/pure/files/test_file_requests.py"
+GENERATOR = "tests/database/daemons/test_work_generator.py"
+PURGER = "tests/database/daemons/test_purger.py"
 
 RULES = (
     Switch(
@@ -44,7 +44,12 @@ RULES = (
     ),
     Switch(
         "Progress is noted of results in progress only",
-        Sql("note_progress", "r.server_state = 4", "TRUE", package="daemons.sql"),
+        Sql(
+            "note_progress",
+            "r.server_state = {{ServerState.IN_PROGRESS}}",
+            "TRUE",
+            package="daemons.sql",
+        ),
         (HANDLER,),
     ),
     Switch(
@@ -100,7 +105,7 @@ RULES = (
     Switch(
         "A file that is being put stays",
         Sql(
-            "files/doom_unused_files",
+            "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
             "",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Switch, always
 
-TESTS = ("tests/pure/policy/test_plan_classes.py",)
+TESTS = ("tests/pure/dispatch/test_plan_classes.py",)
 
 _REQUIREMENTS = (
     ("A plan class may ask for: operating system", "scheduler.dispatch.rules.plan_classes:os_fits"),
@@ -83,7 +83,7 @@ RULES = (
     Switch(
         "A version is published only if its plan class is defined",
         Code("scheduler.apps.programs:_is_defined", always(True)),
-        ("tests/database/test_app_versions.py", "tests/database/test_import_apps.py"),
+        ("tests/database/apps/test_app_versions.py", "tests/database/apps/test_import_apps.py"),
     ),
     *(Switch(rule, Code(where, always("")), TESTS) for rule, where in _REQUIREMENTS),
     Switch(
@@ -99,31 +99,31 @@ RULES = (
     Switch(
         "A plan class in use stays",
         Code("scheduler.apps.plan_class_store:users_of", always(())),
-        ("tests/database/test_plan_classes.py",),
+        ("tests/database/apps/test_plan_classes.py",),
     ),
     Switch(
         "Hardware classes tell systems apart",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_system", always(256)),
-        ("tests/pure/policy/test_hr.py",),
+        ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
         "The coarse hardware class tells architectures apart",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_coarse", always(2)),
-        ("tests/pure/policy/test_hr.py",),
+        ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
         "The fine hardware class tells processor families apart",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_fine", always(2)),
-        ("tests/pure/policy/test_hr.py",),
+        ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
         "The census divides hosts into equal groups",
         Code("scheduler.dispatch.rules.size_classes:boundaries", always([])),
-        ("tests/pure/policy/test_size_classes.py",),
+        ("tests/pure/dispatch/test_size_classes.py",),
     ),
     Switch(
         "A venue's preferences replace the general ones",
         Code("scheduler.boinc.wire.project_prefs:_of_venue", lambda children, *_args: children),
-        ("tests/pure/wire/test_project_prefs.py",),
+        ("tests/pure/boinc/test_project_prefs.py",),
     ),
 )

@@ -6,16 +6,16 @@ from datetime import timedelta
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
-REPLICATION = "tests/pure/policy/test_replication.py"
-TRANSITIONER = "tests/database/test_transitioner.py"
-TIMEOUTS = "tests/database/test_timeout_checker.py"
-OUTAGES = "tests/pure/policy/test_outages.py"
-SENDABILITY = "tests/pure/policy/test_sendability.py"
-DELETER = "tests/database/test_file_deleter.py"
-BATCH_ENDS = "tests/database/test_batch_ends.py"
-ANTIQUES = "tests/database/test_antiques.py"
-EXPLAIN = "tests/database/test_explain.py"
-OUTAGES_KEPT = "tests/database/test_outages.py"
+REPLICATION = "tests/pure/results/test_replication.py"
+TRANSITIONER = "tests/database/daemons/test_transitioner.py"
+TIMEOUTS = "tests/database/daemons/test_timeout_checker.py"
+OUTAGES = "tests/pure/results/test_outages.py"
+SENDABILITY = "tests/pure/dispatch/test_sendability.py"
+DELETER = "tests/database/daemons/test_file_deleter.py"
+BATCH_ENDS = "tests/database/work/test_batch_ends.py"
+ANTIQUES = "tests/database/files/test_antiques.py"
+EXPLAIN = "tests/database/work/test_explain.py"
+OUTAGES_KEPT = "tests/database/results/test_outages.py"
 
 NEVER = timedelta(days=36500)
 
@@ -29,12 +29,12 @@ RULES = (
             "TRUE",
             "daemons.sql",
         ),
-        ("tests/database/test_timeout_checker.py",),
+        ("tests/database/daemons/test_timeout_checker.py",),
     ),
     Switch(
         "A refusal counts at once where no version could ever fit",
         Code("scheduler.dispatch.catalog:Catalog.never_fits", always(False)),
-        ("tests/faces/test_choosing.py",),
+        ("tests/faces/boinc/test_choosing.py",),
     ),
     Switch(
         "A workunit fails after more errors than its limit",
@@ -153,7 +153,7 @@ RULES = (
         ),
         (
             TRANSITIONER,
-            "tests/database/test_revalidate.py",
+            "tests/database/work/test_revalidate.py",
         ),
     ),
     Switch(
@@ -230,7 +230,8 @@ RULES = (
         "Files that come after everything else was deleted go too",
         Sql(
             "results/settle_reports",
-            "CASE WHEN r.file_delete_state = 2 THEN 1 ELSE r.file_delete_state END",
+            "CASE WHEN r.file_delete_state = {{FileDeleteState.DONE}} "
+            "THEN {{FileDeleteState.READY}} ELSE r.file_delete_state END",
             "r.file_delete_state",
         ),
         (DELETER,),

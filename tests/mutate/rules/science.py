@@ -7,39 +7,39 @@ from datetime import timedelta
 from scheduler.results.rules import quorum
 from tests.mutate.switching import Code, Sql, Switch, always
 
-VALIDATOR = "tests/database/test_validator.py"
-SCIENCE = "tests/database/test_validator_science.py"
-ASSIMILATOR = "tests/database/test_assimilator.py"
-ASSIMILATORS = "tests/database/test_assimilators.py"
-PARKED = "tests/database/test_parked.py"
-POISON = "tests/database/test_poison.py"
-REVALIDATE = "tests/database/test_revalidate.py"
+VALIDATOR = "tests/database/daemons/test_validator.py"
+SCIENCE = "tests/database/daemons/test_validator_science.py"
+ASSIMILATOR = "tests/database/daemons/test_assimilator.py"
+ASSIMILATORS = "tests/database/daemons/test_assimilators.py"
+PARKED = "tests/database/health/test_parked.py"
+POISON = "tests/database/daemons/test_poison.py"
+REVALIDATE = "tests/database/work/test_revalidate.py"
 
 RULES = (
     Switch(
         "A program's stderr output counts if the app's rule includes it",
         Code("scheduler.results.rules.reports:own_stderr", always("")),
-        ("tests/pure/policy/test_success_rules.py",),
+        ("tests/pure/results/test_success_rules.py",),
     ),
     Switch(
         "Programs are not fetched from the server's own network",
         Code("scheduler.files.rules.sources:is_public", always(True)),
-        ("tests/pure/policy/test_sources.py",),
+        ("tests/pure/files/test_sources.py",),
     ),
     Switch(
         "Images are named by their digests",
         Code("scheduler.apps.rules.packaging:check_image", always(None)),
-        ("tests/faces/test_api_publishing.py",),
+        ("tests/faces/api/test_api_publishing.py",),
     ),
     Switch(
         "A program that did not end by itself is no success",
         Code("scheduler.results.rules.reports:_ended_by_itself", always(True)),
-        ("tests/pure/policy/test_success_rules.py",),
+        ("tests/pure/results/test_success_rules.py",),
     ),
     Switch(
         "The best-supported result is canonical",
         Code("scheduler.results.rules.quorum:majority", always(1)),
-        ("tests/pure/policy/test_quorum.py",),
+        ("tests/pure/results/test_quorum.py",),
     ),
     Switch(
         "Late successes are compared with the canonical result",
@@ -48,14 +48,14 @@ RULES = (
             lambda candidates, canonical, **_: quorum.Consensus(canonical=canonical.id),
         ),
         (
-            "tests/pure/policy/test_quorum.py",
+            "tests/pure/results/test_quorum.py",
             VALIDATOR,
         ),
     ),
     Switch(
         "A suspicious result is not believed alone",
         Code("scheduler.results.rules.quorum:doubt", lambda found, _suspicious: found),
-        ("tests/pure/policy/test_quorum.py", SCIENCE),
+        ("tests/pure/results/test_quorum.py", SCIENCE),
     ),
     Switch(
         "The validator skips deferred workunits",
@@ -144,7 +144,7 @@ RULES = (
     ),
     Switch(
         "The retry delay grows with each failure (validator)",
-        Code("daemons.validator.turns:wait_after", always(timedelta(seconds=10))),
+        Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
         (SCIENCE,),
     ),
     Switch(
@@ -273,7 +273,11 @@ RULES = (
     ),
     Switch(
         "Only eligible workunits are validated again",
-        Sql("results/choose_revalidation", "WHEN w.assimilate_state = 2 THEN 'assimilated'", ""),
+        Sql(
+            "results/choose_revalidation",
+            "WHEN w.assimilate_state = {{AssimilateState.DONE}} THEN 'assimilated'",
+            "",
+        ),
         (REVALIDATE,),
     ),
 )

@@ -6,11 +6,11 @@ from contextlib import nullcontext
 
 from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
-APP_RIGHTS = "tests/pure/policy/test_app_rights.py"
-SUBMISSION = "tests/faces/test_submission.py"
-TEMPLATED = "tests/pure/policy/test_templated.py"
+APP_RIGHTS = "tests/pure/apps/test_app_rights.py"
+SUBMISSION = "tests/faces/boinc_submission/test_submission.py"
+TEMPLATED = "tests/pure/boinc_submission/test_templated.py"
 
-API = "tests/faces/test_api_submissions.py"
+API = "tests/faces/api/test_api_submissions.py"
 
 RULES = (
     Switch(
@@ -26,7 +26,7 @@ RULES = (
     Switch(
         "An account cannot exceed its limit of stored bytes",
         Code("scheduler.people.quotas:require_bytes", always(None)),
-        (API, "tests/faces/test_api_files.py"),
+        (API, "tests/faces/api/test_api_files.py"),
     ),
     Switch(
         "Kept outputs count in what somebody may keep",
@@ -89,6 +89,6 @@ RULES = (
     Switch(
         "Repeated slashes in an address count as one",
         Code("scheduler.boinc.rules.addresses:collapse_slashes", unchanged),
-        ("tests/faces/test_repeated_slashes.py",),
+        ("tests/faces/boinc/test_repeated_slashes.py",),
     ),
 )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
-AIMING = "tests/pure/policy/test_aiming.py"
-SHARES = "tests/pure/policy/test_shares.py"
-SHARES_KEPT = "tests/database/test_shares.py"
-SUBMISSION = "tests/pure/policy/test_submission.py"
-BATCH_TAILS = "tests/faces/test_batch_tails.py"
-BATCHES = "tests/database/test_batches.py"
-COUNTS = "tests/database/test_counts.py"
-STANDSTILL = "tests/database/test_standstill.py"
-MAINTENANCE = "tests/database/test_maintenance.py"
+AIMING = "tests/pure/work/test_aiming.py"
+SHARES = "tests/pure/work/test_shares.py"
+SHARES_KEPT = "tests/database/work/test_shares.py"
+SUBMISSION = "tests/pure/work/test_submission.py"
+BATCH_TAILS = "tests/faces/boinc/test_batch_tails.py"
+BATCHES = "tests/database/work/test_batches.py"
+COUNTS = "tests/database/health/test_counts.py"
+STANDSTILL = "tests/database/health/test_standstill.py"
+MAINTENANCE = "tests/database/health/test_maintenance.py"
 
 RULES = (
     Switch(
@@ -29,26 +29,26 @@ RULES = (
         "The first move of a row is its birth",
         Sql(
             "first_moves_are_known",
-            "first_move.source <> 0",
+            "first_move.source <> {{NOTHING}}",
             "FALSE",
             "scheduler.health.invariant_sql",
         ),
-        ("tests/database/test_fsck.py",),
+        ("tests/database/health/test_fsck.py",),
     ),
     Switch(
         "Answers that are missing are found",
         Code("scheduler.files.file_checks:wrong_answers", always([])),
-        ("tests/database/test_fsck.py",),
+        ("tests/database/health/test_fsck.py",),
     ),
     Switch(
         "Uploads of no result are found",
         Code("scheduler.files.file_checks:stray_uploads", always([])),
-        ("tests/database/test_fsck.py",),
+        ("tests/database/health/test_fsck.py",),
     ),
     Switch(
         "A bare count of dependencies is refused",
         Code("scheduler.work.submission.rules.new_workunits:_release", always(())),
-        (SUBMISSION, "tests/database/test_submit.py"),
+        (SUBMISSION, "tests/database/work/test_submit.py"),
     ),
     Switch(
         "A size class is one of the app's",
@@ -100,13 +100,17 @@ RULES = (
     ),
     Switch(
         "An accelerated batch is sent before others",
-        Sql("work/accelerate_results", "AND result.server_state IN (1, 2)", "AND FALSE"),
+        Sql(
+            "work/accelerate_results",
+            "AND result.server_state IN ({{ServerState.INACTIVE}}, {{ServerState.UNSENT}})",
+            "AND FALSE",
+        ),
         (BATCHES,),
     ),
     Switch(
         "Inputs that no computer has room for are warned of",
         Code("scheduler.work.submission.rules.new_workunits:Survey.add_inputs", always(None)),
-        ("tests/faces/test_api_submissions.py",),
+        ("tests/faces/api/test_api_submissions.py",),
     ),
     Switch(
         "A missing account is named while work waits for it",
@@ -154,6 +158,6 @@ RULES = (
     Switch(
         "A project that is over sends nothing",
         Code("scheduler.boinc.conversation:_end_of_project", always(())),
-        ("tests/faces/test_choosing.py",),
+        ("tests/faces/boinc/test_choosing.py",),
     ),
 )

@@ -20,7 +20,7 @@ from volunteer.wire.messages import (
 from volunteer.wire.replies import decode_reply
 from volunteer.wire.requests import encode_request
 from volunteer.wire.uploads import decode_upload_reply, size_query, upload_head
-from volunteer.wire.xml import RAW_ELEMENTS, BadXmlError, Element, decode, parse, render
+from volunteer.wire.xml import RAW_ELEMENTS, BadXmlError, Element, block, decode, leaf, parse
 
 Golden = Callable[[str], bytes]
 
@@ -201,6 +201,12 @@ trees = st.recursive(
 def tidy(element: Element) -> Element:
     children = [tidy(child) for child in element.children]
     return Element(element.name, element.text.strip(), element.attributes, children)
+
+
+def render(element: Element) -> str:
+    if not element.children:
+        return leaf(element.name, element.text)
+    return block(element.name, "".join(render(child) for child in element.children))
 
 
 @given(st.lists(trees, max_size=5))

@@ -10,8 +10,8 @@ from daemons.science import bitwise, numeric, validators
 from daemons.science.comparison import Answer, CanonicalUnreadable, Question, compare
 from daemons.science.interfaces import BadOptions, ReportedOutput, TransientScienceError
 from daemons.science.script import Script
-from daemons.science.validators import UnknownValidator, check, find
-from scheduler.apps.rules.plugins import Plugins
+from daemons.science.validators import check, find
+from scheduler.apps.rules.plugins import Plugins, UnknownPlugin
 
 MODULE = """
 from daemons.science.interfaces import BadOptions, BadOutput
@@ -111,7 +111,7 @@ def test_a_class_may_lie_in_the_folder_of_science(folder):
 )
 def test_a_name_that_is_not_allowed_is_refused_without_running_anything(name, sentence, settings):
     settings.PLUGINS = Plugins()
-    with pytest.raises(UnknownValidator, match=sentence):
+    with pytest.raises(UnknownPlugin, match=sentence):
         check(name, {})
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_is_not_allowed_is_refused_without_running_anything(name, se
 )
 def test_a_class_that_cannot_be_loaded_says_why(folder, name, sentence):
     check(name, {})
-    with pytest.raises(UnknownValidator, match=sentence):
+    with pytest.raises(UnknownPlugin, match=sentence):
         find(name, {}, folder=folder)
 
 

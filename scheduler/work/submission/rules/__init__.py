@@ -1,1 +1,1 @@
-"""Checks and priorities of new workunits: facts in, decisions out [pure]."""
+"""Checks and priorities of new workunits, from facts alone [pure]."""

@@ -1,7 +1,7 @@
 """Checks whether workunits fit their app and their targets [pure].
 
-Source: BOINC's rules for assigned work: a targeted workunit is sent only to its target; a broadcast
-one is sent to every host, so that its results cannot be compared.
+Source: BOINC's rules for assigned work.  A targeted workunit is sent only to its target.  A
+broadcast workunit is sent to every host, so that its results cannot be compared.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from collections.abc import Collection, Iterator, Sequence
 from scheduler.work.submission.facts import Addressees, AppRules, NewWorkunit
 from scheduler.work.submission.rules.new_workunits import Fault, shape
 
-#: The validator that accepts every single result, whichever host reports it.
+#: The validator that accepts every result without a comparison.
 _ACCEPTS_EVERY_RESULT = "trivial"
 
 
-def is_aimed(workunit: NewWorkunit) -> bool:
-    """Whether the workunit is only for one host, account or team."""
-    return (
-        workunit.target_host is not None
-        or workunit.target_account is not None
-        or workunit.target_team is not None
-    )
+def _targets(workunit: NewWorkunit) -> dict[str, int]:
+    """Return the ids of the host, account and team that the workunit is restricted to."""
+    targets = {
+        "host": workunit.target_host,
+        "account": workunit.target_account,
+        "team": workunit.target_team,
+    }
+    return {kind: id_ for kind, id_ in targets.items() if id_ is not None}
 
 
 def faults(
     workunits: Sequence[NewWorkunit], *, app: AppRules, addressees: Addressees
 ) -> dict[int, tuple[Fault, ...]]:
-    """Return what the app or the addressees forbid, by the workunit's index."""
+    """Return the faults of workunits that do not fit their app or targets, by index."""
     by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
     by_index: dict[int, tuple[Fault, ...]] = {}
     for index, workunit in enumerate(workunits):
@@ -72,7 +73,7 @@ def _version(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
-    """For a single result: an untrusted first host raises the target to the app's number."""
+    """Yield limits below the app's `target_nresults`, which applies if the host is not trusted."""
     if workunit.target != 1 or app.target_nresults <= 1 or workunit.broadcast:
         return
     for name, value in (
@@ -88,15 +89,7 @@ def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
 
 
 def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Iterator[Fault]:
-    targets = {
-        kind: id_
-        for kind, id_ in (
-            ("host", workunit.target_host),
-            ("account", workunit.target_account),
-            ("team", workunit.target_team),
-        )
-        if id_ is not None
-    }
+    targets = _targets(workunit)
     if len(targets) > 1:
         yield Fault(
             f"The workunit targets a {' and a '.join(targets)} at once.", "name one of them."
@@ -120,7 +113,7 @@ def _missing(kind: str, id_: int, addressees: Addressees) -> Fault:
 
 
 def _single(named: Collection[str], app: AppRules) -> str:
-    """Return the target (host or account) that can never get a second result, or ""."""
+    """Return the kind of target that cannot get a second result: host, account, or ""."""
     if "host" in named:
         return "host"
     return "account" if "account" in named and app.one_result_per == "account" else ""
@@ -142,7 +135,7 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
             f"target_nresults is {workunit.target}, but a broadcast goes to every host.",
             "leave min_quorum and target_nresults out.",
         )
-    if is_aimed(workunit):
+    if _targets(workunit):
         yield Fault("A broadcast has a target as well.", "leave one of the two out.")
 
 

@@ -1,8 +1,7 @@
 """Checks whether described workunits can be submitted [pure].
 
-Theory of operation.  `faults` returns all faults of all workunits, so that a scientist corrects a
-file of ten thousand lines once and not ten thousand times.  `warnings` returns what is allowed but
-probably a mistake.
+Theory of operation.  `faults` returns all faults of all workunits, so that a scientist can correct
+them together.  `Survey` warns of settings that are allowed but probably mistakes.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
 _BATCH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,250}")
 OPEN_NAME_PATTERN = re.compile(r"[^/\\\x00-\x1f\x7f<>&%][^\\\x00-\x1f\x7f<>&%]{0,249}")
 
-#: A host computes other things too: a deadline closer than this many run times is often missed.
+#: Hosts also compute other work: they often miss a deadline shorter than this many run times.
 COMFORTABLE_RUN_TIMES = 3
 
 #: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
 TYPICAL_FPOPS = 1e9
 
-#: Length limit of a command line and of meta, in characters: lists show them, 1000 on a page.
+#: Maximum length of a command line and of meta, in characters; a list has 1000 of each on a page.
 MAX_TEXT_LENGTH = 65_536
 
-#: Limits within which Python can read and add values.  A later time, or a sum that is infinite,
-#: would break every transaction that reads the workunit together with others.
+#: Limits of values that Python can read and add.  A later time or an infinite sum would break every
+#: transaction that reads the workunit together with others.
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _MAX_DELAY = timedelta(days=36_525)
@@ -51,7 +50,7 @@ _KEYWORDS = re.compile(r"\d{1,9}( ?, ?\d{1,9})*")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A sentence that describes a fault, and a hint how to correct it."""
+    """A sentence that describes a fault, and a hint that describes the correction."""
 
     sentence: str
     hint: str
@@ -74,7 +73,7 @@ class Speed:
         return f"{gflops}, the median of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
 
 
-#: Everything that workunits of one shape share: all but names, command lines, meta and inputs.
+#: The fields that workunits of one shape share: all but name, command line, meta and inputs.
 _shape = attrgetter(
     *(
         field.name
@@ -98,7 +97,7 @@ def faults(
     """Return all faults by the index of their workunit; empty if all workunits are valid."""
     common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
     by_index: dict[int, tuple[Fault, ...]] = {}
-    # Shapes with files that had no faults: files are often the same objects for all workunits.
+    # Pairs of shape and files without faults: often all workunits have the same file objects.
     fine: set[tuple[object, ...]] = set()
     for index, workunit in enumerate(workunits):
         key = _shape(workunit)
@@ -166,7 +165,7 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class HostsAbout:
-    """Hosts that contacted the server in the last 30 days, and the largest memory and disk.
+    """The number of hosts seen in the last 30 days and of their accounts, and the largest sizes.
 
     `disk_bytes` is free disk, or the total disk of a host that does not report free disk.
     """
@@ -188,7 +187,7 @@ class Survey:
         self._total = self._short = self._without_outputs = 0
         self._worst: tuple[float, float] = (0.0, 1.0)
         self._wanted: set[int] = set()
-        #: The largest of each.
+        #: The maximum of each value over all workunits.
         self._quorum, self._memory, self._disk, self._inputs = 1, 0.0, 0.0, 0.0
 
     def add(self, workunits: Sequence[NewWorkunit]) -> None:
@@ -215,7 +214,7 @@ class Survey:
         self._inputs = max(self._inputs, nbytes)
 
     def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
-        """Return the warnings; `versions` are those that the app has."""
+        """Return the warnings; `versions` are the version numbers of the app."""
         return (
             *self._short_deadlines(),
             *_missing_versions(self._wanted, app, versions),
@@ -274,15 +273,6 @@ class Survey:
     def _no_outputs(self) -> Iterator[str]:
         if count := self._without_outputs:
             yield f"No output files are named{_of(count, self._total)}: hosts upload nothing."
-
-
-def warnings(
-    workunits: Sequence[NewWorkunit], *, app: str, versions: Collection[int], speed: Speed
-) -> tuple[str, ...]:
-    """Return warnings about probable mistakes; `versions` are those that the app has."""
-    survey = Survey(speed)
-    survey.add(workunits)
-    return survey.warnings(app=app, versions=versions)
 
 
 def _name(workunit: NewWorkunit) -> Iterator[Fault]:
@@ -436,7 +426,8 @@ def _unreadable(name: str) -> Fault:
 
 
 def _release(workunit: NewWorkunit) -> Iterator[Fault]:
-    # Only the end of a preceding batch decrements the count: without one it would wait forever.
+    # Only the end of a predecessor batch clears the count; without one, the workunit would wait
+    # forever.
     if workunit.pending_dependency_count != 0:
         yield Fault(
             f"pending_dependency_count is {workunit.pending_dependency_count}.",

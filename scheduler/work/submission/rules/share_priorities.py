@@ -1,12 +1,12 @@
 """Fair share: priorities follow each submitter's logical clock [pure].
 
 Source: BOINC's linear-bounded model.  Every submitter has a logical clock.  It advances by the work
-that they submit, divided by their part of the project's speed, and is never behind the present: an
-idle submitter saves nothing up.  A workunit's priority is its logical start in seconds, negated:
-the earliest start comes first, and the index that orders results by priority serves this order.
-There is no starvation: a workunit with a given logical start precedes all work that is submitted
-after that time.  Speed that some submitters do not use is available to all others.  Explicit
-priorities, set by staff, are 0 or more and precede all shares.
+that they submit, divided by their part of the project's speed, and is never behind the present:
+idle submitters do not accumulate entitlement.  A workunit's priority is its logical start in
+seconds, negated, so that the index of results by priority returns the earliest start first.  There
+is no starvation: a workunit with a given logical start precedes all work that is submitted after
+that time.  Speed that some submitters do not use is available to all others.  Explicit priorities,
+set by staff, are 0 or more and precede all shares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LAST = -(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """A submitter's share of a project that does `fpops` operations a second."""
+    """A submitter's share of a project with a speed of `fpops` operations per second."""
 
     share: float
     fpops: float
@@ -46,7 +46,7 @@ class Schedule:
 
 
 def logical_start(logical_start_at: datetime | None, *, now: datetime) -> datetime:
-    """Return when a submitter's next work starts: never before the present."""
+    """Return the logical start of a submitter's next work: the clock, but at least `now`."""
     return now if logical_start_at is None else max(logical_start_at, now)
 
 
@@ -64,8 +64,8 @@ def schedule(
 ) -> Schedule:
     """Schedule workunits one after the other, given their floating-point operations.
 
-    Each starts when the one before it would end if it were computed at the submitter's own speed.
-    Work of a submitter without a share comes last, and their clock does not advance.
+    Each workunit starts when the previous one would end at the speed of the entitlement.  Work of a
+    submitter without a share has priority `LAST` and does not advance the clock.
     """
     start = logical_start(logical_start_at, now=now)
     if entitlement.speed <= 0:

@@ -26,22 +26,22 @@ _NOUNS: dict[type, str] = {
     NewOutput: "an output",
     NewBatch: "a batch",
 }
-#: Keys beyond the fields, for values that JSON cannot represent otherwise.
+#: Additional keys, for values that JSON cannot represent in the fields.
 _EXTRA_KEYS: dict[type, tuple[str, ...]] = {
     NewWorkunit: ("delay_bound_seconds",),
     NewFile: ("content_base64",),
     NewOutput: (),
     NewBatch: ("expires_in_seconds",),
 }
-#: Keys that `from_outside` refuses: paths are on the server's own disk, dependency counts belong to
-#: the server, and durations in seconds have a key that names the unit.
+#: Keys that `from_outside` refuses: paths are on the server's disk, the server sets dependency
+#: counts and `keep_outputs`, and durations in seconds have a key that contains the unit.
 _INTERNAL_KEYS: dict[type, frozenset[str]] = {
     NewWorkunit: frozenset({"pending_dependency_count", "delay_bound"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
     NewBatch: frozenset({"keep_outputs"}),
 }
-#: Common wrong keys that resemble no right one, with the key that the hint suggests.
+#: Common wrong keys that do not resemble the right key, with the key that the hint suggests.
 _ALIASES = {"deadline": "delay_bound_seconds"}
 _KEYS: dict[type, tuple[str, ...]] = {
     kind: (*(field.name for field in fields(kind)), *_EXTRA_KEYS[kind]) for kind in _NOUNS
@@ -135,28 +135,12 @@ def _unknown(name: str, allowed: Collection[str], what: str) -> BadDescription:
 # Checks of single fields: each returns "" if a value is valid, else a description of what to give
 
 
-def _is_text(value: object) -> str:
-    return "" if type(value) is str else "text"
-
-
-def _is_flag(value: object) -> str:
-    return "" if type(value) is bool else "true or false"
-
-
 def _is_whole(value: object) -> str:
     return "" if type(value) is int and -_MAX_BIGINT <= value <= _MAX_BIGINT else "a whole number"
 
 
-def _is_number(value: object) -> str:
-    return "" if type(value) in (int, float) else "a number"
-
-
 def _is_object(value: object) -> str:
     return "" if isinstance(value, Mapping) else "an object"
-
-
-def _is_content(value: object) -> str:
-    return "" if isinstance(value, str | bytes) else "text or bytes"
 
 
 def _is_anything(_value: object) -> str:
@@ -164,11 +148,11 @@ def _is_anything(_value: object) -> str:
 
 
 _BY_TYPE: dict[object, Check] = {
-    str: _is_text,
-    bool: _is_flag,
+    str: lambda value: "" if type(value) is str else "text",
+    bool: lambda value: "" if type(value) is bool else "true or false",
     int: _is_whole,
-    float: _is_number,
-    bytes: _is_content,
+    float: lambda value: "" if type(value) in (int, float) else "a number",
+    bytes: lambda value: "" if isinstance(value, str | bytes) else "text or bytes",
 }
 
 

@@ -1,0 +1,39 @@
+"""Linux system calls that end a process with its parent, and names of exit codes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG = 1
+#: Looked up before any fork: a child between fork and exec must not load libraries.
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+def ending(code: int) -> str:
+    """Return an exit code of `subprocess` in words: an exit status, or the name of a signal."""
+    if code >= 0:
+        return f"exit status {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    """Change a property of this process; does nothing without Linux."""
+    if _prctl is not None:
+        _prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTERM) -> None:
+    """Let the kernel send this process a signal when its parent ends, even if it is killed.
+
+    Pass the process id of the parent if it is known: the parent may end before this call.
+    """
+    parent = os.getppid() if parent is None else parent
+    prctl(_PR_SET_PDEATHSIG, by)
+    # The parent may have ended before the call above.
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,216 @@
+"""Admin pages of rows that programs write: ledger, credit, files, messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from scheduler.admin.base import RecordAdmin, badge, is_bigint, nbytes_label
+from scheduler.admin.site import staff
+from scheduler.models import (
+    CreditEntry,
+    File,
+    FileHold,
+    FileRequest,
+    Installation,
+    Invitation,
+    JobFile,
+    LedgerEntry,
+    LoginNetwork,
+    ThrottleBucket,
+    TrickleDown,
+    TrickleUp,
+    UsageSample,
+    Workunit,
+)
+from scheduler.work.timeline import describe_move
+
+
+@admin.register(LedgerEntry, site=staff)
+class LedgerEntryAdmin(RecordAdmin):
+    """All moves, newest workunit first, which is the order of the table's index."""
+
+    list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
+    list_filter = ("axis", "because", "by")
+    ordering = ("-workunit_id", "-id")
+    search_numbers = ("workunit_id",)
+    search_help_text = "Number or name of a workunit"
+    fields = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
+    readonly_fields = ("when", "of", "moved", "reason", "actor")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the moves of one workunit; the ledger has no index for other searches."""
+        term = search_term.strip().removeprefix("#")
+        if not term:
+            return queryset, False
+        ids = set(Workunit.objects.filter(name=term).values_list("id", flat=True))
+        if is_bigint(term):
+            ids.add(int(term))
+        return queryset.filter(workunit_id__in=ids), False
+
+    @admin.display(description="when (UTC)")
+    def when(self, entry: LedgerEntry) -> str:
+        """Return the time, to the second."""
+        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+
+    @admin.display(description="axis")
+    def of(self, entry: LedgerEntry) -> str:
+        """Return the axis, which is the state machine that moved."""
+        return describe_move(entry).axis
+
+    @admin.display(description="from → to")
+    def moved(self, entry: LedgerEntry) -> SafeString:
+        """Return the states before and after the move."""
+        words = describe_move(entry)
+        return badge(words.source) + SafeString(" → ") + badge(words.target)
+
+    @admin.display(description="because")
+    def reason(self, entry: LedgerEntry) -> str:
+        """Return the reason."""
+        return describe_move(entry).because
+
+    @admin.display(description="by")
+    def actor(self, entry: LedgerEntry) -> str:
+        """Return the program or person that made the move."""
+        return describe_move(entry).by
+
+
+@admin.register(CreditEntry, site=staff)
+class CreditEntryAdmin(RecordAdmin):
+    """All grants of credit."""
+
+    list_display = ("granted_at", "amount", "account", "host", "app", "result_id", "rule")
+    list_filter = ("app",)
+    search_fields = ("account__email", "account__name")
+    search_numbers = ("result_id", "account_id", "host_id")
+
+
+@admin.register(File, site=staff)
+class FileAdmin(RecordAdmin):
+    """Input files and app files."""
+
+    list_display = ("name", "size", "md5", "created_at", "doomed_at")
+    list_filter = (("doomed_at", admin.EmptyFieldListFilter),)
+    search_fields = ("name__startswith", "sha256__startswith", "md5__startswith")
+    search_names = ("name", "sha256")
+
+    def size(self, file: File) -> str:
+        """Return the size with a unit."""
+        return nbytes_label(file.nbytes)
+
+
+@admin.register(FileHold, site=staff)
+class FileHoldAdmin(RecordAdmin):
+    """Holds, which keep uploaded files until workunits use them."""
+
+    list_display = ("file", "account", "until")
+    search_fields = ("file__name__startswith", "file__sha256__startswith", "account__email")
+    search_numbers = ("id", "file_id", "account_id")
+
+
+@admin.register(JobFile, site=staff)
+class JobFileAdmin(RecordAdmin):
+    """File names of submissions by BOINC's remote job submission."""
+
+    list_display = ("name", "account", "file", "created_at")
+    search_fields = ("name__startswith", "account__email")
+    search_numbers = ("id", "file_id", "account_id")
+    search_names = ("name",)
+
+
+@admin.register(Installation, site=staff)
+class InstallationAdmin(RecordAdmin):
+    """The project's identifier, which is also in the file `project-id` of each VAR_DIR."""
+
+    list_display = ("identifier",)
+    search_fields = ("identifier",)
+
+
+@admin.register(TrickleUp, site=staff)
+class TrickleUpAdmin(RecordAdmin):
+    """Messages from running results."""
+
+    list_display = (
+        "variety",
+        "app",
+        "result_id",
+        "host",
+        "said_at",
+        "received_at",
+        "handled_at",
+        "handle_after",
+    )
+    list_filter = (("handled_at", admin.EmptyFieldListFilter), "app")
+    search_help_text = "Number of a result or a host"
+    search_numbers = ("result_id", "host_id")
+
+
+@admin.register(TrickleDown, site=staff)
+class TrickleDownAdmin(RecordAdmin):
+    """Messages to running results."""
+
+    list_display = ("result_name", "host", "created_at", "sent_at")
+    list_filter = (("sent_at", admin.EmptyFieldListFilter),)
+    search_help_text = "Number of a result or a host"
+    search_numbers = ("result_id", "host_id")
+
+
+@admin.register(UsageSample, site=staff)
+class UsageSampleAdmin(RecordAdmin):
+    """Usage reported by running results, in seconds, bytes and fractions of 1."""
+
+    list_display = (
+        "result_id",
+        "at",
+        "fraction_done",
+        "cpu_time",
+        "elapsed_time",
+        "memory_bytes",
+        "gpu_usage",
+    )
+    search_help_text = "Number of a result"
+    search_numbers = ("result_id",)
+
+
+@admin.register(FileRequest, site=staff)
+class FileRequestAdmin(RecordAdmin):
+    """Requests to send, fetch or delete files of hosts, made by ``manage.py host_file``."""
+
+    list_display = ("host", "kind", "file_name", "state", "created_at", "sent_at", "done_at")
+    list_filter = ("kind", "state")
+    search_fields = ("file_name",)
+    search_numbers = ("id", "host_id")
+
+
+@admin.register(ThrottleBucket, site=staff)
+class ThrottleBucketAdmin(RecordAdmin):
+    """Limits in use; networks and accounts appear as keyed hashes."""
+
+    list_display = ("key", "empty_at", "was_allowed", "recorded_at")
+    list_filter = ("was_allowed",)
+    search_fields = ("key",)
+
+
+@admin.register(LoginNetwork, site=staff)
+class LoginNetworkAdmin(RecordAdmin):
+    """Networks from which accounts logged in."""
+
+    list_display = ("account", "network", "last_login_at")
+    search_fields = ("account__email", "network")
+    search_numbers = ("account_id",)
+
+
+@admin.register(Invitation, site=staff)
+class InvitationAdmin(RecordAdmin):
+    """Invitations by name; codes are shown once, by `manage.py invitation make`."""
+
+    list_display = ("name", "uses", "max_uses", "created_at", "expire_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    search_fields = ("name",)
+    fields = ("name", "uses", "max_uses", "created_at", "expire_at", "revoked_at")

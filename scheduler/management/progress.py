@@ -1,0 +1,28 @@
+"""A progress bar for commands, on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+
+
+@contextmanager
+def progress_bar(
+    title: str, *columns: ProgressColumn, total: Callable[[], int]
+) -> Iterator[Callable[..., None]]:
+    """Show a progress bar if standard error is a terminal.
+
+    Yields a function that takes the progress since its last call and, as `at`, a text for a column
+    with `{task.fields[at]}`.  `total` is only called if the bar is shown.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *_, **__: None
+        return
+    bar = Progress(TextColumn(title), BarColumn(), *columns, console=console, transient=True)
+    with bar:
+        task = bar.add_task(title, total=total(), at="")
+        yield lambda advance, at="": bar.update(task, advance=advance, at=at)

@@ -1,0 +1,31 @@
+"""A low-water mark: where a process begins to read a queue.
+
+An index keeps the entry of a row that left a queue while an open transaction may still see the row:
+a dump, a report, a forgotten `BEGIN`.  Until that transaction ends, a read from the head of the
+queue scans the entries of all rows that were finished since.  So each process stores the position
+that it has read to, and begins there.  To find rows that were added before this mark, it reads from
+the head again, with pauses that keep the cost of these reads small.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Generic, TypeVar
+
+Position = TypeVar("Position")
+
+
+class LowWaterMark(Generic[Position]):
+    """The position where a process begins to read a queue: `head` or `mark`; times in seconds."""
+
+    def __init__(self, head: Position) -> None:
+        self.head = self.mark = head
+        self._full_read_at, self._pause = -inf, 0.0
+
+    def is_full_read_due(self, now: float) -> bool:
+        """Return whether the next read must begin at the head."""
+        return abs(now - self._full_read_at) >= self._pause
+
+    def record_full_read(self, now: float, pause: float) -> None:
+        """Record a read from the head; the next is due after `pause`, or if `now` goes back."""
+        self._full_read_at, self._pause = now, pause

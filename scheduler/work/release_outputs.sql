@@ -1,0 +1,21 @@
+-- Releases the kept outputs of a chunk of a batch's workunits: from then on, the transitioner
+-- decides when files are deleted.
+WITH kept AS (
+    SELECT id
+    FROM workunit
+    WHERE
+        batch_id = %(batch_id)s::bigint
+        AND id > %(after_id)s::bigint
+        AND outputs_kept
+    ORDER BY id
+    LIMIT %(limit)s::integer
+    FOR NO KEY UPDATE
+)
+
+UPDATE workunit
+SET
+    outputs_kept = FALSE,
+    transition_at = %(now)s::timestamptz
+FROM kept
+WHERE workunit.id = kept.id
+RETURNING workunit.id

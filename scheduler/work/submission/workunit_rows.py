@@ -1,0 +1,288 @@
+"""Write new workunits, their inputs and first ledger entries with COPY.
+
+Theory of operation.  Rows are prepared as text before the transaction opens, so that the
+transaction is short: a `WorkunitRow` lacks only the id, the priority and the settings of its batch.
+Ids are drawn in advance, so that inputs and ledger entries need no join.  A name that is already
+taken aborts the transaction; then `raise_for_taken_names` reads all taken names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import IntegrityError
+from django.db.models import F
+from psycopg.errors import UniqueViolation
+
+from scheduler import wakeups
+from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
+from scheduler.models import Account, Batch
+from scheduler.sql import copy_rows, escaped, fetch, fetch_one
+from scheduler.work.submission import shares
+from scheduler.work.submission.facts import NewFile, NewWorkunit
+from scheduler.work.submission.rules import new_workunits
+from scheduler.work.submission.submission_checks import SubmissionRefused
+
+#: Number of workunits that one COPY writes.
+CHUNK_SIZE = 5000
+#: Number of names that an error message lists.
+_MAX_SHOWN_NAMES = 10
+#: Number of distinct texts of shared columns that a writer caches.
+_MAX_CACHED_KINDS = 1000
+_NULL = r"\N"
+_HELD = ReleaseState.HELD.value
+_INACTIVE = ReleaseState.INACTIVE.value
+_RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0"
+
+
+class DuplicateNames(SubmissionRefused):
+    """Names are repeated or already taken; `names` lists them. Hint: choose others, or none.
+
+    `where` completes the message.
+    """
+
+    def __init__(self, names: Sequence[str], *, where: str) -> None:
+        self.names, self.count = tuple(names), len(names)
+        more = ", ..." * (self.count > _MAX_SHOWN_NAMES)
+        shown = ", ".join(names[:_MAX_SHOWN_NAMES]) + more
+        super().__init__(
+            f"{self.count} workunit name{'s' * (self.count > 1)} {where}: {shown}. "
+            "Hint: a name is never used twice; choose others, or leave them out to have them made."
+        )
+
+
+class NameTaken(Exception):
+    """A name is taken; PostgreSQL reports only the first. Hint: call `raise_for_taken_names`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedWorkunits:
+    """Collects the ids and names of created workunits, in order."""
+
+    ids: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+class WorkunitRow(NamedTuple):
+    """A workunit prepared for COPY.
+
+    `own_columns`, `shared_columns` and the text that follows each file id in `inputs` are in
+    COPY's text format.  `priority` is the requested priority; None means the priority of the batch
+    or, with fair share, the priority by the submitter's share.
+    """
+
+    name: str
+    is_held: bool
+    pending: int
+    priority: int | None
+    operations: float
+    own_columns: str
+    shared_columns: str
+    inputs: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionContext:
+    """The app, the batch and the batch's settings, which all workunits of a submission share."""
+
+    app_id: int
+    batch_id: int | None = None
+    priority: int | None = None
+    waits: bool = False
+    outputs_kept: bool = False
+
+
+class WorkunitWriter:
+    """Prepares rows, and caches the text of the columns that workunits of one shape share.
+
+    With `honors_priorities`, explicit priorities are kept; otherwise they are ignored.
+    """
+
+    def __init__(self, *, honors_priorities: bool) -> None:
+        self._honors_priorities = honors_priorities
+        self._shared_columns: dict[tuple[object, ...], str] = {}
+
+    def prepare(
+        self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
+    ) -> WorkunitRow:
+        """Return the row of a valid workunit; `inputs` are the ids of its files and the files."""
+        key = new_workunits.shape(workunit)
+        shared = self._shared_columns.get(key)
+        if shared is None:
+            if len(self._shared_columns) >= _MAX_CACHED_KINDS:
+                self._shared_columns.clear()
+            shared = self._shared_columns[key] = _shared_columns(workunit)
+        meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
+        return WorkunitRow(
+            name,
+            workunit.held,
+            workunit.pending_dependency_count,
+            workunit.priority if self._honors_priorities else None,
+            workunit.operations,
+            f"{escaped(workunit.command_line)}\t{meta}",
+            shared,
+            tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
+        )
+
+
+def write(
+    rows: Iterable[WorkunitRow],
+    context: SubmissionContext,
+    *,
+    submitter: Account | None,
+    created: CreatedWorkunits | None = None,
+    now: datetime,
+) -> None:
+    """Write rows in the caller's transaction, chunk by chunk, and add them to their batch's count.
+
+    With fair share, workunits without a priority get one by the submitter's share.  `created` is
+    emptied first, since it may list the workunits of an attempt that was rolled back, and then
+    filled.  Raises `NameTaken`, after which the transaction must be rolled back.  Wakes the
+    transitioner.
+    """
+    if created is not None:
+        created.ids.clear()
+        created.names.clear()
+    clock = shares.ShareClock(submitter, now=now) if settings.PROJECT.fair_share else None
+    wakeups.after_commit("transitioner")
+    workunit_end, ledger_end = _workunit_end(context, now), _ledger_end(now)
+    remaining, count = iter(rows), 0
+    while chunk := list(islice(remaining, CHUNK_SIZE)):
+        drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(chunk)}) or {}
+        ids: tuple[int, ...] = tuple(drawn["ids"])
+        try:
+            copy_rows(
+                "work/submission/copy_workunits",
+                _workunits(chunk, ids, context, clock, workunit_end),
+            )
+        except IntegrityError as error:
+            if isinstance(error.__cause__, UniqueViolation):
+                raise NameTaken from error
+            raise
+        if settings.PROJECT.ledger:
+            entries = "".join([f"{id_}{ledger_end}" for id_ in ids])
+            copy_rows("work/submission/copy_first_moves", entries)
+        if inputs := _inputs(chunk, ids):
+            copy_rows("work/submission/copy_inputs", inputs)
+        count += len(ids)
+        if created is not None:
+            created.ids.extend(ids)
+            created.names.extend([row.name for row in chunk])
+    if clock:
+        clock.save()
+    if context.batch_id is not None and count:
+        total = F("workunits_submitted") + count
+        Batch.objects.filter(pk=context.batch_id).update(workunits_submitted=total)
+
+
+def raise_for_taken_names(names: Iterable[str]) -> None:
+    """Raise `DuplicateNames` if any of the names is taken; call it outside the transaction."""
+    remaining = iter(names)
+    taken: list[str] = []
+    while chunk := list(islice(remaining, CHUNK_SIZE)):
+        taken += [
+            row["name"] for row in fetch("work/submission/read_taken_names", {"names": chunk})
+        ]
+    if taken:
+        raise DuplicateNames(taken, where="already taken")
+
+
+def _workunit_end(context: SubmissionContext, now: datetime) -> str:
+    """Return the last columns of `copy_workunits.sql`, which a submission's workunits share."""
+    moment = now.isoformat()
+    batch = _NULL if context.batch_id is None else context.batch_id
+    kept = "t" if context.outputs_kept else "f"
+    return f"\t{context.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
+
+
+def _ledger_end(now: datetime) -> str:
+    """Return all columns of `copy_first_moves.sql` after the workunit's id."""
+    codes = (Axis.WORKUNIT, NOTHING, WorkunitState.OPEN, Because.SUBMITTED, Actor.SUBMITTER)
+    return "\t".join(["", now.isoformat(), *(str(int(code)) for code in codes)]) + "\n"
+
+
+def _workunits(
+    chunk: Sequence[WorkunitRow],
+    ids: Sequence[int],
+    context: SubmissionContext,
+    clock: shares.ShareClock | None,
+    end: str,
+) -> str:
+    """Return the text for COPY, with columns in the order of `copy_workunits.sql`."""
+    priorities = _priorities(chunk, context, clock)
+    return "".join(
+        [
+            f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context)}"
+            f"\t{row.own_columns}\t{row.shared_columns}{end}"
+            for id_, row, priority in zip(ids, chunk, priorities, strict=True)
+        ]
+    )
+
+
+def _release_columns(row: WorkunitRow, context: SubmissionContext) -> str:
+    pending = row.pending + context.waits
+    if not (pending or row.is_held):
+        return _RELEASED_COLUMNS
+    return f"{_INACTIVE if pending else _HELD}\t{pending}"
+
+
+def _priorities(
+    chunk: Sequence[WorkunitRow], context: SubmissionContext, clock: shares.ShareClock | None
+) -> Sequence[int]:
+    requested = [context.priority if row.priority is None else row.priority for row in chunk]
+    if clock is None:
+        return [priority or 0 for priority in requested]
+    pairs = zip(chunk, requested, strict=True)
+    assigned = iter(clock.assign([row.operations for row, priority in pairs if priority is None]))
+    return [next(assigned) if priority is None else priority for priority in requested]
+
+
+def _inputs(chunk: Sequence[WorkunitRow], ids: Sequence[int]) -> str:
+    return "".join(
+        [
+            f"{id_}\t{position}\t{file_id}\t{reference}\n"
+            for id_, row in zip(ids, chunk, strict=True)
+            for position, (file_id, reference) in enumerate(row.inputs)
+        ]
+    )
+
+
+def _reference(file: NewFile) -> str:
+    return f"{file.open_name}\t{'t' if file.copy_file else 'f'}\t{'t' if file.sticky else 'f'}"
+
+
+def _shared_columns(workunit: NewWorkunit) -> str:
+    """Return the columns that workunits of one shape share, in order of `copy_workunits.sql`."""
+    values = (
+        escaped(json.dumps([output.as_json() for output in workunit.outputs])),
+        int(sum(output.max_nbytes for output in workunit.outputs)),
+        workunit.keywords,
+        workunit.rsc_fpops_est,
+        workunit.rsc_fpops_bound,
+        workunit.rsc_memory_bound,
+        workunit.rsc_disk_bound,
+        workunit.rsc_bandwidth_bound,
+        f"{workunit.delay_bound.total_seconds():f} seconds",
+        workunit.min_quorum,
+        workunit.target,
+        workunit.max_error_results,
+        workunit.total,
+        workunit.successes,
+        workunit.max_timeouts,
+        workunit.size_class,
+        workunit.app_version_num,
+        workunit.target_host,
+        workunit.target_account,
+        workunit.target_team,
+        workunit.broadcast,
+        workunit.start_after,
+        workunit.start_before,
+        workunit.end_before,
+    )
+    return "\t".join([_NULL if value is None else str(value) for value in values])

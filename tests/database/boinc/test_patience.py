@@ -1,0 +1,90 @@
+"""A database that does not answer keeps no thread waiting."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+from django.db import InterfaceError, OperationalError, connection
+
+from daemons.management.processes import wait_until
+from scheduler.boinc import database_outages
+from scheduler.boinc.database_outages import DatabaseWatchdog
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def silent():
+    raise psycopg.OperationalError("timed out")
+
+
+def ask(one, query, said):
+    """Run a query in a thread with its own connection; append its row or error to `said`."""
+
+    def run():
+        try:
+            with one.watching(), connection.cursor() as cursor:
+                cursor.execute(query)
+                said.append(cursor.fetchone())
+        except (OperationalError, InterfaceError) as error:
+            said.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Every wait is over its limit at once, and only the test calls `check`."""
+    monkeypatch.setattr(database_outages, "TIMEOUT_SECONDS", -1.0)
+    monkeypatch.setattr(database_outages, "CHECK_SECONDS", 600.0)
+
+
+def until_it_waits(one):
+    assert wait_until(lambda: bool(one._watched), within=30)
+
+
+def test_who_waits_for_a_silent_database_is_told_and_who_comes_next_at_once(impatient):
+    one, said = DatabaseWatchdog(silent), []
+    thread = ask(one, "SELECT pg_sleep(60)", said)
+    until_it_waits(one)
+
+    one.check()
+    thread.join(30)
+
+    assert isinstance(said[0], OperationalError)
+    assert str(one.cause_of(said[0])) == "The database does not answer."
+    with pytest.raises(OperationalError, match="does not answer"), one.watching():
+        pass
+
+    # It answers again
+    one._probe = lambda: None
+    one.check()
+    thread = ask(one, "SELECT 1", said)
+    thread.join(30)
+    assert said[1] == (1,)
+
+
+def test_who_waits_for_a_slow_database_goes_on_waiting(impatient):
+    one, said = DatabaseWatchdog(), []
+    thread = ask(one, "SELECT 1 FROM pg_sleep(1)", said)
+    until_it_waits(one)
+
+    one.check()
+    thread.join(30)
+
+    assert said == [(1,)]
+
+
+def test_nobody_tries_a_database_that_answers_soon(monkeypatch):
+    tried = []
+    one, said = DatabaseWatchdog(lambda: tried.append(True)), []
+
+    ask(one, "SELECT 1", said).join(30)
+    one.check()
+
+    assert (said, tried) == ([(1,)], [])

@@ -1,0 +1,285 @@
+"""Each chore is done when it is due, once, and keeps no other from being done."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from daemons import housekeeper
+from scheduler import sql, storage
+from scheduler.credit.rules.credit import recent_average
+from scheduler.health import status
+from scheduler.models import (
+    AccountAppCredit,
+    Batch,
+    Heartbeat,
+    HostAppVersion,
+    PlanClass,
+    Refusal,
+    Team,
+    TrickleDown,
+    TrickleUp,
+    UsageSample,
+)
+from tests import rows
+from tests.conftest import NOON
+from tests.database.passes import a_pass
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+WEEK = 7 * DAY
+LONG_AGO = NOON - timedelta(days=40)
+
+
+def fresh(row):
+    row.refresh_from_db()
+    return row
+
+
+def only(monkeypatch, *chores):
+    monkeypatch.setattr(housekeeper, "CHORES", chores)
+
+
+# When
+
+
+def test_a_chore_is_done_when_its_interval_is_over_and_not_before():
+    host = rows.a_host(expavg_credit=8, expavg_at=NOON - WEEK)
+    assert a_pass(housekeeper).done == {"averages faded": 1}
+    rows.update(host, expavg_at=NOON - WEEK)
+    assert not a_pass(housekeeper, now=NOON + DAY - timedelta(seconds=1)).changed
+    assert a_pass(housekeeper, now=NOON + DAY).done == {"averages faded": 1}
+
+
+def test_of_two_housekeepers_one_does_a_chore():
+    [chore, *_] = housekeeper.CHORES
+    assert housekeeper._claim(chore, NOON)
+    assert not housekeeper._claim(chore, NOON)
+    assert Heartbeat.objects.get(name="chore fade hosts").seen_at == NOON
+
+
+def test_a_chore_that_fails_is_tried_again_soon_and_the_others_are_done(monkeypatch, caplog):
+    def fail(_now, _limit):
+        raise RuntimeError("the broom broke")
+
+    done = []
+    broken = housekeeper.Chore("sweep", DAY, "rooms swept", fail)
+    sound = housekeeper.Chore("dust", DAY, "rooms dusted", lambda now, _: done.append(now) or 1)
+    only(monkeypatch, broken, sound)
+    assert a_pass(housekeeper).done == {"rooms dusted": 1}
+    [said] = [record for record in caplog.records if record.message == "chore_failed"]
+    assert said.chore == "sweep"
+    only(monkeypatch, replace(broken, act=lambda _now, _limit: 1), sound)
+    assert not a_pass(housekeeper, now=NOON + timedelta(minutes=4)).changed
+    assert a_pass(housekeeper, now=NOON + timedelta(minutes=5)).done == {"rooms swept": 1}
+    assert done == [NOON]
+
+
+def test_an_idle_housekeeper_says_nothing_of_what_it_looked_at():
+    rows.a_host()
+    assert a_pass(housekeeper).sentence() == "nothing to do"
+
+
+def test_the_status_page_shows_chores_that_nobody_does():
+    a_pass(housekeeper)
+
+    def late(now):
+        [found] = [one for one in status.read(now=now).stations if one.daemon == "housekeeper"]
+        return found.waiting.value
+
+    assert late(NOON + DAY) == 0
+    assert late(NOON + 3 * DAY) == len(housekeeper.CHORES)
+
+
+# Recent averages
+
+
+@pytest.mark.parametrize("days", [1.5, 7, 30, 400])
+def test_idle_averages_fade_as_a_grant_of_nothing_would_have_them(days):
+    at = NOON - timedelta(days=days)
+    account = rows.an_account(expavg_credit=100, expavg_at=at)
+    host = rows.a_host(account, expavg_credit=100, expavg_at=at)
+    team = Team.objects.create(name="t", created_at=at, expavg_credit=100, expavg_at=at)
+    by_app = AccountAppCredit.objects.create(
+        account=account, app=rows.an_app(), expavg=100, expavg_at=at
+    )
+    assert a_pass(housekeeper).done == {"averages faded": 4}
+    expected = pytest.approx(recent_average(100, at, 0, work_began_at=at, now=NOON))
+    for row in (account, host, team):
+        assert fresh(row).expavg_credit == expected
+        assert row.expavg_at == NOON
+    assert fresh(by_app).expavg == expected
+    assert by_app.expavg_at == NOON
+
+
+def test_what_was_granted_lately_or_never_is_left_alone():
+    lately = rows.a_host(expavg_credit=5, expavg_at=NOON - DAY)
+    never = rows.a_host()
+    assert not a_pass(housekeeper).changed
+    assert fresh(lately).expavg_at == NOON - DAY
+    assert fresh(never).expavg_at is None
+
+
+def test_next_to_nothing_becomes_nothing_and_is_not_touched_again():
+    host = rows.a_host(expavg_credit=1e-7, expavg_at=LONG_AGO, total_credit=Decimal(3))
+    a_pass(housekeeper)
+    assert (fresh(host).expavg_credit, host.total_credit) == (0, 3)
+    assert not a_pass(housekeeper, now=NOON + 2 * DAY).changed
+
+
+def test_an_average_of_long_ago_does_not_underflow():
+    host = rows.a_host(expavg_credit=1e-5, expavg_at=NOON - timedelta(days=36_500))
+    a_pass(housekeeper)
+    assert fresh(host).expavg_credit == pytest.approx(0, abs=1e-20)
+
+
+def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
+    for _ in range(5):
+        rows.a_host(expavg_credit=8, expavg_at=NOON - WEEK)
+    asked = []
+    real = sql.fetch
+
+    def counted(name, *args, **identifiers):
+        asked.append((name, identifiers.get("table")))
+        return real(name, *args, **identifiers)
+
+    monkeypatch.setattr(sql, "fetch", counted)
+    assert a_pass(housekeeper, limit=2).done == {"averages faded": 5}
+    assert asked.count(("decay_averages", "host")) == 3
+
+
+# Adaptive credit
+
+
+def test_versions_are_scaled_to_the_cheapest_device_and_the_app_knows_its_cost():
+    PlanClass.objects.create(name="cuda", spec={"gpu_type": "nvidia", "ngpus": 1}, created_at=NOON)
+    PlanClass.objects.create(name="mt", spec={"threads": 4}, created_at=NOON)
+    app, other = rows.an_app(), rows.an_app()
+    plain = rows.an_app_version(app, pfc_n=200, pfc_avg=2.0, plan_class="mt")
+    gpu = rows.an_app_version(app, pfc_n=200, pfc_avg=8.0, plan_class="cuda")
+    new = rows.an_app_version(app, pfc_n=7, pfc_avg=9.0)
+    gone = rows.an_app_version(app, pfc_n=200, pfc_avg=1.0, deprecated=True)
+    rows.an_app_version(other, pfc_n=3, pfc_avg=0.5)
+    assert a_pass(housekeeper).done == {"versions scaled": 2}
+    scales = [fresh(version).pfc_scale for version in (plain, gpu, new, gone)]
+    assert scales == [1.0, 0.25, 0.0, 0.0]
+    assert (fresh(app).min_avg_pfc, fresh(other).min_avg_pfc) == (2.0, 1.0)
+    assert not a_pass(housekeeper, now=NOON + timedelta(hours=1)).changed
+
+
+# Size classes
+
+
+def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
+    app = rows.an_app(n_size_classes=2)
+    version, better = rows.an_app_version(app), rows.an_app_version(app)
+    for speed in (1e9, 2e9, 4e9, 8e9):
+        host = rows.a_host()
+        HostAppVersion.objects.create(host=host, app_version=version, et_n=10, et_avg=10 / speed)
+        HostAppVersion.objects.create(host=host, app_version=better, et_n=10, et_avg=1 / speed)
+    # Too few results yet: the speed of these hosts is unknown.
+    for _ in range(2):
+        HostAppVersion.objects.create(host=rows.a_host(), app_version=version, et_n=4, et_avg=1e-12)
+    assert a_pass(housekeeper).done == {"apps divided by size": 1}
+    assert fresh(app).size_bounds == [pytest.approx(4e9)]
+    assert not a_pass(housekeeper, now=NOON + DAY).changed
+
+
+def test_a_host_that_computes_half_of_the_time_is_half_as_fast_to_the_census():
+    app = rows.an_app(n_size_classes=2)
+    version = rows.an_app_version(app)
+    for speed, on in ((1e9, 1.0), (8e9, 0.5)):
+        host = rows.a_host(on_frac=on, active_frac=1.0)
+        HostAppVersion.objects.create(host=host, app_version=version, et_n=10, et_avg=1 / speed)
+    a_pass(housekeeper)
+    assert fresh(app).size_bounds == [pytest.approx(4e9)]
+
+
+def test_with_too_few_hosts_the_sizes_stay_as_they_were():
+    app = rows.an_app(n_size_classes=3, size_bounds=[1e9, 2e9])
+    assert not a_pass(housekeeper).changed
+    assert fresh(app).size_bounds == [1e9, 2e9]
+
+
+# Batches
+
+
+def test_batches_whose_time_is_over_are_given_up_and_finished_ones_completed():
+    account = rows.an_account()
+    late, done = (
+        Batch.objects.create(
+            name=name, submitter=account, app=rows.an_app(), state=1, created_at=LONG_AGO, **fields
+        )
+        for name, fields in (("late", {"expire_at": NOON - DAY}), ("done", {}))
+    )
+    workunit = rows.a_workunit(batch=late)
+    over = rows.a_workunit(batch=done)
+    rows.settled(over, rows.a_result(over, "valid", host=rows.a_host()), assimilate_state=2)
+    assert a_pass(housekeeper).done == {"batches expired": 1, "batches completed": 1}
+    assert fresh(workunit).cancel_requested_at == NOON
+    assert (fresh(late).state, fresh(done).state) == (Batch.State.ABORTED, Batch.State.COMPLETE)
+
+
+# Leftovers
+
+
+def a_refusal(number, at):
+    return Refusal.objects.create(
+        workunit_id=number, host_id=1, app_id=1, reason="memory", sentence="Too little.", at=at
+    )
+
+
+def test_refusals_of_long_ago_are_dropped():
+    for number in range(3):
+        a_refusal(number, LONG_AGO)
+    kept = a_refusal(9, NOON - timedelta(days=29))
+    assert a_pass(housekeeper, limit=2).done == {"refusals dropped": 3}
+    assert list(Refusal.objects.all()) == [kept]
+
+
+def test_what_a_result_said_goes_after_its_rows():
+    result = rows.a_result(rows.a_workunit(), "sent", host=rows.a_host())
+    gone = result.pk + 1
+    trickle = {"host": result.host, "app": result.app, "said_at": LONG_AGO}
+    for number in (result.pk, gone):
+        UsageSample.objects.create(result_id=number, at=LONG_AGO)
+        TrickleUp.objects.create(
+            result_id=number, received_at=LONG_AGO, handled_at=LONG_AGO, **trickle
+        )
+        TrickleDown.objects.create(
+            result_id=number, host=result.host, result_name="r", text="t", created_at=LONG_AGO
+        )
+    unhandled = TrickleUp.objects.create(
+        result_id=gone, variety="progress", received_at=LONG_AGO, **trickle
+    )
+    UsageSample.objects.create(result_id=gone, at=NOON)
+    assert a_pass(housekeeper).done == {"usage samples dropped": 1, "trickles dropped": 2}
+    assert [one.result_id for one in UsageSample.objects.order_by("id")] == [result.pk, gone]
+    assert TrickleDown.objects.get().result_id == result.pk
+    kept = TrickleUp.objects.order_by("id")
+    assert [one.pk for one in kept if one.result_id == gone] == [unhandled.pk]
+
+
+def test_files_that_nobody_knows_are_deleted_once_a_day():
+    result = rows.a_result(rows.a_workunit(), "success", host=rows.a_host())
+    output = rows.an_output(result, b"x", uploaded=True)
+    path = storage.upload_path(output.name)
+    rows.update(result.workunit, created_at=NOON)
+    result.output_files.all().delete()
+    result.workunit.delete()
+    os.utime(path, times=(LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    assert a_pass(housekeeper).done == {"antique files deleted": 1}
+    assert not path.exists()
+
+
+def test_heartbeats_of_what_is_no_more_are_dropped():
+    Heartbeat.objects.create(name="web one", seen_at=LONG_AGO)
+    Heartbeat.objects.create(name="web two", seen_at=NOON)
+    assert a_pass(housekeeper).done == {"heartbeats dropped": 1}
+    assert not Heartbeat.objects.filter(name="web one").exists()
+    assert Heartbeat.objects.filter(name="web two").exists()

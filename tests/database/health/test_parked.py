@@ -1,0 +1,264 @@
+"""Workunits on which science code failed too often: shown, retried, or given up."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from daemons import assimilator, poison, transitioner
+from daemons.poison import Stage
+from scheduler.health import parked
+from scheduler.models import ScienceFailure, TrickleUp
+from tests import rows
+from tests.conftest import NOON
+from tests.database.daemons.test_assimilator import failed, finished
+from tests.database.passes import a_pass, moves, statements_of
+
+pytestmark = pytest.mark.django_db
+TRACE = 'Traceback (most recent call last):\n  File "science.py", line 7\nKeyError: "sum"\n'
+
+
+def park(subject_id, app, stage=Stage.ASSIMILATE, error=TRACE, parked_at=NOON):
+    return ScienceFailure.objects.create(
+        stage=stage,
+        subject_id=subject_id,
+        app=app,
+        failures=5,
+        error=error,
+        failed_at=NOON,
+        parked_at=parked_at,
+    ).pk
+
+
+def parked_assimilation(app=None, **fields):
+    workunit = finished(app, assimilate_after=rows.hours(9), **fields)
+    return workunit, park(workunit.pk, workunit.app)
+
+
+def a_trickle(app, **fields):
+    fields = {"result_id": 1, "said_at": NOON, "received_at": NOON} | fields
+    return TrickleUp.objects.create(app=app, host=rows.a_host(), **fields)
+
+
+def run(*words, errors=None):
+    out = io.StringIO()
+    call_command("parked", *map(str, words), stdout=out, stderr=errors or io.StringIO())
+    return out.getvalue().rstrip("\n")
+
+
+def run_json(*words):
+    return json.loads(run(*words, "--json"))
+
+
+class TestList:
+    def test_nothing_is_parked(self):
+        assert run("list") == "Nothing is parked."
+
+    def test_a_line_says_what_failed_how_often_and_why(self):
+        _, number = parked_assimilation(rows.an_app("sums"), name="wu_1")
+        assert run("list") == f'{number:>6}  assimilate  sums  wu_1  5 failures: KeyError: "sum"'
+
+    def test_what_is_still_tried_is_shown_when_asked(self):
+        app = rows.an_app("sums")
+        park(finished(app).pk, app, parked_at=None)
+        assert run("list") == "Nothing is parked."
+        assert "5 failures, still tried" in run("list", "--troubled")
+
+    def test_it_can_be_of_one_app(self):
+        parked_assimilation(rows.an_app("sums"), name="here")
+        parked_assimilation(rows.an_app("other"), name="there")
+        assert [one["subject"] for one in run_json("list", "--app", "sums")["parked"]] == ["here"]
+
+    def test_every_stage_names_its_subject(self):
+        app = rows.an_app("sums")
+        trickle = a_trickle(app)
+        park(rows.a_workunit(app, name="wu_1").pk, app, Stage.VALIDATE)
+        park(trickle.pk, app, Stage.TRICKLE)
+        park(app.pk, app, Stage.GENERATE)
+        park(10**9, app, Stage.ASSIMILATE)
+        said = [one["subject"] for one in run_json("list")["parked"]]
+        assert said == ["wu_1", f"trickle {trickle.pk}", "sums", "1000000000 (gone)"]
+
+    @pytest.mark.parametrize("count", [1, 30])
+    def test_it_costs_the_same_statements_for_any_number(self, count):
+        app = rows.an_app()
+        for number in range(count):
+            park(number, app)
+        assert statements_of(lambda: run("list")) == 2
+
+
+class TestShow:
+    def test_the_whole_traceback_is_shown(self):
+        _, number = parked_assimilation(rows.an_app("sums"), name="wu_1")
+        said = run("show", number)
+        assert said.startswith("Assimilate wu_1 of app sums: 5 failures; the last at 2026-01-01")
+        assert said.endswith(TRACE.rstrip())
+
+    def test_an_unknown_number_is_refused(self):
+        with pytest.raises(CommandError, match=r"Nothing is parked as 7\. Hint:"):
+            run("show", 7)
+
+    def test_a_number_is_needed(self):
+        with pytest.raises(CommandError) as refused:
+            run("show")
+        assert refused.value.returncode == 2
+
+
+class TestRetry:
+    def test_it_is_tried_at_once_and_counted_anew(self):
+        _, number = parked_assimilation()
+        assert a_pass(assimilator).seen == 0
+        assert run("retry", number) == "1 subject will be tried again at once."
+        assert ScienceFailure.objects.count() == 0
+        assert a_pass(assimilator).done == {"assimilated": 1}
+
+    @pytest.mark.usefixtures("targets_allowed")
+    def test_a_parked_workunits_story_from_its_failures_to_its_retry(self):
+        app = rows.an_app(assimilator="table", assimilator_options={"table": "sums"})
+        workunit = finished(app, name="wu_1", data=b'{"sum": 3}')
+        now = rows.hours(0)
+        for _ in range(app.max_science_failures):
+            assert a_pass(assimilator, now=now).seen == 1
+            workunit.refresh_from_db()
+            now = workunit.assimilate_after
+        assert a_pass(assimilator, now=rows.hours(1000)).seen == 0
+        (one,) = run_json("list")["parked"]
+        assert (one["subject"], one["failures"]) == ("wu_1", 5)
+        assert 'relation "sums" does not exist' in run("show", one["id"])
+        rows.update(app, assimilator="copy_files", assimilator_options={})
+        run("retry", one["id"])
+        a_pass(assimilator)
+        workunit.refresh_from_db()
+        assert workunit.assimilate_state == 2
+        assert run("list") == "Nothing is parked."
+
+    def test_all_of_an_app_or_all(self):
+        parked_assimilation(rows.an_app("sums"))
+        parked_assimilation(rows.an_app("other"))
+        assert len(run_json("retry", "--app", "sums", "--dry-run")["retried"]) == 1
+        assert ScienceFailure.objects.count() == 2
+        assert len(run_json("retry", "--app", "sums")["retried"]) == 1
+        assert len(run_json("retry", "--all")["retried"]) == 1
+        assert ScienceFailure.objects.count() == 0
+
+    def test_validation_and_trickles_wait_no_longer(self):
+        app = rows.an_app()
+        workunit = rows.a_workunit(app, validate_after=rows.hours(9))
+        trickle = a_trickle(app, handle_after=rows.hours(9))
+        park(workunit.pk, app, Stage.VALIDATE)
+        park(trickle.pk, app, Stage.TRICKLE)
+        run("retry", "--all")
+        workunit.refresh_from_db()
+        trickle.refresh_from_db()
+        assert (workunit.validate_after, trickle.handle_after) == (None, None)
+
+    def test_one_stage_does_not_touch_the_other_ones_wait(self):
+        workunit, number = parked_assimilation(validate_after=rows.hours(9))
+        run("retry", number)
+        workunit.refresh_from_db()
+        assert (workunit.assimilate_after, workunit.validate_after) == (None, rows.hours(9))
+
+    def test_nothing_named_nothing_is_done(self):
+        with pytest.raises(CommandError, match="Nothing is selected"):
+            run("retry")
+
+
+class TestDrop:
+    def test_a_workunit_that_no_science_takes_counts_as_assimilated(self):
+        workunit, number = parked_assimilation(name="wu_1")
+        said = "1 workunit counted as assimilated without science code."
+        assert run("drop", number, "--yes") == said
+        workunit.refresh_from_db()
+        assert workunit.assimilate_state == 2
+        assert workunit.finished_at is not None
+        assert workunit.transition_at == workunit.finished_at
+        assert moves(workunit) == ["assimilation: READY→DONE"]
+        assert ScienceFailure.objects.count() == 0
+
+    def test_whoever_hands_it_over_at_that_moment_settles_nothing(self, monkeypatch):
+        workunit = finished()
+        settle = assimilator._settle
+
+        def dropped_meanwhile(*args, **options):
+            parked.drop(ids=[park(workunit.pk, workunit.app)], now=NOON)
+            return settle(*args, **options)
+
+        monkeypatch.setattr(assimilator, "_settle", dropped_meanwhile)
+        assert a_pass(assimilator).done == {"settled by another": 1}
+        assert moves(workunit) == ["assimilation: READY→DONE"]
+
+    def test_a_workunit_that_cannot_be_validated_is_cancelled(self):
+        app = rows.an_app()
+        workunit = rows.a_workunit(app, transition_at=None)
+        rows.a_result(workunit, "success")
+        run("drop", park(workunit.pk, app, Stage.VALIDATE), "--yes", "--reason", "bad science")
+        workunit.refresh_from_db()
+        assert workunit.cancel_reason == "bad science"
+        a_pass(transitioner, now=workunit.transition_at)
+        workunit.refresh_from_db()
+        assert workunit.error_mask == 16
+
+    def test_one_that_has_its_answer_stays_parked(self):
+        workunit = finished()
+        number = park(workunit.pk, workunit.app, Stage.VALIDATE)
+        errors = io.StringIO()
+        assert run("drop", number, "--yes", errors=errors) == "Nothing can be dropped."
+        assert f"{workunit.name} has a canonical result" in errors.getvalue()
+        assert ScienceFailure.objects.count() == 1
+
+    def test_a_trickle_counts_as_handled_and_a_generator_stays(self):
+        app = rows.an_app("sums")
+        trickle = a_trickle(app)
+        numbers = [park(trickle.pk, app, Stage.TRICKLE), park(app.pk, app, Stage.GENERATE)]
+        said = run_json("drop", *numbers, "--yes")
+        assert (said["trickles"], said["refused"]) == ([f"trickle {trickle.pk}"], ["sums"])
+        trickle.refresh_from_db()
+        assert trickle.handled_at is not None
+
+    def test_it_can_be_looked_at_first(self):
+        workunit, number = parked_assimilation()
+        said = "1 workunit would be counted as assimilated without science code."
+        assert run("drop", number, "--dry-run") == said
+        workunit.refresh_from_db()
+        assert workunit.assimilate_state == 1
+
+    @pytest.mark.parametrize(("answer", "state"), [("yes", 2), ("no", 1), ("", 1)])
+    def test_it_asks_first(self, answer, state, monkeypatch):
+        workunit, number = parked_assimilation()
+        monkeypatch.setattr("builtins.input", lambda _prompt: answer)
+        if state == 1:
+            with pytest.raises(CommandError, match="Nothing was dropped"):
+                run("drop", number)
+        else:
+            run("drop", number)
+        workunit.refresh_from_db()
+        assert workunit.assimilate_state == state
+
+    def test_what_is_still_tried_is_not_dropped(self):
+        workunit = failed()
+        with pytest.raises(CommandError, match="Nothing is parked as"):
+            run("drop", park(workunit.pk, workunit.app, parked_at=None), "--yes")
+
+    @pytest.mark.parametrize("words", [("drop", "--all"), ("drop", "--app", "sums")])
+    def test_only_numbers_can_be_dropped(self, words):
+        with pytest.raises(CommandError) as refused:
+            run(*words)
+        assert refused.value.returncode == 2
+
+
+def test_poison_and_parked_agree_on_what_is_parked():
+    app = rows.an_app(max_science_failures=1)
+    poison.record(Stage.ASSIMILATE, {7: TRACE}, {7: app.pk}, now=NOON)
+    assert [one["failures"] for one in run_json("list")["parked"]] == [1]
+
+
+def test_without_an_action_what_is_parked_is_listed():
+    workunit, _ = parked_assimilation()
+    said = [io.StringIO(), io.StringIO()]
+    call_command("parked", stdout=said[0])
+    call_command("parked", "list", stdout=said[1])
+    assert workunit.name in said[0].getvalue()
+    assert said[0].getvalue() == said[1].getvalue()

@@ -1,0 +1,186 @@
+"""Why nothing moves in a batch: the cause and how many workunits, from the tables."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler import storage
+from scheduler.health import maintenance
+from scheduler.health.standstill import waits_of, waits_of_project
+from tests.conftest import NOON
+from tests.rows import a_host, a_result, an_account, an_app, an_app_version, hours, refuse, update
+from tests.scientists import a_batch, in_batch
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def batch():
+    app = an_app("primes", retry_same_account_after=timedelta(hours=1))
+    an_app_version(app, created_at=hours(-100))
+    return a_batch("mine", app=app)
+
+
+def causes(batch, now=NOON):
+    return {one.cause: one.workunits for one in waits_of(batch, now=now)}
+
+
+def unsent_in(batch, **fields):
+    workunit = in_batch(batch, transition_at=None, **fields)
+    a_result(workunit)
+    return workunit
+
+
+def test_work_waits_for_a_first_computer(batch):
+    unsent_in(batch)
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("no_host", 1)
+    assert wait.sentence == (
+        "1 workunit waits for a computer: none has contacted the project in the last 30 days."
+    )
+
+
+def test_work_waits_while_no_computer_asks(batch):
+    a_host(rpc_at=hours(-1))
+    unsent_in(batch)
+    unsent_in(batch)
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("no_host_asks", 2)
+    assert "none has contacted the project since 2026-01-01 11:00:00 UTC" in wait.sentence
+    assert "(1 in the last 30 days)" in wait.sentence
+
+
+def test_work_that_computers_will_get_soon_has_no_reason(batch):
+    a_host(rpc_at=NOON)
+    unsent_in(batch)
+    assert waits_of(batch, now=NOON) == ()
+
+
+def test_a_quorum_waits_for_another_account(batch):
+    ada = an_account("ada")
+    host, _other = a_host(ada), a_host(ada)
+    a_result(unsent_in(batch), "success", host=host)
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("account_short", 1)
+    assert wait.sentence == (
+        "1 workunit waits for another account: a quorum of 2 needs as many, and each account with "
+        "a computer that contacted the project in the last 30 days (1) had its turn."
+    )
+    a_host(an_account("bob"))
+    assert waits_of(batch, now=NOON) == ()
+
+
+def test_an_account_may_try_again_after_an_error(batch):
+    host = a_host()
+    a_result(unsent_in(batch), "error", host=host, received_at=NOON)
+    update(host, rpc_at=hours(3))
+    assert causes(batch, hours(0.5)) == {"account_short": 1}
+    assert causes(batch, hours(3)) == {}
+
+
+def test_an_app_of_one_result_for_each_host_waits_for_a_host(batch):
+    update(batch.app, one_result_per="host")
+    host = a_host()
+    a_result(unsent_in(batch), "success", host=host)
+    assert causes(batch) == {"host_short": 1}
+    a_host(host.account)
+    assert causes(batch) == {}
+
+
+def test_work_that_every_computer_was_refused_names_the_commonest_reason(batch):
+    hosts = [a_host(), a_host()]
+    for _ in range(2):
+        workunit = unsent_in(batch)
+        for host in hosts:
+            refuse(workunit, host)
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("all_refused", 2)
+    assert "were refused to each of the 2 computers" in wait.sentence
+    assert "memory" in wait.sentence
+    a_host()
+    assert causes(batch) == {}
+
+
+def test_refusals_before_the_newest_version_do_not_count(batch):
+    refuse(unsent_in(batch), a_host())
+    assert causes(batch) == {"all_refused": 1}
+    an_app_version(batch.app, created_at=hours(1))
+    assert causes(batch) == {}
+
+
+def test_some_had_their_turn_and_the_others_were_refused(batch):
+    workunit = unsent_in(batch)
+    a_result(workunit, "success", host=a_host())
+    refuse(workunit, a_host(), reason="disk")
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("no_host_left", 1)
+    assert "disk" in wait.sentence
+
+
+def test_an_app_without_a_version_sends_nothing():
+    batch = a_batch("mine", app=an_app("bare"))
+    a_host()
+    unsent_in(batch)
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("no_version", 1)
+
+
+def test_work_that_must_not_start_yet_says_why(batch):
+    in_batch(batch, transition_at=None, release_state=2)
+    in_batch(batch, transition_at=None, start_after=hours(1))
+    assert causes(batch) == {"held": 1, "not_yet": 1}
+    first = a_batch("first", batch.submitter, app=batch.app)
+    update(batch, after=first)
+    in_batch(batch, transition_at=None, release_state=1, pending_dependency_count=1)
+    assert causes(batch) == {"held": 1, "follows": 1, "not_yet": 1}
+
+
+def test_results_under_way_say_until_when(batch):
+    a_result(in_batch(batch, transition_at=None), "sent")
+    (wait,) = waits_of(batch, now=NOON)
+    assert (wait.cause, wait.workunits) == ("computing", 1)
+    assert "2026-01-02 12:00:00 UTC" in wait.sentence
+
+
+def test_maintenance_comes_first(batch):
+    unsent_in(batch)
+    storage.put_notice("maintenance", {"since": "2026-01-01T11:00:00+00:00"})
+    assert next(iter(causes(batch))) == "maintenance"
+
+
+def test_an_ended_project_is_a_cause(batch):
+    unsent_in(batch)
+    maintenance.end_project(now=NOON)
+    for first, *_ in (waits_of(batch, now=NOON), waits_of_project(now=NOON)):
+        assert (first.cause, first.workunits) == ("maintenance", 1)
+        assert first.sentence == "The project has ended: no work is sent."
+
+
+def test_maintenance_of_the_daemons_alone_is_no_cause(batch):
+    unsent_in(batch)
+    maintenance.begin(scheduler=False, now=NOON)
+    assert causes(batch) == {"no_host": 1}
+
+
+def test_the_project_says_what_its_unsent_work_waits_for(batch):
+    unsent_in(batch)
+    (wait,) = waits_of_project(now=NOON)
+    assert (wait.cause, wait.workunits) == ("no_host", 1)
+
+
+def test_reasons_cost_a_constant_number_of_statements(batch):
+    numbers = []
+    host = a_host()
+    for _ in range(2):
+        for _ in range(5):
+            workunit = unsent_in(batch)
+            refuse(workunit, host)
+            a_result(unsent_in(batch), "success", host=host)
+        with CaptureQueriesContext(connection) as captured:
+            assert waits_of(batch, now=NOON)
+        numbers.append(len(captured))
+    assert numbers[0] == numbers[1] <= 4

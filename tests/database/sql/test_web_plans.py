@@ -1,0 +1,117 @@
+"""The cached plans of a web process read no growing table whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+import scheduler
+from scheduler import sql
+
+#: Tables of few rows in any project.
+SMALL = {
+    "app",
+    "app_version",
+    "app_version_file",
+    "batch",
+    "outage",
+    "plan_class",
+    "platform",
+}
+#: Statements of commands and passes, which are planned each time for the tables as they are.
+NOT_OF_THE_WEB = {
+    "health/count_others": "counts whole tables, shared by all processes for some seconds",
+    "health/count_results": "counts whole tables, shared by all processes for some seconds",
+    "health/count_workunits": "counts whole tables, shared by all processes for some seconds",
+    "health/read_held_waits": "of one batch: tested by test_progress_costs.py",
+    "health/read_troubles": "of alerts: reads whole indexes of few rows",
+    "results/choose_revalidation": "of a filter that may leave all",
+    "work/submission/copy_first_moves": "COPY has no plan",
+    "work/submission/copy_inputs": "COPY has no plan",
+    "work/submission/copy_workunits": "COPY has no plan",
+    "files/read_antique_limit": "a minimum over all",
+    "work/request_cancellation": "of a filter that may leave all",
+    "work/set_release_state": "of a filter that may leave all",
+}
+#: Indexes with so few entries that reading one whole is cheap.
+FEW = {"app_pkey", "read_broadcasts"}
+
+READERS = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
+
+ROOMS = Path(scheduler.__file__).parent
+STATEMENTS = sorted(
+    name
+    for path in ROOMS.rglob("*.sql")
+    if (name := path.relative_to(ROOMS).with_suffix("").as_posix()) not in NOT_OF_THE_WEB
+    and path.parent.name != "invariant_sql"
+)
+
+
+@contextmanager
+def kept(name: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Prepare a statement as a web process does; yield a function that returns its plan."""
+    numbers: dict[str, int] = {}
+
+    def number(parameter: re.Match[str]) -> str:
+        return f"${numbers.setdefault(parameter[1], len(numbers) + 1)}"
+
+    text = re.sub(r"%\((\w+)\)s", number, sql.load(name)).replace("%%", "%")
+    values = f"({', '.join('NULL' for _ in numbers)})" if numbers else ""
+
+    def plan() -> dict[str, Any]:
+        cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE kept {values}")
+        (plan,) = cursor.fetchone()
+        return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+
+    options = re.findall(r"-c (\w+)=(\w+)", settings.WEB_PLANS)
+    with connection.cursor() as cursor:
+        for option, value in options:
+            cursor.execute(f"SET {option} = {value}")
+        cursor.execute(f"PREPARE kept AS {text}".replace("%", "%%"), ())
+        try:
+            yield plan
+        finally:
+            cursor.execute("DEALLOCATE kept")
+            for option, _ in options:
+                cursor.execute(f"RESET {option}")
+
+
+def read_whole(node: dict[str, Any]) -> Iterator[str]:
+    """Tables that grow, and indexes on them, that a plan reads from the first row to the last."""
+    kind, table, index = (node.get(key) for key in ("Node Type", "Relation Name", "Index Name"))
+    if kind in READERS and "Index Cond" not in node and table not in SMALL and index not in FEW:
+        yield f"{kind} of {index or table}"
+    for child in node.get("Plans", ()):
+        yield from read_whole(child)
+
+
+@pytest.fixture
+def _as_created(db):
+    """Tables without rows and without statistics, as after their creation."""
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
+
+
+@pytest.mark.usefixtures("_as_created")
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_plan_made_while_tables_are_empty_still_goes_by_an_index(name):
+    with kept(name) as plan:
+        assert list(read_whole(plan())) == []
+
+
+@pytest.mark.usefixtures("_as_created")
+def test_what_reads_a_table_whole_is_noticed():
+    with kept("files/read_antique_limit") as plan:
+        assert list(read_whole(plan())) == ["Seq Scan of workunit"]
+
+
+def test_exceptions_are_statements():
+    assert all(sql.load(name) for name in NOT_OF_THE_WEB)

@@ -1,0 +1,877 @@
+"""The administration: every list and page, its refusals, and its actions."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler import models
+from scheduler.admin import base, story, workunits
+from scheduler.admin.site import staff
+from scheduler.lifecycle import (
+    Actor,
+    Axis,
+    Because,
+    Outcome,
+    ReleaseState,
+    ResultState,
+    ServerState,
+    ValidateState,
+    WorkunitState,
+)
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    Batch,
+    CreditEntry,
+    File,
+    Host,
+    LedgerEntry,
+    Platform,
+    Result,
+    Workunit,
+)
+from scheduler.people import accounts, api_tokens, roles, submitters
+from scheduler.work.cancel import Outcome as Became
+from scheduler.work.timeline import describe_move
+from tests.rows import a_result, a_workunit, an_account
+
+pytestmark = pytest.mark.django_db
+
+EMAIL, PASSWORD = "chief@example.org", "a first password"
+REGISTERED = sorted(staff._registry, key=lambda model: model.__name__)
+OWN = [getattr(models, name) for name in models.__all__]
+RECORDS = [
+    model
+    for model in OWN
+    if model.__name__
+    in {
+        "AccountAppCredit",
+        "FileRequest",
+        "Heartbeat",
+        "Refusal",
+        "ScienceFailure",
+        "TrickleDown",
+        "TrickleUp",
+        "UsageSample",
+        "AccountKey",
+        "ApiToken",
+        "AppVersionFile",
+        "Batch",
+        "BatchUsage",
+        "CreditEntry",
+        "File",
+        "FileHold",
+        "HostAppVersion",
+        "IdempotencyKey",
+        "Installation",
+        "Invitation",
+        "JobFile",
+        "LedgerEntry",
+        "LoginNetwork",
+        "PurgedResults",
+        "PurgedWorkunits",
+        "Result",
+        "ResultFile",
+        "SubmitterApp",
+        "ThrottleBucket",
+        "Workunit",
+        "WorkunitFile",
+    }
+]
+#: A session, its account, the rows, the bounded count; filters by app or platform read their names.
+QUERY_BUDGET = 9
+
+
+@pytest.fixture
+def now() -> datetime:
+    return timezone.now()
+
+
+@pytest.fixture
+def chief(now: datetime) -> Account:
+    return accounts.create_staff(email=EMAIL, password=PASSWORD, name="Chief", now=now)
+
+
+@pytest.fixture
+def admin(chief: Account) -> Client:
+    client = Client()
+    client.force_login(chief)
+    return client
+
+
+def purge_some(batch: Batch, now: datetime) -> None:
+    """Leave what a purge leaves."""
+    models.BatchUsage.objects.create(batch=batch, day=now.date())
+    models.PurgedWorkunits.objects.create(app=batch.app, done=2, failed=1)
+    models.PurgedResults.objects.create(app=batch.app, outcome=1, results=4)
+
+
+@pytest.fixture
+def rows(chief: Account, now: datetime) -> dict[str, Any]:
+    """Two rows of everything that has relations, so that a query per row would show."""
+    app = App.objects.create(name="primes", created_at=now)
+    platform = Platform.objects.create(name="x86_64-pc-linux-gnu")
+    file = File.objects.create(name="in", sha256="a" * 64, md5="b" * 32, nbytes=5, created_at=now)
+    team = models.Team.objects.create(name="Team", founder=chief, created_at=now)
+    Account.objects.filter(pk=chief.pk).update(team=team)
+    batch = Batch.objects.create(name="all", submitter=chief, app=app, created_at=now)
+    purge_some(batch, now)
+    models.Queue.objects.create(name="urgent", app=app, created_at=now)
+    made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
+    models.PlanClass.objects.create(name="mt", created_at=now)
+    models.Heartbeat.objects.create(name="web", seen_at=now)
+    models.Outage.objects.create(began_at=now - timedelta(hours=1), ended_at=now)
+    models.AccountAppCredit.objects.create(account=chief, app=app)
+    submitters.allow(chief, apps=[app], now=now)
+    models.FileHold.objects.create(file=file, account=chief, until=now)
+    models.JobFile.objects.create(name="job", file=file, account=chief, created_at=now)
+    beside_work(chief, now)
+    for number in range(6):
+        api_tokens.create(account=chief, name=f"t{number}", scopes=["read"], now=now)
+        models.IdempotencyKey.objects.create(
+            account=chief, key=f"k{number}", status=201, created_at=now
+        )
+        version = AppVersion.objects.create(
+            app=app, platform=platform, version_num=100 + number, created_at=now
+        )
+        models.AppVersionFile.objects.create(
+            app_version=version, file=file, position=0, signature="s"
+        )
+        host = Host.objects.create(account=chief, rpc_at=now, created_at=now)
+        models.HostAppVersion.objects.create(host=host, app_version=version)
+        workunit = a_workunit(app, name=f"w{number}", batch=batch, created_at=now)
+        models.WorkunitFile.objects.create(workunit=workunit, file=file, position=0)
+        result = a_result(workunit, "sent", host=host, app_version=version)
+        beside_results(result, number, now)
+        models.ResultFile.objects.create(
+            result=result, position=0, name="out", nbytes=1, md5="c" * 32, sha256="d" * 64
+        )
+        CreditEntry.objects.create(
+            result_id=result.pk,
+            rule="validated",
+            account=chief,
+            host=host,
+            app=app,
+            amount=1,
+            granted_at=now,
+        )
+        moved(now, workunit, None, Axis.WORKUNIT, 0, WorkunitState.OPEN, Because.SUBMITTED)
+        made["workunits"].append(workunit)
+        made["results"].append(result)
+    return made
+
+
+def beside_work(account: Account, now: datetime) -> None:
+    """Rows that belong to no workunit."""
+    models.Installation.objects.create(id=1, identifier=uuid4())
+    models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
+    models.LoginNetwork.objects.create(account=account, network="192.0.2.0/24", last_login_at=now)
+    models.Invitation.objects.create(code_hash="e" * 64, name="class", created_at=now)
+
+
+def beside_results(result: Result, number: int, now: datetime) -> None:
+    """A row of everything that results and hosts bring along."""
+    ids = {"result_id": result.pk}
+    models.TrickleUp.objects.create(
+        **ids, host=result.host, app=result.app, said_at=now, received_at=now
+    )
+    models.TrickleDown.objects.create(**ids, host=result.host, result_name="r", created_at=now)
+    models.UsageSample.objects.create(**ids, at=now)
+    models.FileRequest.objects.create(host=result.host, kind=1, file_name="f", created_at=now)
+    models.ScienceFailure.objects.create(
+        stage=2, subject_id=result.workunit_id, app=result.app, error="broken", failed_at=now,
+        failures=5, parked_at=now,
+    )  # fmt: skip
+    models.Refusal.objects.create(
+        workunit_id=result.workunit_id, host_id=number, app_id=result.app_id, reason="memory",
+        sentence="Too little memory.", at=now,
+    )  # fmt: skip
+
+
+def moved(
+    at: datetime,
+    workunit: Workunit,
+    result: Result | None,
+    axis: Axis,
+    source: int,
+    target: int,
+    because: Because,
+    *,
+    by: Actor = Actor.SUBMITTER,
+) -> None:
+    LedgerEntry.objects.create(
+        at=at,
+        workunit_id=workunit.pk,
+        result_id=result and result.pk,
+        axis=axis,
+        source=source,
+        target=target,
+        because=because,
+        by=by,
+    )
+
+
+def list_of(model: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+
+
+def page_of(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def filters_of(client: Client, model: Any) -> list[str]:
+    """The query of every choice that the list of a model offers beside it."""
+    answer = client.get(list_of(model))
+    change_list = answer.context["cl"]
+    return [
+        choice["query_string"]
+        for spec in change_list.filter_specs
+        for choice in spec.choices(change_list)
+        if choice.get("query_string")
+    ]
+
+
+def messages_of(answer: Any) -> list[str]:
+    return [str(message) for message in answer.context["messages"]]
+
+
+# Lists
+
+
+def test_every_model_is_listed() -> None:
+    assert set(OWN) | {Group} == set(REGISTERED)
+
+
+def test_a_list_answers_within_the_query_budget(
+    subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
+) -> None:
+    for model in REGISTERED:
+        with subtests.test(model=model.__name__):
+            with django_assert_max_num_queries(QUERY_BUDGET):
+                answer = admin.get(list_of(model))
+            assert answer.status_code == 200
+
+
+def test_headers_are_words_and_values_are_rounded(subtests: Any, admin: Client, rows: Any) -> None:
+    """No header has an abbreviation of the wire, and no cell a number with 12 decimals."""
+    for model in OWN:
+        with subtests.test(model=model.__name__):
+            CreditEntry.objects.update(amount=12.345678901234)
+            Host.objects.update(total_credit=1234567.890123)
+            Account.objects.update(total_credit=0.123456789)
+            page = admin.get(list_of(model)).content.decode()
+            table = page[page.find("result_list") : page.find("</table>")]
+            headers = re.findall(r'<div class="text">(?:<a[^>]*>|<span>)?([^<]+)<', table)
+            assert not [
+                text for text in headers if re.search(r"\b[pmdn] [a-z]|expavg|ncpus|\brpc", text)
+            ]
+            assert not re.search(r"\d\.\d{3}", table)
+
+
+def test_list_of_hosts_shows_what_a_person_reads(admin: Client, rows: Any) -> None:
+    Host.objects.update(
+        p_ncpus=12,
+        p_model="Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz [Family 6 Model 158 Stepping 10]",
+        total_credit=1234567.890123,
+        rpc_at=datetime(2026, 11, 22, 21, 4, 59, tzinfo=UTC),
+    )
+    page = admin.get(list_of(Host)).content.decode()
+    for text in ("12 × Intel Core i7-8700K CPU @ 3.70GHz<", ">1,234,568<", ">2026-11-22 21:04<"):
+        assert text in page
+
+
+def test_a_search_answers_within_the_query_budget(
+    subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
+) -> None:
+    for model in OWN:
+        with subtests.test(model=model.__name__):
+            for term in ("1", "w1", "#3", "9" * 40, "%", "\x00", "no such thing", ""):
+                with django_assert_max_num_queries(QUERY_BUDGET + 1):
+                    answer = admin.get(list_of(model), {"q": term})
+                assert answer.status_code == 200, term
+                assert answer.context["cl"].search_fields
+
+
+def test_every_filter_answers_within_the_query_budget(
+    subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
+) -> None:
+    for model in OWN:
+        with subtests.test(model=model.__name__):
+            for query in filters_of(admin, model):
+                with django_assert_max_num_queries(QUERY_BUDGET):
+                    answer = admin.get(list_of(model) + query)
+                assert answer.status_code == 200, query
+
+
+@pytest.mark.parametrize(
+    ("model", "column"),
+    [
+        (Workunit, "release_state"),
+        (Workunit, "assimilate_state"),
+        (Workunit, "file_delete_state"),
+        (Workunit, "answer"),
+        (Result, "server_state"),
+        (Result, "outcome"),
+        (Result, "validate_state"),
+        (Result, "file_delete_state"),
+        (LedgerEntry, "axis"),
+        (LedgerEntry, "because"),
+        (LedgerEntry, "by"),
+        (Batch, "state"),
+    ],
+)
+def test_a_state_can_be_filtered_by(model: Any, column: str, admin: Client, rows: Any) -> None:
+    assert any(column in query for query in filters_of(admin, model))
+
+
+def test_a_search_finds_a_workunit_by_name_and_by_number(admin: Client, rows: Any) -> None:
+    third = rows["workunits"][3]
+    for term in ("w3", str(third.pk), f"#{third.pk}"):
+        found = admin.get(list_of(Workunit), {"q": term}).context["cl"].result_list
+        assert third in found
+
+
+def test_a_search_of_the_ledger_finds_the_moves_of_one_workunit(admin: Client, rows: Any) -> None:
+    for term in (rows["workunits"][2].name, str(rows["workunits"][2].pk)):
+        found = admin.get(list_of(LedgerEntry), {"q": term}).context["cl"].result_list
+        assert [entry.workunit_id for entry in found] == [rows["workunits"][2].pk]
+
+
+def test_a_long_list_is_counted_to_a_bound_and_no_further(
+    admin: Client, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MAX_LISTED_ROWS", 4)
+    assert admin.get(list_of(Workunit)).context["cl"].result_count == 4
+
+
+# Pages
+
+
+def test_a_rows_page_answers_within_the_query_budget(
+    subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
+) -> None:
+    for model in OWN:
+        with subtests.test(model=model.__name__):
+            row = model.objects.order_by("-pk").first()
+            # An account's form offers all rights; a page with parts reads them, and what
+            # they belong to; why a workunit is where it is takes facts from many tables.
+            with django_assert_max_num_queries(QUERY_BUDGET + 10):
+                assert admin.get(page_of(row)).status_code == 200
+
+
+def test_what_programs_write_is_neither_added_nor_changed_nor_deleted(
+    subtests: Any, admin: Client, rows: Any
+) -> None:
+    for model in RECORDS:
+        with subtests.test(model=model.__name__):
+            row = model.objects.order_by("-pk").first()
+            name = f"admin:scheduler_{model._meta.model_name}"
+            assert admin.get(reverse(f"{name}_add")).status_code == 403
+            assert admin.post(page_of(row), {"name": "x"}).status_code == 403
+            assert (
+                admin.post(reverse(f"{name}_delete", args=[row.pk]), {"post": "yes"}).status_code
+                == 403
+            )
+
+
+def test_no_row_is_deleted_by_hand(subtests: Any, admin: Client, rows: Any) -> None:
+    for model in OWN:
+        with subtests.test(model=model.__name__):
+            row = model.objects.order_by("-pk").first()
+            url = reverse(f"admin:scheduler_{model._meta.model_name}_delete", args=[row.pk])
+            assert admin.post(url, {"post": "yes"}).status_code == 403
+            assert model.objects.filter(pk=row.pk).exists()
+
+
+def test_states_are_not_changed_by_posting_them(admin: Client, rows: Any) -> None:
+    workunit, result = rows["workunits"][0], rows["results"][0]
+    admin.post(page_of(workunit), {"assimilate_state": 2, "release_state": 2, "error_mask": 1})
+    admin.post(page_of(result), {"server_state": 5, "outcome": 1, "validate_state": 1})
+    workunit.refresh_from_db()
+    result.refresh_from_db()
+    assert (workunit.assimilate_state, workunit.release_state, workunit.error_mask) == (0, 3, 0)
+    assert (result.server_state, result.outcome, result.validate_state) == (4, 0, 0)
+
+
+#: The form fields that a browser sends for the read-only part of a host's page.
+NO_RECORDS = {"app_versions-TOTAL_FORMS": "0", "app_versions-INITIAL_FORMS": "0"}
+
+
+def test_a_hosts_credit_is_not_changed_by_posting_it(admin: Client, rows: Any) -> None:
+    host = Host.objects.first()
+    answer = admin.post(
+        page_of(host),
+        NO_RECORDS | {"denied": "on", "max_in_progress": "3", "venue": "", "total_credit": "99"},
+    )
+    assert answer.status_code == 302
+    host.refresh_from_db()
+    assert (host.denied, host.max_in_progress, host.total_credit) == (True, 3, 0)
+
+
+def test_a_form_writes_only_the_columns_that_were_changed_in_it(admin: Client, rows: Any) -> None:
+    host = Host.objects.first()
+    with CaptureQueriesContext(connection) as queries:
+        admin.post(page_of(host), NO_RECORDS | {"denied": "on", "max_in_progress": ""})
+    (update,) = [q["sql"] for q in queries if q["sql"].startswith('UPDATE "host"')]
+    assert '"denied"' in update
+    assert '"total_credit"' not in update
+
+
+def form_of(client: Client, name: str, *args: Any) -> dict[str, Any]:
+    """The form as it stands there, as a browser would send it back."""
+    form = client.get(reverse(name, args=args)).context["adminform"].form
+    values = {name: form[name].value() for name in form.fields}
+    return {
+        name: value for name, value in values.items() if value is not None and value is not False
+    }
+
+
+def test_an_app_with_unknown_science_is_refused_on_the_form(admin: Client) -> None:
+    for change, words in (
+        ({"validator": "bitwize"}, "validator"),
+        ({"assimilator": "nowhere"}, "There is no assimilator"),
+        ({"assimilator_options": '{"x": 1}'}, "has no option"),
+    ):
+        fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"} | change
+        answer = admin.post(reverse("admin:scheduler_app_add"), fields)
+        assert answer.status_code == 200
+        assert words in str(answer.context["adminform"].form.errors)
+    assert not App.objects.exists()
+
+
+def test_every_field_of_an_app_says_what_it_means(admin: Client) -> None:
+    form = admin.get(reverse("admin:scheduler_app_add")).context["adminform"].form
+    plain = {"user_friendly_name", "credit_rule", "generator_options"}
+    assert {name for name in form.fields if not form.fields[name].help_text} == plain
+    assert set(form.fields) | {
+        "created_at",
+        "total_credit",
+        "min_avg_pfc",
+        "generator_state",
+        "id",
+    } == {field.name for field in App._meta.concrete_fields}
+
+
+def test_a_plan_class_is_judged_before_it_is_kept(admin: Client) -> None:
+    url = reverse("admin:scheduler_planclass_add")
+    refused = admin.post(url, {"name": "mt", "spec": '{"max_thread": 3}'})
+    assert "max_threads" in str(refused.context["adminform"].form.errors["spec"])
+    assert admin.post(url, {"name": "mt", "spec": '{"max_threads": 3}'}).status_code == 302
+    assert models.PlanClass.objects.get().spec == {"max_threads": 3}
+
+
+def test_an_outage_is_recorded_and_an_impossible_one_refused(admin: Client, now: datetime) -> None:
+    url = reverse("admin:scheduler_outage_add")
+    day = now.date() - timedelta(days=2)
+    moment = {"began_at_0": day, "began_at_1": "10:00", "ended_at_0": day}
+    refused = admin.post(url, {**moment, "ended_at_1": "09:00", "reason": "disk"})
+    assert refused.status_code == 200
+    assert admin.post(url, {**moment, "ended_at_1": "11:00", "reason": "disk"}).status_code == 302
+    assert models.Outage.objects.get().reason == "disk"
+
+
+def test_an_app_made_by_hand_gets_its_time_of_birth(admin: Client) -> None:
+    fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"}
+    answer = admin.post(reverse("admin:scheduler_app_add"), fields)
+    assert answer.status_code == 302
+    assert App.objects.get().created_at is not None
+
+
+# The page of one workunit
+
+
+@pytest.fixture
+def lived(rows: dict[str, Any], now: datetime) -> Workunit:
+    """A workunit with a life behind it, written to the ledger in another order than it was lived."""
+    workunit, result = rows["workunits"][0], rows["results"][0]
+    LedgerEntry.objects.filter(workunit_id=workunit.pk).delete()
+    by = Actor.SCHEDULER
+    hour = timedelta(hours=1)
+    moved(now + 2 * hour, workunit, result, Axis.RESULT, 40, 54, Because.DEADLINE_PASSED,
+          by=Actor.TIMEOUT_CHECKER)  # fmt: skip
+    moved(now, workunit, None, Axis.WORKUNIT, 0, 1, Because.SUBMITTED)
+    moved(now + hour, workunit, result, Axis.RESULT, 20, 40, Because.SENT, by=by)
+    return workunit
+
+
+def test_the_timeline_is_told_in_the_laws_words_in_the_order_of_time(
+    lived: Workunit, admin: Client
+) -> None:
+    events = admin.get(page_of(lived)).context["timeline"]
+    assert [(event.source, event.target) for event in events] == [
+        ("nothing", "OPEN"),
+        ("UNSENT", "IN_PROGRESS"),
+        ("IN_PROGRESS", "OVER/NO_REPLY"),
+    ]
+    assert [event.because for event in events] == ["submitted", "sent to a host", "deadline passed"]
+    assert [event.by for event in events] == ["submitter", "scheduler", "timeout_checker"]
+    assert [event.subject for event in events] == ["workunit", "result 0", "result 0"]
+    assert [event.since_first for event in events] == ["", "+1 h", "+2 h"]
+
+
+def test_the_page_shows_the_timeline_in_that_order(lived: Workunit, admin: Client) -> None:
+    page = admin.get(page_of(lived)).content.decode()
+    places = [page.index(words) for words in ("submitted", "sent to a host", "deadline passed")]
+    assert places == sorted(places)
+    assert page.index('id="timeline"') < places[0]
+
+
+def test_a_results_page_shows_its_own_moves_only(lived: Workunit, rows: Any, admin: Client) -> None:
+    events = admin.get(page_of(rows["results"][0])).context["timeline"]
+    assert [event.target for event in events] == ["IN_PROGRESS", "OVER/NO_REPLY"]
+
+
+def test_a_move_that_the_law_does_not_know_is_shown_all_the_same() -> None:
+    entry = LedgerEntry(axis=77, source=88, target=99, because=111, by=122)
+    said = ("code 77", "code 88", "code 99", "code 111", "code 122")
+    assert describe_move(entry) == said
+
+
+def test_what_can_happen_next_is_what_the_law_allows(rows: Any) -> None:
+    workunit, result = rows["workunits"][0], rows["results"][0]
+    found = story.possibilities(workunit, [result])
+    assert {(p.axis, p.target) for p in found if p.subject == "result 0"} == {
+        ("result", "IN_PROGRESS"),
+        ("result", "OVER/SUCCESS"),
+        ("result", "OVER/CLIENT_ERROR"),
+        ("result", "OVER/CLIENT_DETACHED"),
+        ("result", "OVER/NO_REPLY"),
+    }
+    assert ("release", "HELD") in {(p.axis, p.target) for p in found if p.subject == "workunit"}
+
+
+def test_a_result_that_is_over_without_success_is_not_to_be_validated(rows: Any) -> None:
+    result = rows["results"][0]
+    result.server_state, result.outcome = ServerState.OVER, Outcome.CLIENT_ERROR
+    result.validate_state = ValidateState.INVALID
+    assert story.result_state(result) is ResultState.CLIENT_ERROR
+    assert {p.axis for p in story.result_possibilities(result)} == {"result files"}
+
+
+def test_the_page_says_what_the_workunit_waits_for(rows: Any, admin: Client) -> None:
+    workunit = rows["workunits"][0]
+    assert "needed to validate" in admin.get(page_of(workunit)).content.decode()
+    act(admin, "hold", workunit)
+    assert "is held by staff" in admin.get(page_of(workunit)).content.decode()
+
+
+def test_stderr_with_markup_is_shown_as_text(rows: Any, admin: Client) -> None:
+    result = rows["results"][0]
+    Result.objects.filter(pk=result.pk).update(stderr="<script>alert(1)</script>")
+    assert "<script>alert" not in admin.get(page_of(result)).content.decode()
+
+
+# Actions
+
+
+def act(client: Client, action: str, *workunits: Any, **more: str) -> Any:
+    chosen = {"action": action, "_selected_action": [workunit.pk for workunit in workunits]}
+    return client.post(list_of(type(workunits[0])), chosen | more, follow=True)
+
+
+def test_cancelling_asks_first_and_says_what_it_would_touch(admin: Client, rows: Any) -> None:
+    for chosen in (rows["workunits"][0], rows["batch"]):
+        answer = act(admin, "cancel", chosen)
+        assert "Really cancel?" in answer.content.decode()
+        assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
+    assert dict(answer.context["counts"]) == {
+        "workunits": 6,
+        "not finished": 6,
+        "unsent results": 0,
+        "results in progress": 6,
+    }
+
+
+def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) -> None:
+    said = messages_of(act(admin, "accelerate", rows["batch"]))
+    assert said == ["all: 6 workunits and 0 unsent results have a new priority."]
+    assert Batch.objects.get().accelerate
+    act(admin, "slow_down", rows["batch"])
+    assert not Batch.objects.get().accelerate
+    assert "cannot be retired" in messages_of(act(admin, "retire", rows["batch"]))[0]
+
+
+def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> None:
+    first, second = models.ScienceFailure.objects.order_by("pk")[:2]
+    assert messages_of(act(admin, "retry", first)) == ["1 will be tried again."]
+    assert not models.ScienceFailure.objects.filter(pk=first.pk).exists()
+    assert len(messages_of(act(admin, "drop", second))) == 1
+
+
+@pytest.mark.parametrize("action", ["retry", "drop"])
+def test_parked_science_that_is_gone_is_reported(admin: Client, rows: Any, action: str) -> None:
+    gone, left = models.ScienceFailure.objects.order_by("pk")[:2]
+    models.ScienceFailure.objects.filter(pk=gone.pk).delete()
+    (message,) = messages_of(act(admin, action, gone))
+    assert message == "The selected failures no longer exist."
+    assert models.ScienceFailure.objects.filter(pk=left.pk).exists()
+
+
+def test_the_front_page_says_what_needs_somebody(admin: Client) -> None:
+    page = admin.get(reverse("admin:index")).content.decode()
+    assert "Needs attention" in page
+    assert "No daemon has ever run here." in page
+
+
+def test_a_hosts_page_has_its_records_and_its_last_decisions(admin: Client, rows: Any) -> None:
+    host = Host.objects.order_by("pk").first()
+    assert host
+    Host.objects.filter(pk=host.pk).update(last_decisions=[{"refused": {"memory": 3}}])
+    page = admin.get(page_of(host)).content.decode()
+    assert "refused 3 for memory" in page
+    assert "primes 1.00" in page
+
+
+def test_cancelling_asks_the_operation(
+    admin: Client, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def spy(**given: Any) -> Became:
+        asked.append(given)
+        return Became(changed=2, already=1, finished=0)
+
+    monkeypatch.setattr(workunits.operations, "cancel", spy)
+    chosen = rows["workunits"][1:3]
+    answer = act(admin, "cancel", *chosen, confirmed="yes")
+    assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
+    assert "Chief" in asked[0]["reason"]
+    assert messages_of(answer) == ["2 asked to be cancelled, 1 already were."]
+
+
+def test_a_cancelled_workunit_has_the_request_written_down(admin: Client, rows: Any) -> None:
+    workunit = rows["workunits"][1]
+    act(admin, "cancel", workunit, confirmed="yes")
+    workunit.refresh_from_db()
+    assert workunit.cancel_requested_at is not None
+
+
+def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger(
+    admin: Client, rows: Any
+) -> None:
+    workunit = rows["workunits"][1]
+    act(admin, "hold", workunit)
+    workunit.refresh_from_db()
+    assert workunit.release_state == ReleaseState.HELD
+    act(admin, "release_again", workunit)
+    workunit.refresh_from_db()
+    assert workunit.release_state == ReleaseState.RELEASED
+    moves = LedgerEntry.objects.filter(workunit_id=workunit.pk, axis=Axis.RELEASE)
+    assert [entry.by for entry in moves.order_by("id")] == [Actor.STAFF, Actor.STAFF]
+
+
+def test_a_batch_is_cancelled_as_a_whole(admin: Client, rows: Any) -> None:
+    act(admin, "cancel", rows["batch"], confirmed="yes")
+    assert not Workunit.objects.filter(cancel_requested_at__isnull=True).exists()
+
+
+def test_explaining_says_something_of_each_workunit(admin: Client, rows: Any) -> None:
+    said = messages_of(act(admin, "explain", *rows["workunits"][:2]))
+    assert [line.split(":")[0] for line in said] == ["w1", "w0"]
+    assert all(len(line) > 10 for line in said)
+
+
+def test_staff_without_the_right_to_change_workunits_cannot_cancel(
+    rows: Any, now: datetime
+) -> None:
+    reader = accounts.create_staff(
+        email="reader@example.org", password="reads a lot", now=now, is_superuser=False
+    )
+    reader.user_permissions.add(Permission.objects.get(codename="view_workunit"))
+    client = Client()
+    client.force_login(reader)
+    act(client, "cancel", rows["workunits"][0], confirmed="yes")
+    assert not Workunit.objects.filter(cancel_requested_at__isnull=False).exists()
+    assert 'value="cancel"' not in client.get(page_of(rows["workunits"][0])).content.decode()
+
+
+def test_a_host_is_denied_and_admitted_again(admin: Client, rows: Any) -> None:
+    host = Host.objects.order_by("pk").first()
+    act(admin, "deny", host)
+    assert Host.objects.get(pk=host.pk).denied
+    act(admin, "admit", host)
+    assert not Host.objects.get(pk=host.pk).denied
+
+
+# People
+
+
+def test_log_in_works_by_e_mail_in_any_case_and_password(chief: Account) -> None:
+    client = Client()
+    given = {"username": EMAIL.upper(), "password": PASSWORD, "next": reverse("admin:index")}
+    assert client.post(reverse("admin:login"), given).status_code == 302
+    assert client.get(reverse("admin:index")).status_code == 200
+
+
+def test_log_in_refuses_another_password_and_people_who_are_no_staff(
+    chief: Account, now: datetime
+) -> None:
+    accounts.create_staff(
+        email="v@example.org", password="volunteers", now=now, is_staff=False, is_superuser=False
+    )
+    for email, password in ((EMAIL, "another"), ("v@example.org", "volunteers")):
+        client = Client()
+        answer = client.post(reverse("admin:login"), {"username": email, "password": password})
+        assert answer.status_code == 200
+        assert client.get(reverse("admin:index")).status_code == 302
+
+
+def test_the_lists_are_closed_to_strangers(rows: Any, client: Client) -> None:
+    assert client.get(list_of(Account)).status_code == 302
+
+
+def test_staff_changes_anothers_password_for_client_and_web_alike(
+    admin: Client, now: datetime
+) -> None:
+    person = accounts.create_staff(email="p@example.org", password="forgotten", now=now)
+    url = reverse("admin:auth_user_password_change", args=[person.pk])
+    assert admin.get(url).status_code == 200
+    new = "remembered for good"
+    answer = admin.post(url, {"password1": new, "password2": new, "set-password": "1"})
+    assert answer.status_code == 302
+    digest = accounts.password_digest(email="p@example.org", password=new)
+    found = accounts.look_up(email="p@example.org", passwd_hash=digest, now=timezone.now())
+    assert found is not None
+    assert found.account == person
+
+
+def test_two_different_passwords_change_nothing(admin: Client, chief: Account) -> None:
+    url = reverse("admin:auth_user_password_change", args=[chief.pk])
+    answer = admin.post(url, {"password1": "one of two", "password2": "two of two"})
+    assert answer.status_code == 200
+    assert Account.objects.get(pk=chief.pk).password == chief.password
+
+
+def test_staff_changes_its_own_password_and_stays_logged_in(admin: Client, chief: Account) -> None:
+    url = reverse("admin:password_change")
+    given = {"new_password1": "a second password", "new_password2": "a second password"}
+    refused = admin.post(url, {"old_password": "wrong", **given})
+    assert refused.status_code == 200
+    assert refused.context["form"].errors["old_password"]
+    assert admin.post(url, {"old_password": PASSWORD, **given}).status_code == 302
+    assert admin.get(reverse("admin:index")).status_code == 200
+    assert Client().login(username=EMAIL, password="a second password")
+
+
+def test_an_account_made_by_staff_can_log_in_from_a_client(admin: Client) -> None:
+    given = {
+        "email": "new@example.org",
+        "name": "New",
+        "password1": "long enough 7",
+        "password2": "long enough 7",
+    }
+    assert admin.get(reverse("admin:scheduler_account_add")).status_code == 200
+    answer = admin.post(reverse("admin:scheduler_account_add"), given)
+    assert answer.status_code == 302
+    digest = accounts.password_digest(email="new@example.org", password="long enough 7")
+    found = accounts.look_up(email="new@example.org", passwd_hash=digest, now=timezone.now())
+    assert found is not None
+    assert not found.account.is_staff
+    assert not found.account.is_superuser
+
+
+def test_a_taken_address_is_refused_on_the_form(admin: Client) -> None:
+    given = {"email": EMAIL.lower(), "name": "N", "password1": "long enough 7"}
+    given["password2"] = given["password1"]
+    answer = admin.post(reverse("admin:scheduler_account_add"), given)
+    assert answer.status_code == 200
+    assert "There is already an account" in answer.content.decode()
+
+
+@pytest.mark.parametrize("name", ["<b>", "a\u202eb"])
+def test_bad_name_of_a_new_account_is_refused_on_the_form(admin: Client, name: str) -> None:
+    given = {"email": "new@example.org", "name": name, "password1": "long enough 7"}
+    given["password2"] = given["password1"]
+    answer = admin.post(reverse("admin:scheduler_account_add"), given)
+    assert answer.status_code == 200
+    assert "is not a name" in answer.content.decode()
+
+
+def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
+    admin: Client, chief: Account
+) -> None:
+    answer = admin.post(
+        page_of(chief),
+        {"email": "x@example.org", "name": "Renamed", "is_active": "on", "is_staff": "on",
+         "is_superuser": "on"},
+    )  # fmt: skip
+    assert answer.status_code == 302
+    chief.refresh_from_db()
+    assert (chief.name, chief.email) == ("Renamed", EMAIL)
+
+
+def test_a_moderator_changes_volunteers_but_gives_no_rights(now: datetime) -> None:
+    clerk = accounts.create_staff(
+        email="clerk@example.org", password="clerks work", now=now, is_superuser=False
+    )
+    roles.give(clerk, "moderator", now=now)
+    volunteer = an_account("vera")
+    client = Client()
+    client.force_login(clerk)
+    asked = {"name": "Renamed", "is_active": "on", "is_staff": "on", "is_superuser": "on"}
+    client.post(page_of(volunteer), asked)
+    volunteer.refresh_from_db()
+    assert volunteer.name == "Renamed"
+    assert (volunteer.is_staff, volunteer.is_superuser) == (False, False)
+    assert client.post(page_of(clerk), asked).status_code == 403
+    clerk.refresh_from_db()
+    assert not clerk.is_superuser
+
+
+def test_the_front_page_has_the_name_and_the_live_counts(admin: Client, rows: Any) -> None:
+    page = admin.get(reverse("admin:index")).content.decode()
+    assert "Manyhands administration" in page
+    assert "waiting for validation" in page
+
+
+# Submitters
+
+
+def test_staff_revokes_tokens(admin: Client, rows: Any) -> None:
+    token = models.ApiToken.objects.get(name="t0")
+    asked = {"action": "revoke", "_selected_action": [token.pk]}
+    answer = admin.post(list_of(models.ApiToken), asked, follow=True)
+    assert messages_of(answer) == ["1 tokens were revoked."]
+    assert not api_tokens.of_account(token.account).filter(pk=token.pk).exists()
+
+
+def test_a_submitters_page_names_his_apps_and_limits(admin: Client, rows: Any) -> None:
+    submitter = models.Submitter.objects.get()
+    page = admin.get(page_of(submitter)).content.decode()
+    assert "primes" in page
+    assert "no limit" in page
+
+
+def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows: Any) -> None:
+    submitter = models.Submitter.objects.get()
+    models.Submitter.objects.update(share=3, all_apps=True)
+    asked = {"action": "forbid", "_selected_action": [submitter.pk]}
+    said = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
+    assert said == ["1 people may no longer submit."]
+    submitter.refresh_from_db()
+    assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)
+
+
+@pytest.mark.parametrize("model", [models.ApiToken, models.Batch, models.Submitter])
+def test_where_rows_can_be_selected_they_are_counted(admin: Client, rows: Any, model: Any) -> None:
+    page = admin.get(list_of(model)).content.decode()
+    assert 'class="action-counter"' in page, "the script of the page looks for it"
+
+
+def test_the_lists_say_in_words_who_may_what(admin: Client, rows: Any) -> None:
+    assert "primes" in admin.get(list_of(models.Submitter)).content.decode()
+    page = admin.get(list_of(models.ApiToken)).content.decode()
+    assert "Select API token" in page
+    assert ">read, submit<" in page or ">read<" in page

@@ -1,0 +1,122 @@
+"""`If-Match`: a change is refused if the resource changed in the meantime."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from scheduler.models import App, Queue
+from scheduler.queues import named_queues
+from tests.database.people.test_idempotency import _in_another_connection
+from tests.faces.api.test_api_publishing_once import wait_until_two_wait
+from tests.faces.api.test_api_schema import operations, schema
+from tests.faces.apis import ALL_SCOPES, Program, a_program
+from tests.rows import an_account, an_app, an_app_version
+from tests.scientists import a_batch
+
+__all__ = ["schema"]
+
+#: Name of the operation -> the path, and two changes.
+CHANGES = {
+    "change_app": ("/apps/primes", {"beta": True}, {"beta": False}),
+    "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),
+    "change_batch": ("/batches/{batch}", {"meta": {"n": 1}}, {"meta": {"n": 2}}),
+    "change_queue": ("/queues/urgent", {"order": "fifo"}, {"order": "lifo"}),
+}
+
+
+@pytest.fixture
+def chief(db) -> Program:
+    return a_program(an_account("chief", is_superuser=True), *ALL_SCOPES)
+
+
+@pytest.fixture
+def ways(db) -> dict[str, str]:
+    app = an_app("primes")
+    version, batch = an_app_version(app), a_batch(app=app)
+    named_queues.create(name="urgent", now=timezone.now())
+    ids = {"version": version.pk, "batch": batch.pk}
+    return {name: way.format(**ids) for name, (way, _, _) in CHANGES.items()}
+
+
+def change(program: Program, way: str, body, match: str | None = None):
+    headers = {} if match is None else {"If-Match": match}
+    return program.send("patch", way, body, headers=headers)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_as_it_was_read_is_changed_and_what_is_not_is_not(chief, ways, name) -> None:
+    way, (_, first, second) = ways[name], CHANGES[name]
+    read = chief.send("get", way)
+    made = change(chief, way, first, read["ETag"])
+    assert made.status_code == 200, made.content
+    assert made["ETag"] == chief.send("get", way)["ETag"] != read["ETag"]
+    for stale in (read["ETag"], f"W/{made['ETag']}", '"other"', "other", ""):
+        answer = change(chief, way, second, stale)
+        assert answer.status_code == 412, answer.content
+        assert answer["Content-Type"] == "application/problem+json"
+        assert answer.json()["code"] == "changed_meanwhile"
+        assert answer.json()["hint"]
+        assert chief.send("get", way)["ETag"] == made["ETag"]
+    assert change(chief, way, second, f'"other", {made["ETag"]}').status_code == 200
+    assert change(chief, way, first, "*").status_code == 200
+    assert change(chief, way, second).status_code == 200
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_mistake_is_told_before_what_has_changed_meanwhile(chief, ways, name) -> None:
+    answer = change(chief, ways[name], {"no_such_field": 1}, '"other"')
+    assert answer.status_code == 400, answer.content
+    assert "no_such_field" in answer.content.decode()
+
+
+def test_whatever_is_not_there_matches_nothing(chief, ways) -> None:
+    eve = a_program(an_account("eve"))
+    assert change(eve, ways["change_batch"], {"meta": {}}, "*").status_code == 404
+    assert change(chief, "/queues/none", {"order": "fifo"}, "*").status_code == 404
+
+
+def test_who_may_only_read_is_refused_whatever_he_matches(ways) -> None:
+    eve = a_program(an_account("eve"))
+    read = eve.send("get", ways["change_app"])
+    assert change(eve, ways["change_app"], {"beta": True}, read["ETag"]).status_code == 403
+    assert not App.objects.get(name="primes").beta
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_read_the_same_one_changes_it(chief, ways) -> None:
+    way = ways["change_queue"]
+    read = chief.send("get", way)["ETag"]
+
+    def send(order: str):
+        def act():
+            return change(chief, way, {"order": order}, read)
+
+        return lambda: _in_another_connection(act)
+
+    with ThreadPoolExecutor(2) as threads:
+        with transaction.atomic():
+            list(Queue.objects.select_for_update().filter(name="urgent"))
+            sent = [threads.submit(send(order)) for order in ("fifo", "lifo")]
+            wait_until_two_wait(sent)
+        answers = [one.result(20) for one in sent]
+    assert sorted(one.status_code for one in answers) == [200, 412]
+    [made] = [one for one in answers if one.status_code == 200]
+    assert chief.send("get", way)["ETag"] == made["ETag"]
+
+
+def test_every_change_of_what_has_an_etag_can_be_guarded(schema) -> None:
+    guarded = {
+        operation["operationId"]
+        for name, operation in operations(schema)
+        if name.startswith("PATCH") and "412" in operation["responses"]
+    }
+    every = {
+        operation["operationId"]
+        for name, operation in operations(schema)
+        if name.startswith("PATCH")
+    }
+    assert guarded == every == CHANGES.keys()

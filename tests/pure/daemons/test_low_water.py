@@ -1,0 +1,68 @@
+"""A queue is read from where it begins, and from its head now and then."""
+
+from __future__ import annotations
+
+import pytest
+
+from daemons import low_water
+from scheduler.sql.low_water import LowWaterMark
+
+
+class Clock:
+    """A clock that goes on by what each look costs."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(low_water, "monotonic", made)
+    monkeypatch.setattr(low_water, "REST", 20)
+    return made
+
+
+def looking(clock, *, seconds=0.1, found=True):
+    """A look that takes its time; the places it was made from."""
+    places = []
+
+    def look(place):
+        places.append(place)
+        clock.at += seconds
+        return [(place,)] if found else []
+
+    return look, places
+
+
+def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
+    queue = LowWaterMark(0)
+    look, places = looking(clock)
+    low_water.read(queue, look)
+    queue.mark = 7
+    assert low_water.read(queue, look) == [(7,)]
+    assert places == [0, 7]
+
+
+def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
+    queue = LowWaterMark(0)
+    look, places = looking(clock)
+    low_water.read(queue, look)
+    queue.mark = 7
+    clock.at += 1.8
+    low_water.read(queue, look)
+    clock.at += 0.2
+    low_water.read(queue, look)
+    assert places == [0, 7, 0]
+
+
+def test_nothing_is_only_said_after_a_look_from_the_head(clock):
+    queue = LowWaterMark(0)
+    look, places = looking(clock, found=False)
+    low_water.read(queue, look)
+    queue.mark = 7
+    assert low_water.read(queue, look) == []
+    assert places == [0, 7, 0]

@@ -1,0 +1,43 @@
+"""The environment of the processes that `serve` starts."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from daemons.management.processes import Children
+from daemons.science import worker
+from project.management.commands import serve
+
+URL = "http://127.0.0.1:8000/"
+
+
+def test_clients_of_a_trial_ask_again_soon() -> None:
+    environment = serve.environment_for(URL, is_trial=True, variables={})
+    assert environment == {
+        "MASTER_URL": URL,
+        "NEXT_CONTACT": str(serve.TRIAL_CONTACT_SECONDS),
+    }
+    assert serve.TRIAL_CONTACT_SECONDS <= 60
+
+
+def test_a_next_contact_that_is_set_holds_in_a_trial_too() -> None:
+    environment = serve.environment_for(URL, is_trial=True, variables={"NEXT_CONTACT": "0"})
+    assert environment == {"MASTER_URL": URL}
+
+
+def test_other_projects_keep_the_contact_that_is_set() -> None:
+    assert serve.environment_for(URL, is_trial=False, variables={}) == {"MASTER_URL": URL}
+
+
+def test_unconfined_science_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker, "warning", lambda: "Science code runs unconfined.")
+    monkeypatch.setattr(serve, "answers", lambda *_, **__: True)
+    command = serve.Command()
+    options = {"address": "127.0.0.1", "port": 8000}
+    assert command._is_up(Children(), options, threading.Event())
+    command._welcome(URL, None, quiet=True)
+    assert capsys.readouterr().err.count("Science code runs unconfined.") == 1

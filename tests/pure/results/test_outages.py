@@ -1,0 +1,88 @@
+"""How far deadlines move when volunteers could not reach the server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.results.rules.deadline_moves import Span, is_silent, moved_deadline, uncovered
+from tests.builders import later
+from tests.conftest import NOON
+
+
+def span(began, ended):
+    return Span(later(hours=began), later(hours=ended))
+
+
+def overlap(one, other):
+    began, ended = max(one.began_at, other.began_at), min(one.ended_at, other.ended_at)
+    return max(ended - began, timedelta(0))
+
+
+@pytest.mark.parametrize(
+    ("outage", "hours"),
+    [
+        (span(1, 3), 2),
+        (span(-5, 3), 3),
+        (span(-5, 0), 0),
+        (span(9, 14), 5),  # who had an hour left has one when it ends
+        (span(10, 14), 0),
+        (span(-5, 20), 20),
+    ],
+)
+def test_a_deadline_moves_by_as_long_as_the_server_was_away(outage, hours):
+    found = moved_deadline(later(hours=10), sent_at=NOON, outages=[outage])
+    assert found == later(hours=10 + hours)
+
+
+def test_a_deadline_that_moves_into_the_next_outage_moves_by_that_one_too():
+    assert moved_deadline(
+        later(hours=10), sent_at=NOON, outages=[span(11, 14), span(2, 4)]
+    ) == later(hours=15)
+
+
+def test_an_outage_before_the_sending_moves_nothing():
+    assert moved_deadline(later(hours=10), sent_at=NOON, outages=[span(-4, -2)]) == later(hours=10)
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        ([], [(0, 10)]),
+        ([(2, 4)], [(0, 2), (4, 10)]),
+        ([(-3, 5), (4, 6)], [(6, 10)]),
+        ([(-1, 11)], []),
+        ([(8, 12), (0, 1)], [(1, 8)]),
+        ([(12, 14)], [(0, 10)]),
+    ],
+)
+def test_nobody_is_given_the_same_hour_twice(others, left):
+    found = uncovered(span(0, 10), [span(*one) for one in others])
+    assert found == tuple(span(*one) for one in left)
+
+
+hours = st.integers(-20, 20)
+spans = st.builds(lambda began, length: span(began, began + length), hours, st.integers(1, 15))
+
+
+@given(spans, st.lists(spans, max_size=4))
+def test_what_is_left_lies_within_and_overlaps_nothing(one, others):
+    left = uncovered(one, others)
+    assert all(overlap(part, other) == timedelta(0) for part in left for other in others)
+    assert all(overlap(part, one) == part.length for part in left)
+
+
+@given(st.lists(spans, max_size=4))
+def test_a_deadline_never_moves_back(outages):
+    assert moved_deadline(later(hours=5), sent_at=NOON, outages=outages) >= later(hours=5)
+
+
+@pytest.mark.parametrize(
+    ("last_sign", "expected"),
+    [(None, False), (later(minutes=-10), False), (later(minutes=-10, seconds=-1), True)],
+)
+def test_the_server_is_silent_after_a_while_without_a_sign(last_sign, expected):
+    assert is_silent(last_sign, now=NOON, outage_after=timedelta(minutes=10)) is expected

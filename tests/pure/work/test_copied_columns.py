@@ -1,0 +1,77 @@
+"""Statements that copy workunits copy every column, or leave it out on purpose."""
+
+from __future__ import annotations
+
+import re
+
+from scheduler import sql
+from scheduler.models import Workunit
+
+#: The progress of a workunit, written by the server; a copy begins without it.
+OF_ITS_LIFE = {
+    "app_version_id",
+    "assimilate_after",
+    "assimilate_state",
+    "cancel_reason",
+    "cancel_requested_at",
+    "canonical_credit",
+    "canonical_result_id",
+    "dependency_failed_at",
+    "error_mask",
+    "file_delete_after",
+    "file_delete_state",
+    "finished_at",
+    "hard_to_send_at",
+    "hr_class",
+    "lease_token",
+    "lease_until",
+    "need_validate",
+    "past_inputs",
+    "retried_as",
+    "revalidate_requested_at",
+    "unsendable_at",
+    "validate_after",
+}
+#: Set by the submission of each new workunit.
+OF_ITS_SUBMISSION = {
+    "id",
+    "name",
+    "app_id",
+    "batch_id",
+    "queue_id",
+    "output_bytes",
+    "outputs_kept",
+    "pending_dependency_count",
+    "release_state",
+    "transition_at",
+    "created_at",
+}
+#: A generator makes its copies whenever they are needed, and for everybody.
+NOT_OF_A_TEMPLATE = {
+    "broadcast",
+    "end_before",
+    "start_after",
+    "start_before",
+    "target_account_id",
+    "target_host_id",
+    "target_team_id",
+}
+
+COLUMNS = {field.column for field in Workunit._meta.concrete_fields}
+
+
+def test_a_retry_copies_every_column_that_is_not_of_the_failed_workunits_life() -> None:
+    listed = re.search(
+        r"INSERT INTO workunit \((.*?)\)", sql.load("work/retry_workunits"), re.DOTALL
+    )
+    copied = set(re.findall(r"\w+", listed[1]))
+    assert copied == COLUMNS - OF_ITS_LIFE
+    assert OF_ITS_LIFE < COLUMNS
+
+
+def test_a_template_gives_every_column_that_its_copies_have_in_common() -> None:
+    left_out = OF_ITS_LIFE | OF_ITS_SUBMISSION | NOT_OF_A_TEMPLATE
+    text = sql.load("read_template", "daemons.sql")
+    given = set(re.findall(r"'(\w+)', (?:extract\(epoch FROM )?w\.\1\b", text))
+    assert given == COLUMNS - left_out
+    assert left_out < COLUMNS

@@ -1,0 +1,158 @@
+"""Faults and warnings of workunits before they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.rules import new_workunits
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
+GUESS = new_workunits.Speed(1e9, hosts=0)
+#: A moment of the year 10000 in UTC.
+LATER_THAN_ALL = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
+
+
+def said(workunit: NewWorkunit) -> list[str]:
+    found = new_workunits.faults([workunit], max_output_bytes=1 << 30, now=NOON)
+    return [str(fault) for fault in found.get(0, ())]
+
+
+def test_a_plain_workunit_has_no_faults() -> None:
+    assert said(GOOD) == []
+
+
+def test_keywords_are_numbers_with_commas_between() -> None:
+    assert [said(replace(GOOD, keywords=words)) for words in ("", "3", "3,17", "3, 17")] == [[]] * 4
+
+
+def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None:
+    assert said(replace(GOOD, min_quorum=3, target_nresults=2)) == [
+        (
+            "min_quorum (3) is greater than target_nresults (2). "
+            "Hint: raise target_nresults to 3, or leave it out."
+        )
+    ]
+
+
+def test_numbers_that_are_left_out_follow_the_quorum() -> None:
+    workunit = replace(GOOD, min_quorum=12)
+    assert (workunit.target, workunit.total, workunit.successes) == (12, 12, 12)
+    assert said(workunit) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "a b"}, "is not a name for a workunit"),
+        ({"name": "a..b"}, "is not a name for a workunit"),
+        ({"min_quorum": 0}, "min_quorum is 0."),
+        ({"target_nresults": 5, "max_total_results": 4}, "greater than max_total_results (4)"),
+        ({"target_nresults": 5, "max_success_results": 4}, "greater than max_success_results (4)"),
+        ({"max_timeouts": -1}, "max_timeouts is -1."),
+        ({"rsc_fpops_est": 0.0}, "rsc_fpops_est is 0."),
+        ({"rsc_disk_bound": float("nan")}, "rsc_disk_bound is nan."),
+        ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
+        ({"delay_bound": timedelta(0)}, "delay_bound_seconds is 0."),
+        ({"delay_bound": timedelta(days=36_526)}, "a hundred years at most"),
+        ({"rsc_fpops_bound": 1e101}, "up to 1e100"),
+        ({"start_after": LATER_THAN_ALL}, "start_after is not in the years 1970 to 9999"),
+        ({"end_before": LATER_THAN_ALL}, "end_before is not in the years 1970 to 9999"),
+        ({"start_after": datetime(1969, 12, 31, tzinfo=UTC)}, "not in the years 1970 to 9999"),
+        ({"end_before": NOON}, "end_before (2026-06-01 12:00:00) is past."),
+        ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001 - on purpose
+        (
+            {"start_after": NOON + timedelta(2), "end_before": NOON + timedelta(1)},
+            "end_before is not later than start_after.",
+        ),
+        (
+            {"pending_dependency_count": 1},
+            "pending_dependency_count is 1. Hint: leave it out: workunits wait for the batch",
+        ),
+        ({"pending_dependency_count": -1}, "pending_dependency_count is -1."),
+        ({"command_line": "a\0b"}, "The command line contains a NUL"),
+        (
+            {"command_line": "x" * 65_537},
+            "The command line has 65537 characters. Hint: use at most 65536",
+        ),
+        (
+            {"meta": {"a": "x" * 65_536}},
+            "meta has 65545 characters as JSON. Hint: use at most 65536",
+        ),
+        ({"meta": {"a": float("nan")}}, "meta cannot be written as JSON"),
+        ({"meta": {"a": "\0"}}, "meta cannot be written as JSON"),
+        ({"keywords": "x" * 300}, "keywords has 300 characters."),
+        ({"keywords": "astronomy"}, "keywords is 'astronomy'."),
+        ({"keywords": "1,,2"}, "keywords is '1,,2'."),
+        ({"input_files": (NewFile(open_name="in"),)}, "'in' has 0 sources."),
+        ({"input_files": (NewFile(open_name="../in", content=b""),)}, "not a name that a program"),
+        ({"input_files": (NewFile(open_name="in", known_as="\0"),)}, "'in' contains a NUL"),
+        ({"input_files": (NewFile(open_name="out", content=b""),)}, "'out' is used for more than"),
+        ({"outputs": (NewOutput(open_name="o", max_nbytes=0),)}, "max_nbytes of output 'o' is 0."),
+    ],
+)
+def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> None:
+    found = said(replace(GOOD, **change))  # type: ignore[arg-type]
+    assert [words in fault for fault in found] == [True], found
+
+
+@pytest.mark.parametrize(
+    ("expire_at", "words"),
+    [(NOON, "is past"), (LATER_THAN_ALL, "not in the years 1970 to 9999")],
+)
+def test_when_a_batch_cannot_expire_is_said(expire_at: datetime, words: str) -> None:
+    [fault] = new_workunits.batch_faults(NewBatch(name="b", expire_at=expire_at), now=NOON)
+    assert words in fault.sentence
+
+
+def test_all_faults_of_all_workunits_are_found_at_once() -> None:
+    bad = replace(GOOD, name="?", min_quorum=3, target_nresults=2)
+    found = new_workunits.faults(
+        [bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], max_output_bytes=1 << 30, now=NOON
+    )
+    assert {index: len(faults) for index, faults in found.items()} == {0: 2, 2: 1}
+
+
+def test_names_given_twice_are_found_with_their_places() -> None:
+    named = [replace(GOOD, name=name) for name in ("a", "b", "a")]
+    assert new_workunits.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
+
+
+def warnings_of(workunits, *, app, versions, speed):
+    survey = new_workunits.Survey(speed)
+    survey.add(workunits)
+    return survey.warnings(app=app, versions=versions)
+
+
+def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
+    (warning,) = warnings_of([workunit], app="a", versions=[1], speed=GUESS)
+    assert warning == (
+        "delay_bound_seconds (2.9 h) is under 3 times the estimated run time (1 h at 1.0 GFLOPS, a guess "
+        "while no host has been seen): many results may miss their deadline."
+    )
+
+
+def test_a_deadline_of_three_run_times_is_not_warned_of() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=3))
+    assert warnings_of([workunit], app="a", versions=[1], speed=GUESS) == ()
+
+
+def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
+    workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
+    fast = new_workunits.Speed(4e9, hosts=7)
+    assert warnings_of([workunit], app="a", versions=[1], speed=fast) == ()
+    assert str(fast) == "4.0 GFLOPS, the median of the newest 7 hosts"
+
+
+def test_missing_versions_and_outputs_are_warned_of_once() -> None:
+    bare = replace(GOOD, outputs=(), app_version_num=7)
+    warnings = warnings_of([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
+    assert warnings == (
+        "App a has no version 7 yet: workunits that require it wait for it.",
+        "No output files are named for 2 of 3 workunits: hosts upload nothing.",
+    )
