@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-#: The parts that can be measured separately, in their order.
+#: The parts that can be measured separately, in the order of measurement.
 PARTS = ("rpc", "uploads", "passes", "claims", "pipeline", "latency", "statements")

@@ -12,7 +12,7 @@ from bench.sizes import SIZES
 
 
 def main() -> int:
-    """Run the benchmarks; all processes are stopped at the end."""
+    """Run the benchmarks, stop all processes, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure this project's throughput, compared with pgbench and BOINC's server.",

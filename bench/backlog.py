@@ -1,7 +1,7 @@
 """Creates the data of benchmarks: an app, hosts, workunits in every state, files.
 
-The project's own operations and passes create everything, except the actions of volunteers: these
-are simulated by set-based SQL, which only the benchmarks may do.
+The project's own operations and passes create the data, except that SQL statements simulate the
+actions of volunteers.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 
 APP = "bench"
 PLATFORM = "x86_64-pc-linux-gnu"
-#: One result of the default workunit on a host of 1e9 FLOPS, in seconds.
+#: Run time of a result of the default workunit on a host of 1e9 FLOPS, in seconds.
 RESULT_SECONDS = 3600.0
 SHARED_INPUT = b"the same for all\n"
 OUTPUT = b"42\n" * 100
 MAX_NBYTES = 65536
 
-#: ext4 allows 65 000 links per file.
+#: Maximum number of hard links to one file; ext4 allows 65 000.
 _MAX_LINKS = 20_000
 
 _numbers = count(1)
@@ -83,12 +83,12 @@ WHERE r.server_state = 2 AND host.place = (r.workunit_id + r.attempt) %% host.ho
 
 
 def forget() -> None:
-    """Empty the tables of work, which are then not analyzed, and publish the app."""
+    """Empty the tables of work without ANALYZE, delete uploads and outputs, publish the app."""
     _execute(_FORGET)
-    # Totals are sums of entries that were deleted.
+    # The credit entries of these totals were deleted.
     for payee in (Host, Account, App):
         payee.objects.exclude(total_credit=0).update(total_credit=0)
-    # With the statistics of the version, hosts would request more results than a load expects.
+    # With old statistics of the version, hosts would request more results than a load expects.
     AppVersion.objects.update(pfc_n=0, pfc_avg=0, pfc_scale=0)
     for hierarchy in ("upload", "results"):
         for path in Path(settings.VAR_DIR, hierarchy).rglob("*"):
@@ -98,7 +98,7 @@ def forget() -> None:
 
 
 def create_hosts(number: int) -> None:
-    """Create hosts, each with an account, for results that no client fetches."""
+    """Create hosts with one account each, for `report_all` and `send_long_ago`."""
     now = timezone.now()
     first = next(_numbers)
     accounts = Account.objects.bulk_create(
@@ -117,7 +117,7 @@ def create_hosts(number: int) -> None:
 
 
 def shared_input() -> NewFile:
-    """Return the input file that many workunits share."""
+    """Return the input file that all workunits of `workunits` share by default."""
     return NewFile(open_name="in", content=SHARED_INPUT)
 
 
@@ -127,7 +127,7 @@ def unique_input(number: int) -> NewFile:
 
 
 def workunits(number: int, *, own_inputs: bool = False, quorum: int = 2) -> list[NewWorkunit]:
-    """Return workunits with one input and one output, not submitted yet."""
+    """Return `number` workunits with one input and one output, without submitting them."""
     shared = shared_input()
     return [
         NewWorkunit(
@@ -148,7 +148,7 @@ def submit_all(new: Sequence[NewWorkunit]) -> None:
 
 
 def unsent(number: int, *, quorum: int = 2) -> int:
-    """Create workunits with `number` unsent results; return the exact number of results."""
+    """Create `number` unsent results, rounded down to whole workunits; return the number."""
     submit_all(workunits(number // quorum, quorum=quorum))
     transitioner = registry.find("transitioner")
     while transitioner.run_pass(now=timezone.now(), limit=transitioner.batch).more:
@@ -170,9 +170,9 @@ def report_all() -> None:
 
 
 def upload_all() -> None:
-    """Create the uploaded outputs of all unsent results, with the files of their digests.
+    """Create the uploaded outputs of all unsent results, with their digest files.
 
-    The files are hard links to a few real uploads, because uploading all would take too long.
+    The files are hard links to a few real uploads, because uploading all files takes too long.
     """
     names = _output_names()
     for first in range(0, len(names), _MAX_LINKS):

@@ -13,18 +13,18 @@ from bench.figures import BenchError
 from scheduler.models import Result, Workunit, WorkunitFile
 
 QUORUM = 2
-#: The load fails after this time.
+#: The bulk load fails after this time.
 TIMEOUT_SECONDS = 480.0
 #: Workunits per statement: small enough to show progress, large enough for a short log.
 BATCH_SIZE = 100_000
 
 
 def load(results: int, advance: Callable[[float], object]) -> None:
-    """Load `results` unsent results, copies of two results that the project itself created.
+    """Insert `results` unsent results, as copies of one workunit with two results.
 
-    Foreign keys are not checked meanwhile (their rows exist); nothing is analyzed or vacuumed, and
-    all indexes exist: the tables are as after a scientist's huge submission. Calls `advance` with
-    the number of new results. Raises BenchError if it takes too long.
+    Foreign keys are not checked during the load, because the referenced rows exist.  All indexes
+    exist, and the tables are not analyzed or vacuumed, as after a huge submission.  Calls `advance`
+    with the number of new results.  Raises BenchError after `TIMEOUT_SECONDS`.
     """
     backlog.forget()
     backlog.unsent(QUORUM, quorum=QUORUM)
@@ -49,7 +49,7 @@ def load(results: int, advance: Callable[[float], object]) -> None:
 
 
 def _statements() -> tuple[str, str, str]:
-    """Return one statement per table, which copies the model's rows with new ids and names."""
+    """Return one statement per table, which copies the rows of the workunit under new ids."""
     number = "lpad((%(first)s::bigint + g)::text, 9, '0')"
     name = f"'bulk_' || {number}"
     workunit = "%(first)s::bigint + g"

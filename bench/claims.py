@@ -1,7 +1,7 @@
 """Measures the duration of a claim by the size of the backlog.
 
-One RPC at a time requests one result; its output is uploaded and another RPC reports it, so that
-the host has no results again.
+One RPC at a time requests one result.  The host then uploads the output and reports the result in
+another RPC, so that it has no results at its next request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.volunteer import volunteers
 
 HOSTS = 8
 SECTION = 4
-#: Duration of the claims right after the load, before any vacuum.
+#: Seconds of claims right after the bulk load, before any vacuum.
 FIRST_SECONDS = 4.0
 #: The measurement fails if the claims are not finished after this time.
 TIMEOUT_SECONDS = 60.0
@@ -27,7 +27,10 @@ TIMEOUT_SECONDS = 60.0
 def measure_all(
     backlogs: tuple[int, ...], *, claims: int, stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Measure claims at each backlog; `claim_growth` is the p99 of the last by the first."""
+    """Measure claims at each size of the backlog.
+
+    The figure `claim_growth` is the p99 at the last size divided by the p99 at the first.
+    """
     stage.serve()
     slowest: list[Figure] = []
     for place, backlog in enumerate(backlogs):
@@ -39,7 +42,7 @@ def measure_all(
     yield Figure(
         key="claim_growth",
         section=SECTION,
-        what=f"p99 at {shortly(backlogs[-1])} to {shortly(backlogs[0])}",
+        what=f"p99 at {shortly(backlogs[-1])} / p99 at {shortly(backlogs[0])}",
         unit="times",
         value=largest.value / smallest.value if smallest.value else 0.0,
     )
@@ -76,7 +79,7 @@ def _at_backlog(
             f"claim_first_{backlog}",
             f"longest claim right after loading {name}",
             done.latency_ms("asked", "longest"),
-            (f"in the first {FIRST_SECONDS:.0f} s; no row was vacuumed or analysed before",),
+            (f"in the first {FIRST_SECONDS:.0f} s; no row was vacuumed or analyzed before",),
         )
     load = Load(
         hosts=hosts,

@@ -29,10 +29,10 @@ def speed(pgbench: Mapping[str, list[float]]) -> float | None:
 
 
 def ratio(figure: Figure, rate: float | None) -> float | None:
-    """Return a figure relative to a rate: units per transaction, or transactions per time.
+    """Return a figure relative to pgbench's `rate` in transactions per second.
 
-    A time is converted to the number of transactions that one of two clients makes in it. None for
-    figures that do not depend on speed.
+    For a rate, this is the number of units per transaction.  For a time, it is the number of
+    transactions that one of pgbench's two clients makes in that time.  None for other units.
     """
     if not rate:
         return None
@@ -49,20 +49,19 @@ def peer_ratio(figure: Figure) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The minimum of a figure, or its maximum with `at_most`."""
+    """The aim for a figure: a minimum value, or a maximum if `at_most` is set."""
 
     value: float
     at_most: bool = False
 
     def share(self, figure: Figure) -> float:
-        """Return the fraction of the aim that is reached; from 1 on it is met."""
+        """Return the fraction of the aim that is reached; 1 or more means that it is met."""
         if self.at_most:
             return self.value / figure.value if figure.value > 0 else float("inf")
         return figure.value / self.value
 
 
 def aim(figure: Figure) -> Aim | None:
-    """Return the aim of a figure, or None."""
     if figure.key in peer.AIMS_AT_MOST:
         return Aim(peer.AIMS_AT_MOST[figure.key], at_most=True)
     return Aim(peer.AIMS[figure.key]) if figure.key in peer.AIMS else None
@@ -71,7 +70,8 @@ def aim(figure: Figure) -> Aim | None:
 def change(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> float | None:
     """Return the ratio of a figure to the previous run, both relative to the machine's speed.
 
-    More than 1 is better, for rates and for times; None if the figure or pgbench is missing there.
+    For rates and times, more than 1 is an improvement.  None if the previous run lacks the figure,
+    or if a run lacks pgbench's rates.
     """
     now = speed(run.pgbench)
     speed_before = speed(before["pgbench"]) if before else None
@@ -94,7 +94,7 @@ def _value(before: Mapping[str, Any] | None, key: str) -> float | None:
 
 
 def store(run: Run, folder: Path, also: Path | None = None) -> None:
-    """Write ``last.json``, add a line to ``history.jsonl``."""
+    """Write ``last.json`` and the file `also`, and add a line to ``history.jsonl``."""
     entry = run.as_json()
     text = json.dumps(entry, indent=2) + "\n"
     for path in filter(None, (folder / "last.json", also)):
@@ -104,7 +104,7 @@ def store(run: Run, folder: Path, also: Path | None = None) -> None:
 
 
 def last(folder: Path, *, size: str) -> dict[str, Mapping[str, Any]]:
-    """Return for each figure the latest stored run of the same size that has it."""
+    """Return, by key of a figure, the latest stored run of this size with that figure."""
     try:
         lines = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

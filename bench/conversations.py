@@ -1,4 +1,4 @@
-"""Scheduler RPCs without a database, with prepared replies."""
+"""Scheduler RPCs for `bench.micro`, with prepared data in place of a database."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ _VERSION = Version(
     cmdline="",
     file_prefix="",
 )
-#: Candidates per RPC by its results: the first page for one result, the second for a queue.
+#: Number of candidates by results per RPC: a first page of candidates has 48, a second 192.
 _PAGE = {0: 48, 1: 48, 20: 192}
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One host's RPC, which reports `results` and requests as many; steps are repeatable."""
+    """A scheduler RPC of one host, which reports and requests `results` results.
+
+    `STEPS` names the methods that are measured; each can be called repeatedly.
+    """
 
     STEPS: ClassVar = ("decode", "translate", "judge", "compose", "encode")
 
@@ -67,7 +70,6 @@ class Conversation:
     encoded: bytes = b""
 
     def decode(self) -> None:
-        """Decode the request from bytes."""
         self.request = requests.decode_request(self.body)
 
     def translate(self) -> None:
@@ -85,7 +87,7 @@ class Conversation:
         translate.new_cpid(request, self.caller)
 
     def judge(self) -> None:
-        """Select from the candidates those that may be claimed."""
+        """Select the candidates that the host may claim."""
         apps, versions = {1: _RULES}, {1: [_VERSION.facts]}
         headroom = host_limits.headroom_for(
             self.host, settings.PROJECT, apps=apps.values(), versions={1: _VERSION.facts}
@@ -109,7 +111,6 @@ class Conversation:
             selection.needed(candidates, work_request, max_results=headroom.total)
 
     def compose(self) -> None:
-        """Compose the reply."""
         config, request = settings.PROJECT, self.request
         mod_times = (request.preferences.mod_time, request.global_preferences_mod_time)
         texts = () if self.results else (messages.Message(text="Project has no tasks available"),)
@@ -126,12 +127,11 @@ class Conversation:
         translate.record_updates(self.work, {})
 
     def encode(self) -> None:
-        """Encode the reply to bytes."""
         self.encoded = replies.encode_reply(self.reply)
 
 
 def of(number: int, results: int) -> Conversation:
-    """Return the conversation of host `number`, which reports and requests `results` results."""
+    """Return the RPC of host `number`, which reports and requests `results` results."""
     volunteer = Volunteer(f"{number:032x}", number + 1)
     names = [f"bench_0123abcd_{number}_{place}_0".encode() for place in range(results)]
     return Conversation(
@@ -145,7 +145,7 @@ def of(number: int, results: int) -> Conversation:
 
 
 def warm_up(conversations: Sequence[Conversation]) -> None:
-    """Run all steps once: later steps need the results of earlier ones, and caches are filled."""
+    """Run all steps once, because a step uses the output of earlier steps, and to fill caches."""
     for each in conversations:
         for step in each.STEPS:
             getattr(each, step)()

@@ -25,9 +25,9 @@ from scheduler.boinc.wire import uploads
 
 SOURCES = Path(__file__).resolve().parent / "load"
 PROGRAM = FOLDER / "load"
-#: A line of output of the program.
+#: An event that the C program prints as a line of JSON.
 Event = dict[str, Any]
-#: The number of different outputs; a workunit's name determines that of its results.
+#: The number of different outputs; the name of a workunit selects the output of its results.
 VARIANTS = 64
 OUTPUT_BYTES = 1000
 #: The maximum share of the machine for the generator; above it a figure is unreliable.
@@ -38,11 +38,13 @@ MAX_MACHINE_SHARE = 0.10
 class Load:
     """A load of many hosts.
 
-    Each host reports its results and requests `results` more, until `seconds` after the warm-up are
-    over or `total` results are reported. With `uploads` it first uploads each result's output; with
-    `apart` it reports in separate RPCs. `none` is the reaction to a reply without work: the load
-    ends, or the host continues at once, or it waits `again` seconds. `most` is the timeout of the
-    load in seconds. Without hosts, `players` connections upload `files` (names and grants).
+    Each host reports its results and requests `results` more results.  The load ends `seconds`
+    after the warm-up, or when `total` results are reported.  With `uploads`, a host first uploads
+    the output of each result; with `apart`, it reports in separate RPCs; with `fresh`, it opens a
+    new connection for each exchange.  `none` is the reaction to a reply without work: the load
+    ends, the host continues immediately, or the host waits for `again` seconds.  `most` is the
+    timeout of the load in seconds.  Without hosts, `players` connections upload `files`, which are
+    pairs of a name and an upload grant.
     """
 
     hosts: Sequence[Volunteer] = ()
@@ -78,7 +80,10 @@ class LoadResult:
         return float(self.sum["seconds"])
 
     def latency_ms(self, kind: str, which: str) -> float:
-        """Return `p50`, `p99` or `longest` of the exchanges `asked`, `reported` or `uploaded`."""
+        """Return a latency in milliseconds.
+
+        `kind` is asked, reported or uploaded; `which` is p50, p99 or longest.
+        """
         return float(self.sum["latency_ms"][kind][which])
 
     @property
@@ -88,7 +93,7 @@ class LoadResult:
         return float(used) / (self.seconds * (os.cpu_count() or 1)) if self.seconds else 0.0
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Return milliseconds of CPU per unit, by part; `bench` includes the generator."""
+        """Return milliseconds of CPU per unit, by process; `bench` includes the generator."""
         by_part = self.watch.cpu_ms(count)
         if count:
             driver = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
@@ -96,7 +101,7 @@ class LoadResult:
         return by_part
 
     def notes(self, kind: str) -> tuple[str, ...]:
-        """Return the latencies, and the share of the generator."""
+        """Return notes on latencies and on the generator, with warnings."""
         notes = [
             f"p50 {self.latency_ms(kind, 'p50'):.1f} ms, p99 {self.latency_ms(kind, 'p99'):.1f} ms",
             f"load generator {self.share:.1%} of the machine",
@@ -147,7 +152,7 @@ def output_of(workunit_name: str) -> bytes:
 def run_load(
     load: Load, stage: Stage, advance: Callable[[Event], object] = lambda _event: None
 ) -> LoadResult:
-    """Run a load to its end; `advance` is called with each event.
+    """Run a load to its end; call `advance` with each event.
 
     Raises BenchError if a reply was wrong, or a result was not acknowledged or was sent twice.
     """
@@ -158,7 +163,7 @@ def run_load(
 
 
 class Crowd:
-    """A running load; iterate over it until its end, then call `result`."""
+    """A running load.  Callers iterate over its events until the end, then call `result`."""
 
     def __init__(self, load: Load, stage: Stage) -> None:
         folder = FOLDER / "play"
@@ -181,7 +186,7 @@ class Crowd:
         self._process.communicate()
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield every event when it is printed, and time the measurement."""
+        """Yield the events as the program prints them; time the measurement."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             event: Event = json.loads(line)
@@ -204,7 +209,7 @@ class Crowd:
         if self._sum is None or self._process.wait():
             raise BenchError("The load generator ended unexpectedly.")
         for host in self._hosts:
-            # No host made more RPCs than all together, and sequence numbers may have gaps.
+            # The total is an upper bound for each host, and sequence numbers may have gaps.
             host.rpc_seqno = self._sequence + self._sum["rpcs_ever"]
         return LoadResult(self._sum, self._watch)
 
@@ -231,7 +236,7 @@ def _options(load: Load, folder: Path) -> Iterator[str]:
 
 @cache
 def _outputs() -> tuple[bytes, ...]:
-    """Return different contents of the same length, without line ends: each is a line of a file."""
+    """Return the outputs, which have no newline, because each is a line of a file."""
     return tuple(
         (f"{number} " * OUTPUT_BYTES)[:OUTPUT_BYTES].encode() for number in range(VARIANTS)
     )
@@ -245,7 +250,7 @@ def _digested() -> bytes:
 
 
 def _upload() -> bytes:
-    """Return an upload's head with gaps: name, grant, maximum of bytes, bytes, MD5."""
+    """Return the head of an upload with gaps for name, grant, maximum size, size and MD5."""
     head = uploads.encode_request(
         uploads.UploadRequest(
             name="\1",

@@ -9,9 +9,9 @@ from typing import Any
 #: The sections of the table, in their order.
 SECTIONS = (
     "the database alone",
-    "volunteers' computers",
-    "work comes in",
-    "the daemons, pass by pass",
+    "scheduler RPCs and uploads",
+    "submission",
+    "passes of the daemons",
     "claims",
     "the whole pipeline",
     "an idle server",
@@ -43,18 +43,18 @@ class Figure:
 
     @property
     def is_rate(self) -> bool:
-        """Whether the figure is a rate: more is better, and a faster machine has more."""
+        """Whether the figure is a rate, which is higher on a faster machine."""
         return self.unit.endswith("/s")
 
     @property
     def is_time(self) -> bool:
-        """Whether the figure is a time: less is better, and a faster machine needs less."""
+        """Whether the figure is a time, which is lower on a faster machine."""
         return self.unit == "ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """The number of statements of an operation, by its size; it should be constant."""
+    """The number of SQL statements of an operation, by its size; it should be constant."""
 
     what: str
     counts: Mapping[str, int]
@@ -76,7 +76,7 @@ class Process:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """All results of one run, with its machine."""
+    """All results of one run of the benchmark."""
 
     at: str
     size: str
@@ -84,13 +84,13 @@ class Run:
     figures: list[Figure] = field(default_factory=list)
     statements: list[Statements] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
-    #: pgbench's rates, by workload, one for each time it ran.
+    #: By workload: one rate for each execution of pgbench.
     pgbench: dict[str, list[float]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     took_seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the stored form of the run."""
+        """Return the run as a dict for JSON."""
         return {
             "at": self.at,
             "size": self.size,

@@ -22,7 +22,7 @@ from daemons import registry
 from scheduler.results.facts import result_name
 
 QUORUM = 2
-#: Seconds of idle daemons before each report, and the maximum of a random addition.
+#: Idle time before each report, and the maximum of the random time added to it, in seconds.
 IDLE_SECONDS, EXTRA_SECONDS = 2.5, 1.0
 #: The measurement fails if a workunit is not assimilated within this time.
 TIMEOUT_SECONDS = 30.0
@@ -71,7 +71,7 @@ def report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[Figure
 
 
 class _Host:
-    """A host that sends one request after the other."""
+    """A simulated host that sends one request at a time."""
 
     def __init__(self, volunteer: Volunteer, port: int) -> None:
         self._volunteer = volunteer
@@ -79,7 +79,7 @@ class _Host:
         self.result_names: list[bytes] = []
 
     def fetch(self, results: int) -> None:
-        """Request `results` results; raises BenchError if the reply has another number."""
+        """Request `results` results; raise BenchError if the reply has another number."""
         self.result_names = _RESULT_NAME.findall(self._send_request(results_wanted=results))
         if len(self.result_names) != results:
             raise BenchError(
@@ -87,7 +87,7 @@ class _Host:
             )
 
     def report(self, names: list[bytes]) -> None:
-        """Report results; raises BenchError unless all are acknowledged."""
+        """Report results; raise BenchError unless all are acknowledged."""
         acknowledged = _ACK_NAME.findall(self._send_request(report=names))
         if sorted(acknowledged) != sorted(names):
             raise BenchError(
@@ -107,7 +107,7 @@ class _Host:
 
 
 def _each(host: _Host, advance: Callable[[float], None]) -> Iterator[float]:
-    """Yield the seconds from report to assimilation of each workunit."""
+    """Yield, for each workunit, the seconds from report to assimilation."""
     for name in host.result_names:
         time.sleep(IDLE_SECONDS + EXTRA_SECONDS * random.random())
         began = time.perf_counter()

@@ -28,7 +28,7 @@ SIZES = (0, 1, 20)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One step at one size: microseconds of CPU per RPC."""
+    """The CPU time of one step for one number of results, in microseconds per RPC."""
 
     step: str
     results: int
@@ -36,7 +36,7 @@ class Line:
 
 
 def measure(conversations: Sequence[Conversation], results: int, *, rounds: int) -> list[Line]:
-    """Measure each step: the best of all rounds for each conversation, averaged over these."""
+    """Measure each step: the minimum of all rounds per conversation, then the average."""
     best: dict[str, list[float]] = {}
     for _ in range(rounds):
         for step in conversations[0].STEPS:
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def _set_up_project() -> None:
-    """Set up a separate project for keys and settings; no database is used."""
+    """Set up Django with a separate project, for keys and settings; no database is used."""
     os.environ.update(
         {
             "DJANGO_SETTINGS_MODULE": "project.settings",

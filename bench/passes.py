@@ -23,10 +23,10 @@ INCOMING, PASSES = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One daemon at one stage of the backlog.
+    """The passes of one daemon over a backlog whose workunits all have the same state.
 
-    `per_workunit` is the number of units per workunit; `proof` maps counters of the tally to their
-    expected values per workunit.
+    `before` prepares the backlog.  `per_workunit` is the number of units per workunit; `proof` maps
+    counters of the tally to their expected values per workunit.
     """
 
     key: str
@@ -39,7 +39,6 @@ class Step:
     before: Callable[[], None] | None = None
 
     def runner(self) -> Daemon:
-        """Return the daemon of this step."""
         return registry.find(self.daemon)
 
     def check(self, tally: Tally, workunits: int) -> None:
@@ -49,7 +48,7 @@ class Step:
                 raise BenchError(f"{self.what}: {did} {what}, {times * workunits} expected.")
 
 
-#: From just submitted to purged.
+#: The steps from submission to purge, in order.
 LIFE = (
     Step(
         key="transitioner_new",
@@ -114,7 +113,10 @@ WITHOUT_LEDGER = "_no_ledger"
 
 
 def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure submissions with a shared input, then with one each, which `life` continues."""
+    """Measure submissions with a shared input, then with one input per workunit.
+
+    `life` continues with the workunits of the second.
+    """
     for key, what, number in (
         ("submit", "submit: inputs shared", 4 * count),
         ("submit_own_input", "submit: a new input file each", count),
@@ -136,7 +138,7 @@ def life(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
 
 
 def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure the timeout of results."""
+    """Measure the timeout checker on overdue results."""
     backlog.forget()
     backlog.create_hosts(HOSTS)
     backlog.unsent(2 * count)
@@ -144,7 +146,7 @@ def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
 
 
 def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure the validator again, with the ledger off."""
+    """Measure the validator with the ledger off."""
     backlog.forget()
     backlog.create_hosts(HOSTS)
     validator = next(step for step in LIFE if step.key == "validator")
@@ -155,9 +157,7 @@ def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
         while transitioner.run_pass(now=timezone.now(), limit=transitioner.batch).more:
             pass
         figure = drain(validator, count, stage, show)
-    yield replace(
-        figure, key=figure.key + WITHOUT_LEDGER, what="validator: the same, ledger off", notes=()
-    )
+    yield replace(figure, key=figure.key + WITHOUT_LEDGER, what="validator: ledger off", notes=())
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Rates of BOINC's own server on a similar machine, and the aims of this project.
 
-Two cores, 24 GiB, C++ and FastCGI, MariaDB with durable commits, tuned; August 2026.
+BOINC's server (C++ and FastCGI, MariaDB with durable commits) was tuned and measured on two cores
+with 24 GiB in August 2026.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ RATES: dict[str, float] = {
     "pipeline_results": 365,
 }
 
-#: Where the peer's work differs from this project's.
+#: Remarks on differences between the two servers, by the key of the figure.
 REMARKS: dict[str, str] = {
-    "assimilator": "the peer's assimilator did nothing; this one copies a file and syncs it",
-    "pipeline": "the peer's daemons tuned; 130 workunits/s with its defaults",
+    "assimilator": "BOINC's assimilator did nothing; this one copies a file and syncs it",
+    "pipeline": "BOINC's daemons were tuned; with its defaults it reached 130 workunits/s",
 }
 
 #: The minimum of a figure, in its unit.

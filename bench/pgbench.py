@@ -1,4 +1,4 @@
-"""Measures the database alone by two simple workloads of pgbench."""
+"""Measures the database alone, with two simple workloads of pgbench."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORKLOADS = {
 
 
 def program() -> str:
-    """Return the path of the embedded PostgreSQL's pgbench, else of the system's."""
+    """Return the path of pgbench: of the embedded PostgreSQL, or else of the system."""
     beside = binaries() / "pgbench"
     path = str(beside) if beside.is_file() else shutil.which("pgbench")
     if path is None:

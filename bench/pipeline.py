@@ -30,11 +30,11 @@ from scheduler.work.submission.facts import NewWorkunit
 
 HOSTS, RESULTS_PER_RPC, QUORUM = 16, 20, 2
 SECTION, IDLE_SECTION = 5, 6
-#: Workunits per submission: the first are computed before the last are submitted.
+#: Workunits per submission; hosts process the first batches while later ones are submitted.
 BATCH_SIZE = 1000
 #: The measurement fails if the pipeline is not empty after this time.
 TIMEOUT_SECONDS = 600.0
-#: Interval of the samples of all processes' memory, which take milliseconds; seconds.
+#: Seconds between samples of the memory of all processes; a sample takes milliseconds.
 SAMPLE_SECONDS = 2.0
 #: Nothing is purged during the run, because the rows are checked at its end.
 ENVIRONMENT = {"PURGE_AFTER": "86400"}
@@ -67,9 +67,10 @@ def measure_all(
     show: Show,
     report_processes: Callable[[list[Process]], None],
 ) -> Iterator[Figure]:
-    """Measure the pipeline, and with `with_open_transaction` again with a transaction held open.
+    """Measure the pipeline.
 
-    Calls `report_processes` with the processes of the first run.
+    If `with_open_transaction` is set, measure it again while a transaction is open.  Calls
+    `report_processes` with the processes of the first run.
     """
     what = "pipeline: submit to files deleted"
     figure, processes = measure("pipeline", what, workunits, stage=stage, show=show)
@@ -78,7 +79,7 @@ def measure_all(
     yield _of_results(figure)
     yield _memory(processes)
     if with_open_transaction:
-        what = "pipeline: a transaction held open"
+        what = "pipeline: with an open transaction"
         with _open_transaction():
             slower, _ = measure("pipeline_held", what, workunits, stage=stage, show=show)
         yield slower
@@ -88,7 +89,7 @@ def measure_all(
 def measure(
     key: str, what: str, workunits: int, *, stage: Stage, show: Show
 ) -> tuple[Figure, list[Process]]:
-    """Run the pipeline once; raises BenchError if a check at the end fails."""
+    """Run the pipeline once; raise BenchError if a check at the end fails."""
     stage.serve()
     # The daemons do not run yet: their locks would block TRUNCATE.
     backlog.forget()
@@ -132,7 +133,10 @@ def measure(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """Seconds since the first submission, the generator's share, and the processes."""
+    """One run of the pipeline: times in seconds since the first submission, and usage.
+
+    `share` is the share of the machine that the load generator used.
+    """
 
     submitted: float
     reported: float
@@ -258,7 +262,7 @@ def _of_results(figure: Figure) -> Figure:
     return Figure(
         key="pipeline_results",
         section=SECTION,
-        what="the same, by results",
+        what="pipeline: results",
         unit="results/s",
         value=QUORUM * figure.value,
     )
@@ -280,7 +284,7 @@ def _open_transaction_share(usual: Figure, slower: Figure) -> Figure:
     return Figure(
         key="held_share",
         section=SECTION,
-        what="held to not held",
+        what="rate with an open transaction",
         unit="%",
         value=100 * slower.value / usual.value,
         notes=("dead rows cannot be vacuumed while the transaction is open",),

@@ -29,7 +29,7 @@ def family(pid: int) -> list[psutil.Process]:
 
 @dataclass(slots=True)
 class Census:
-    """Samples all processes below some roots; it misses only short-lived ones."""
+    """Samples the CPU time and memory of the processes below `roots`, except short-lived ones."""
 
     roots: dict[str, int]
     _began: dict[str, float] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Census:
             self._own[name] = max(self._own.get(name, 0.0), own)
 
     def begin(self) -> None:
-        """Start the measurement of CPU time."""
+        """Start measuring CPU time."""
         self._began = self._used()
 
     def end(self, results: int) -> list[Process]:

@@ -56,7 +56,6 @@ class BenchRun:
         self._show = Show(console)
 
     def perform(self, parts: set[str], also: Path | None) -> int:
-        """Measure the parts, print the tables, store the figures; return 1 if a part failed."""
         began = time.monotonic()
         crowd.build()
         EmbeddedPostgres(VAR).convert()

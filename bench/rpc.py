@@ -17,13 +17,16 @@ UPLOADERS = 8
 #: Seconds at the start of each load that are not measured.
 WARM_UP = 1.0
 SECTION = 1
-_NO_WORK = "RPC: asks, and there is no work"
+_NO_WORK = "RPC: no work"
 
 
 def measure_all(
     *, seconds: float, unsent_by_results: dict[int, int], stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Measure all loads; `unsent_by_results` maps results per RPC to the unsent results."""
+    """Measure RPCs without work, and RPCs with each number of results.
+
+    `unsent_by_results` maps the results per RPC to the number of unsent results at the start.
+    """
     stage.serve()
     yield without_work(seconds=seconds / 2, stage=stage, show=show)
     for results, unsent in unsent_by_results.items():
@@ -73,7 +76,7 @@ def small_uploads(
     show: Show,
     synced: bool = False,
 ) -> Figure:
-    """Measure uploads of small files, over persistent connections or a new one for each."""
+    """Measure uploads of small files; with `fresh`, over a new connection for each file."""
     stage.serve(**({"UPLOAD_FSYNC": "true"} if synced else {}))
     key = ("uploads", "uploads_fresh")[fresh] + ("_synced" if synced else "")
     what = ("small uploads: kept alive", "small uploads: new connections")[fresh]
@@ -85,7 +88,7 @@ def small_uploads(
     done = _run(what, load, stage=stage, show=show)
     arrived = storage.finished_uploads(name for name, _ in files[: done.sum["uploads_ever"]])
     if len(arrived) != done.sum["uploads_ever"]:
-        raise BenchError(f"{done.sum['uploads_ever']} uploads confirmed, {len(arrived)} are there.")
+        raise BenchError(f"{done.sum['uploads_ever']} uploads confirmed, {len(arrived)} stored.")
     notes = (
         f"{UPLOADERS} connections, {crowd.OUTPUT_BYTES} bytes each",
         *done.notes("uploaded"),

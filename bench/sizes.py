@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """Seconds of loads, rows of backlogs."""
+    """The parameters of a run: durations in seconds, and numbers of rows and requests."""
 
     name: str
     pgbench_seconds: int
@@ -23,7 +23,7 @@ class Size:
     pipeline: int
     open_transaction: bool
     latencies: int
-    #: A part that would start later than this is skipped.
+    #: A part is skipped if more time than this has passed since the start of the run.
     latest_start_seconds: float
 
 
@@ -75,7 +75,7 @@ LARGE = Size(
     latencies=20,
     latest_start_seconds=1260,
 )
-#: For the bench's own test.
+#: The size for the test of the bench.
 TINY = replace(
     QUICK,
     name="tiny",

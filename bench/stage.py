@@ -1,4 +1,4 @@
-"""The environment of the bench: a new project, its servers, their CPU time."""
+"""The environment of the bench: a new project with its servers and their CPU times."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Stage:
             self.children.stop("daemons", within=READY_TIMEOUT_SECONDS)
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU seconds that each part has used up to now, by its name."""
+        """Return the CPU seconds used so far, by name: bench, server, daemons, postgres."""
         used = {"bench": time.process_time()}
         for name, process in self.children.started.items():
             used[name] = family_seconds(process.pid)
@@ -114,7 +114,7 @@ class Stopwatch:
     _cpu_began: Mapping[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Collect garbage and freeze the remaining objects, as daemons do at their start; start."""
+        """Collect garbage, as daemons do at their start, and start the measurement."""
         # Otherwise a collection of all objects that the bench has imported takes 60 ms of the
         # measurement that happens to trigger it.
         gc.collect()
@@ -123,7 +123,6 @@ class Stopwatch:
         self._began = time.perf_counter()
 
     def end(self) -> None:
-        """Stop."""
         self.seconds = time.perf_counter() - self._began
         now = self.stage.cpu_seconds()
         self.cpu = {name: now.get(name, 0.0) - began for name, began in self._cpu_began.items()}
@@ -136,7 +135,7 @@ class Stopwatch:
         self.end()
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Return the milliseconds of CPU per unit, by part, without parts that used none."""
+        """Return milliseconds of CPU per unit, by process, without processes that used none."""
         milliseconds = (
             {name: 1000 * used / count for name, used in self.cpu.items()} if count else {}
         )
@@ -146,7 +145,7 @@ class Stopwatch:
 
 
 def set_up() -> Stage:
-    """Empty the folder, choose a port, and set the environment for this project."""
+    """Delete the previous project, set the environment of a new one, and return its stage."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     # A bench that was killed may have left its database running.
     EmbeddedPostgres(VAR).stop()

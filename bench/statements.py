@@ -1,4 +1,4 @@
-"""Counts the statements of an RPC or a pass, which should not depend on the rows."""
+"""Counts the SQL statements of RPCs and passes, which should not grow with the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE")
 
 
 def of_rpcs() -> list[Statements]:
-    """Return the statements of an RPC without work, with one result and with 50 results."""
+    """Count the statements of an RPC without work, with one result and with 50 results."""
     backlog.forget()
     (volunteer,) = volunteers(1)
     counts = {"no work": _request(volunteer, [], 1, expected=0)[0]}
@@ -36,7 +36,7 @@ def of_rpcs() -> list[Statements]:
 
 
 def of_passes() -> list[Statements]:
-    """Return the statements of each pass with one due workunit and with 500."""
+    """Count the statements of each daemon's pass with one due workunit and with 500."""
     counted: dict[str, dict[str, int]] = {}
     for rows in (_FEW, _MANY):
         backlog.forget()
@@ -78,5 +78,5 @@ def _request(
 
 
 def _without_control(captured: CaptureQueriesContext) -> int:
-    """Return the number of statements without those that open and close transactions."""
+    """Return the number of statements, except those that control transactions."""
     return sum(not _CONTROL.match(query["sql"] or "") for query in captured.captured_queries)

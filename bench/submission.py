@@ -1,4 +1,4 @@
-"""Measures submission over HTTP as a stream of lines."""
+"""Measures submission over HTTP as a stream of NDJSON lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIQUE_INPUT_BYTES = 300
 
 
 def over_http(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure submissions with a shared input, then with one each."""
+    """Measure submissions with a shared input, then with one input per workunit."""
     stage.serve()
     headers = {"Authorization": f"Bearer {_token()}", "Content-Type": "application/x-ndjson"}
     for key, what, number in (

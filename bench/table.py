@@ -1,4 +1,4 @@
-"""The tables: figures with the peer's rates and the aims, processes, statements."""
+"""The tables of figures, processes and SQL statements."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bench import compare, peer
 from bench.figures import SECTIONS, Figure, Run
 from bench.show import number
 
-#: From this share of an aim on a figure counts as nearly met; the difference may be noise.
+#: From this fraction of an aim on, a figure is yellow, because the difference may be noise.
 _NEARLY = 0.9
-#: Smaller changes are noise.
+#: Relative changes up to this fraction are treated as noise.
 _NOISE = 0.1
 
 
@@ -113,12 +113,12 @@ def _change(times: float | None) -> Text:
 
 
 def remarks(run: Run) -> list[Text]:
-    """Return the legend of the table, and the notes of the figures."""
+    """Return the legend of the table and the notes on the figures."""
     machine = ", ".join(f"{what} {value}" for what, value in run.machine.items())
     lines = [
         machine,
-        f"aim: met, or the part that is reached; BOINC: {peer.SOURCE}; ×: ratio to that",
-        "× -S, × -N: ratio to pgbench's rates; of a time, a client's transactions in it",
+        f"aim: met, or the percentage reached; BOINC: {peer.SOURCE}; ×: ratio to BOINC's rate",
+        "× -S, × -N: ratio to pgbench's rates; for a time, the transactions of one client in it",
         "last: change of the ratio to pgbench since the previous run",
     ]
     for figure in run.figures:

@@ -1,4 +1,4 @@
-"""Simulated computers of volunteers: an account key, and requests as bytes."""
+"""Simulated hosts of volunteers, which build encoded scheduler requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.people import accounts
 
 #: The size of a request of a stock client that is attached to several projects.
 REQUEST_BYTES = 7000
-#: The gaps of a template for the load generator: bytes that XML cannot contain.
+#: Markers of gaps in a template, which the load generator fills: bytes that XML cannot contain.
 KEY, HOST, SEQUENCE, SECONDS, REPORTS = b"\1", b"\2", b"\3", b"\4", b"\5"
 NAME = b"\1"
 _STDERR = "<stderr_txt>\n" + "10:15:02 (4711): called boinc_finish(0)\n" * 8 + "</stderr_txt>\n"
@@ -35,14 +35,14 @@ _GAPS = {
 
 @dataclass(slots=True)
 class Volunteer:
-    """One computer of one account; counts its requests."""
+    """A simulated host with an account; `rpc_seqno` counts the requests."""
 
     key: str
     host_id: int
     rpc_seqno: int = 0
 
     def request(self, *, report: Sequence[bytes] = (), results_wanted: int = 0) -> bytes:
-        """Return the next request, which reports results and requests `results_wanted`."""
+        """Return the next request; it reports `report` and requests `results_wanted` results."""
         self.rpc_seqno += 1
         request, reported = templates()
         # The server sends results while seconds are left: request half a result less.
@@ -61,7 +61,7 @@ class Volunteer:
 
 @cache
 def templates() -> tuple[bytes, bytes]:
-    """Return a request with gaps, and its element of a reported result, whose name is a gap."""
+    """Return a request with gaps, and a ``<result>`` element with a gap for the name."""
     whole = requests.encode_request(_request())
     match = _REPORTED.search(whole)
     if match is None:
@@ -76,7 +76,7 @@ def templates() -> tuple[bytes, bytes]:
 
 
 def volunteers(number: int) -> list[Volunteer]:
-    """Create computers, each with an account, in the database."""
+    """Create `number` accounts with one host each; return the simulated hosts."""
     now = timezone.now()
     new_volunteers = []
     for _ in range(number):
@@ -124,7 +124,7 @@ def _request() -> messages.SchedulerRequest:
             messages.ReportedResult(
                 name="@NAME@",
                 state=5,
-                # As long as estimated, so that the statistics of a host change no estimate.
+                # Equal to the estimate, so that the statistics of a host do not change it.
                 final_cpu_time=RESULT_SECONDS,
                 final_elapsed_time=RESULT_SECONDS,
                 platform=PLATFORM,

@@ -12,8 +12,8 @@ class DaemonsConfig(AppConfig):
     verbose_name = "Daemons"
 
     def ready(self) -> None:
-        """Create the ledger's partitions after each migration, before the purger's first pass."""
-        # Django sends the signal only for apps with models: the ledger's model is in `scheduler`.
+        """Create the ledger's partitions after each migration, before the purger first runs."""
+        # Django sends the signal only for apps with models; the ledger's model is in `scheduler`.
         post_migrate.connect(_tend_ledger, sender=apps.get_app_config("scheduler"))
 
 

@@ -1,12 +1,12 @@
 """Passes every finished workunit, successful or failed, to its app's assimilator.
 
-Claim, act, settle: the daemon takes a lease with a fencing token, calls the assimilator with no
-transaction open, and settles with an update that checks the token.  Files are synced once per batch
-before any workunit counts as assimilated.  A workunit whose assimilator fails is retried with
-growing back-off, and parked after too many failures.  A full disk does not count as a failure: the
-workunit is retried later.  Workunits that failed before come last in a batch.  If the failed calls
-of an app took as long as its time limit, its other workunits are left for the next pass, so that a
-hang delays other apps little.
+The daemon claims workunits by a lease with a fencing token, calls the assimilator outside a
+transaction, and marks the workunits as assimilated by an update that checks the token.  Files are
+synced once per batch, before any workunit is marked.  A workunit whose assimilator fails is retried
+with growing back-off, and parked after too many failures.  A full disk does not count as a failure:
+the workunit is retried later.  A batch processes workunits with earlier failures last.  When the
+failed calls of an app have taken as long as the app's time limit, the pass skips the app's
+remaining workunits, so that a hanging assimilator delays other apps little.
 """
 
 from __future__ import annotations
@@ -39,15 +39,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: No assimilator is called later than this after the claim.
+#: The maximum time between the claim of a batch and its last call of an assimilator.
 TIME_LIMIT = timedelta(minutes=10)
 #: The duration of a lease, in addition to the longest time limit of any app.  It must be longer
 #: than a batch takes.
 LEASE = timedelta(minutes=30)
-#: After a call that took longer, the finished workunits are settled at once, without waiting for
-#: the rest of the batch.
+#: After a call longer than this, the processed workunits are settled before the next call.
 SLOW = timedelta(seconds=1)
-#: The shortest and the longest deferral of a workunit.
+#: The minimum and the maximum delay of a deferred workunit.
 MIN_DEFERRAL, MAX_DEFERRAL = timedelta(seconds=1), timedelta(days=365)
 
 #: The delay before a workunit is retried after the disk was full.
@@ -57,25 +56,25 @@ FULL_DISK_DELAY = timedelta(seconds=30)
 _MAX_REASON_LENGTH = 500
 _FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MACHINE_ERRORS = frozenset({errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-#: Ids and lease tokens of workunits claimed in passes that a database error ended.
+#: Ids and lease tokens of the workunits of passes that a database error interrupted.
 _unsettled: list[tuple[int, int]] = []
 _full_disk = FullDisk()
-#: The position in the queue, by shard.
+#: The low-water mark in the queue of finished workunits, by shard.
 _queues: dict[Shard, LowWaterMark[int]] = {}
 _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
 
 @dataclass(slots=True)
 class _Batch:
-    """The claimed rows that are not settled yet, and the counts of the pass."""
+    """The outcomes of claimed rows that are not settled yet, and the counts of the pass."""
 
     now: datetime
     began: float = field(default_factory=monotonic)
     done: list[dict[str, Any]] = field(default_factory=list)
-    #: Rows whose assimilators failed, and the tracebacks.
+    #: Rows whose assimilators failed, and their tracebacks by workunit id.
     failed: list[dict[str, Any]] = field(default_factory=list)
     failures: worker.Failures = field(default_factory=worker.Failures)
-    #: Rows whose leases are released, with the time of their retry (None: at once).
+    #: Rows whose leases will be released, each with the time of its retry (None: at once).
     released: list[tuple[dict[str, Any], datetime | None]] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
     records: list[Records] = field(default_factory=list)
@@ -96,15 +95,18 @@ class _Batch:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Assimilate ready workunits; a transaction is open only for `transactional` assimilators."""
+    """Assimilate at most `limit` finished workunits.
+
+    No transaction is open during a call, except for `transactional` assimilators.
+    """
     _release_unsettled()
     claimed = _claim(now=now, limit=limit, shard=shard)
     if not claimed:
         return Tally()
     batch = _Batch(now)
     try:
-        # Workunits that failed before may fail again, and slowly, so they are processed after the
-        # others are settled.
+        # Workunits with earlier failures are likely to fail again, perhaps slowly.  They are
+        # processed after all other workunits are settled.
         for has_failed in (False, True):
             _assimilate_rows([row for row in claimed if row["has_failed"] is has_failed], batch)
             _settle_batch(batch)
@@ -124,7 +126,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _release_unsettled() -> None:
-    """Release the leases of rows that a pass had claimed when the database failed."""
+    """Release the leases of passes that a database error interrupted."""
     if _unsettled:
         ids, tokens = zip(*_unsettled, strict=True)
         params = {"ids": list(ids), "tokens": list(tokens), "again_ats": [None] * len(ids)}
@@ -186,7 +188,7 @@ def _assimilate_row(row: dict[str, Any], batch: _Batch) -> bool:
 
 
 def _call(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
-    """Call the assimilator and return its files and records; raise a `Defer` that it returns."""
+    """Call the assimilator; return its files and records, or raise its `Defer`."""
     answer = assimilate(assimilators.assimilation_of(row))
     if isinstance(answer, Defer):
         raise answer
@@ -194,7 +196,7 @@ def _call(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
 
 
 def _assimilate_in_transaction(assimilate: Assimilator, row: dict[str, Any], batch: _Batch) -> None:
-    """Settle, then call the assimilator in the same transaction, so that it writes exactly once."""
+    """Settle the row and call the assimilator in one transaction, so that it writes once."""
     with transaction.atomic():
         settled = _settle([row], now=batch.now)
         if settled:
@@ -242,7 +244,7 @@ def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether the error is of the machine, of the database or a `TransientScienceError`."""
+    """Return whether the error is transient: by the machine, the database or science code."""
     if isinstance(error, OSError):
         return error.errno in _MACHINE_ERRORS
     return isinstance(error, TransientScienceError | OperationalError)
@@ -287,7 +289,7 @@ def _settle_batch(batch: _Batch) -> None:
 
 
 def _keep_files(batch: _Batch) -> None:
-    """Write and sync the batch's files; rows whose files failed are counted as failures."""
+    """Write and sync the batch's files; record a failure of each row whose files failed."""
     errors: dict[int, Exception] = {}
     try:
         if batch.records:

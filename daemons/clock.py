@@ -1,9 +1,9 @@
 """The clock of the timeout checker, which detects changes of the system clock.
 
 The system clock is compared with the monotonic clock.  If the system clock was set forward, the
-difference is recorded as an outage, because hosts did not have this time.  If it was set back,
-workunits that were due would not be due until the clock reaches the old time again, so they are
-made due at the new time.
+difference is recorded as an outage, because hosts could not compute in the skipped time.  If it was
+set back, due workunits would not be processed until the clock reaches the old time again, so they
+are made due at the new time.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: The only daemon that detects changes of the clock.
+#: The name of the daemon that detects changes of the clock.
 WATCHER: Final = "timeout_checker"
-#: A clock that is behind by more than this was set back; smaller differences are adjustments.
+#: A clock counts as set back if it is behind by more than this; smaller steps are corrections.
 STEP_BACK: Final = timedelta(seconds=5)
-#: Added to the old time, because other processes may have scheduled work by the old clock after
-#: this process last read it.
+#: The margin that is added to the old time: other processes may have scheduled work by the old
+#: clock after this process last read the clock.
 MARGIN: Final = timedelta(minutes=1)
-#: A pass that began before the change uses the old time until it ends.  So workunits are woken
-#: again after this many seconds, then at doubled intervals until the clock reaches the old time.
+#: A pass that began before the change uses the old time until it ends.  So workunits are made
+#: due again after this many seconds, then at doubled intervals until the clock reaches the old
+#: time.
 WAKE_INTERVAL_SECONDS: Final = 2.0
 
 
@@ -41,7 +42,7 @@ class WatchedClock:
     """A clock that handles changes of the system clock before it returns the time.
 
     `read` returns the system time, `seconds` the monotonic time.  A call may raise database errors;
-    the next call then retries.
+    the next call then handles the change again.
     """
 
     read: Callable[[], datetime]
@@ -52,7 +53,7 @@ class WatchedClock:
     _look_at: float = 0.0
 
     def __call__(self) -> datetime:
-        """Adjust deadlines and due workunits after a change of the clock; return the time."""
+        """Handle a change of the clock since the last call; return the current time."""
         now, second = self.read(), self.seconds()
         if self._before is not None:
             expected = self._before[0] + timedelta(seconds=second - self._before[1])
@@ -71,13 +72,13 @@ class WatchedClock:
 
 
 def set_forward(expected: datetime, now: datetime) -> None:
-    """Record the jump as an outage, so that deadlines move before any result times out."""
+    """Record the skipped time as an outage, which extends deadlines before any timeout."""
     log.warning("clock_set_forward", extra={"seconds": _seconds(now - expected)})
     outages.add(expected, now, reason="the clock was set forward", now=now)
 
 
 def wake(ahead: datetime, now: datetime) -> int:
-    """Make workunits due now that were due between `now` and `ahead`; return how many."""
+    """Make workunits due now whose due time is between `now` and `ahead`; return their number."""
     return sql.execute("wake_after_step_back", {"now": now, "was": ahead}, "daemons.sql")
 
 
@@ -87,5 +88,5 @@ def _seconds(span: timedelta) -> int:
 
 @cache
 def clock_of(daemon: str) -> Callable[[], datetime]:
-    """Return the clock of a daemon, the same for all its passes in this process."""
+    """Return the clock of a daemon; the same object for each call in this process."""
     return WatchedClock(timezone.now) if daemon == WATCHER else timezone.now

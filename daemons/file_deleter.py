@@ -1,12 +1,12 @@
 """Deletes files that are no longer needed.
 
-An output belongs to one result.  It is unlinked, then the result is settled.
+An output belongs to one result.  The daemon unlinks the output, then records this in the result.
 
-An input may be shared by several workunits.  The references of a finished workunit are dropped.  A
-file without references is marked for deletion, so that submissions no longer use it, and unlinked.
-Then its row is dropped, and the workunit is settled.
+Several workunits may share an input.  The daemon drops the references of a finished workunit to its
+inputs.  An input without references is marked for deletion, so that submissions no longer use it,
+and unlinked.  Then the daemon drops the row of the file, and records the deletion in the workunit.
 
-Every step may be repeated, so no lease is needed.
+Every step is idempotent, so no lease is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Delete outputs, drop references to inputs, delete unreferenced files."""
+    """Delete the outputs and inputs of finished workunits, and files marked for deletion."""
     share = {"now": now, "limit": limit, **shard.params}
     outputs = _delete_outputs(share, now=now)
     inputs = _delete_inputs(share, now=now)
@@ -59,10 +59,10 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
         for position in range(row["outputs"])
         if not (row["some_stay"] and row["some_stay"][position].get("no_delete"))
     }
-    kept = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
-    for result_id, reason in kept.items():
+    errors = {names[name]: reason for name, reason in storage.delete_uploads(names).items()}
+    for result_id, reason in errors.items():
         log.error("output_deletion_failed", extra={"result_id": result_id, "reason": reason})
-    facts = _outcomes(rows, kept, now=now) | {
+    facts = _outcomes(rows, errors, now=now) | {
         "workunit_ids": [row["workunit_id"] for row in rows],
         "received_ats": [row["received_at"] for row in rows],
         "sources": _OUTPUT_SOURCES,
@@ -72,7 +72,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
     done = sum(row["target"] == FileDeleteState.DONE for row in settled)
     return Tally(
         seen=len(rows),
-        counts={"results rid of outputs": done, "results kept by an error": len(kept)},
+        counts={"results rid of outputs": done, "results kept by an error": len(errors)},
         # Rows locked by other processes are read again in the next pass, which follows at once
         # only if some rows were settled.
         more=len(rows) >= limit and bool(settled),
@@ -82,7 +82,7 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
 def _outcomes(
     rows: Sequence[Mapping[str, Any]], failed: Container[int], *, now: datetime
 ) -> dict[str, Any]:
-    """Return the parameters that settle rows as DONE, or as ERROR with a time to retry."""
+    """Return parameters that set rows to DONE, or those in `failed` to ERROR with a retry time."""
     return {
         "now": now,
         "ids": [row["id"] for row in rows],
@@ -100,7 +100,7 @@ def _outcomes(
 
 
 def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Drop workunits' references to inputs, unlink unreferenced inputs, settle the workunits.
+    """Drop the references of workunits to inputs; delete unreferenced inputs.
 
     A workunit stays READY until its files are deleted from disk, and is in ERROR while a file
     cannot be deleted.  A file with other references is deleted when its last reference is dropped.
@@ -109,8 +109,8 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
     if not rows:
         return Tally()
     files = sql.fetch("read_doomed_inputs", {"workunit_ids": [row["id"] for row in rows]}, PACKAGE)
-    deleted, kept = _delete_files({file["name"]: file["id"] for file in files}, now=now)
-    failed = {file["workunit_id"] for file in files if file["name"] in kept}
+    deleted, errors = _delete_files({file["name"]: file["id"] for file in files}, now=now)
+    failed = {file["workunit_id"] for file in files if file["name"] in errors}
     facts = _outcomes(rows, failed, now=now) | {
         "sources": _INPUT_SOURCES,
         "axis": Axis.WORKUNIT_FILES.value,
@@ -124,14 +124,14 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
             "workunits with inputs kept by an error": len(failed),
             "files marked for deletion": marked_count,
             "files deleted": deleted,
-            "files kept by an error": len(kept),
+            "files kept by an error": len(errors),
         },
         more=len(rows) >= share["limit"] and bool(settled),
     )
 
 
 def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict[str, Any]], int]:
-    """Drop references to inputs; return the workunits and the number of files marked for deletion.
+    """Drop references to inputs; return workunit rows, and the number of files newly marked.
 
     A workunit whose references were dropped in an earlier pass is returned again until it is DONE.
     """
@@ -149,34 +149,37 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
 
 
 def _delete_marked(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Unlink other files that are marked for deletion, such as files of app versions or holds."""
+    """Delete all files marked for deletion, such as those of app versions or expired holds."""
     rows = sql.fetch("read_doomed_files", share, PACKAGE)
     if not rows:
         return Tally()
-    deleted, kept = _delete_files({row["name"]: row["id"] for row in rows}, now=now)
+    deleted, errors = _delete_files({row["name"]: row["id"] for row in rows}, now=now)
     return Tally(
         seen=len(rows),
-        counts={"files deleted": deleted, "files kept by an error": len(kept)},
+        counts={"files deleted": deleted, "files kept by an error": len(errors)},
         more=len(rows) >= share["limit"],
     )
 
 
 def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str, str]]:
-    """Unlink marked files and drop their rows; return the count, and errors by file name."""
+    """Unlink files and drop their rows; return the number deleted, and errors by file name.
+
+    `ids` maps file names to file ids.
+    """
     if not ids:
         return 0, {}
-    kept = storage.delete_downloads(list(ids))
+    errors = storage.delete_downloads(list(ids))
     # An unreachable store gives the same reason for all files: log it once.
     by_reason: dict[str, list[str]] = {}
-    for name, reason in kept.items():
+    for name, reason in errors.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
         extra = {"file": names[0], "others": len(names) - 1, "reason": reason}
         log.error("file_deletion_failed", extra=extra)
     params = {
-        "gone_ids": [file_id for name, file_id in ids.items() if name not in kept],
-        "kept_ids": [file_id for name, file_id in ids.items() if name in kept],
+        "gone_ids": [file_id for name, file_id in ids.items() if name not in errors],
+        "kept_ids": [file_id for name, file_id in ids.items() if name in errors],
         "again_at": now + RETRY_AFTER,
     }
     dropped = sql.fetch("drop_doomed_files", params, PACKAGE)
-    return len(dropped), kept
+    return len(dropped), errors

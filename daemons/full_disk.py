@@ -1,4 +1,4 @@
-"""Logs when the disk becomes full, and when it has room again."""
+"""Logs when the disk becomes full, and when files can be written again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG_INTERVAL_SECONDS = 3600.0
 
 
 class FullDisk:
-    """Tracks a full disk in one process, by the ids of apps whose workunits were put off."""
+    """Tracks, for one process, the apps whose files cannot be written because the disk is full."""
 
     def __init__(self) -> None:
         self._apps: set[int] = set()
@@ -21,7 +21,10 @@ class FullDisk:
         self._put_off = 0
 
     def record_full(self, apps: Collection[int], *, workunits: int, reason: str) -> None:
-        """Record that workunits of these apps (ids) were put off; `workunits` is their number."""
+        """Record that workunits were postponed; log this at most once per `LOG_INTERVAL_SECONDS`.
+
+        `apps` contains the ids of their apps; `workunits` is the number of workunits.
+        """
         moment = monotonic()
         if not self._apps:
             self._began, self._put_off = moment, 0
@@ -32,7 +35,7 @@ class FullDisk:
         self._put_off += workunits
 
     def record_kept(self, apps: Collection[int]) -> None:
-        """Record that files of these apps (ids) were written and no workunit was put off."""
+        """Record that files of these apps (ids) were written; log when no affected app remains."""
         if self._apps and self._apps.issubset(apps):
             seconds = round(monotonic() - self._began, 3)
             log.info("disk_has_room", extra={"seconds": seconds, "put_off": self._put_off})

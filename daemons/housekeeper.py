@@ -1,9 +1,9 @@
 """Runs periodic chores: decays averages, sets scales, drops expired rows.
 
-Each chore has its own interval.  The table ``heartbeat`` records when each chore was last done.  If
-several housekeepers run, one of them claims a due chore.  A failed chore is retried after five
-minutes and does not prevent other chores.  A chore that a crash interrupted is completed by its
-next run.
+Each chore has its own interval.  The table ``heartbeat`` records when each chore last ran.  If
+several housekeepers run, exactly one of them claims a due chore.  A failed chore is retried after
+five minutes and does not prevent other chores.  The next run of a chore completes a run that a
+crash interrupted.
 """
 
 from __future__ import annotations
@@ -37,23 +37,26 @@ DAY = timedelta(days=1)
 RETRY_AFTER = timedelta(minutes=5)
 #: A recent average below this is set to 0 and not updated again.
 NEGLIGIBLE = 1e-6
-#: Refusals are kept for this time, and count as evidence that a workunit is unsendable.
+#: The retention time of refusals, which are counted to find unsendable workunits.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
-#: A program repeats a request within minutes, or after a weekend.
+#: The retention time of idempotency keys: programs retry within minutes, or after a weekend.
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
-#: The number of results that a host's measured speed needs before the census counts the host.
+#: The census of size classes uses a host's measured speed after this number of results.
 MIN_SPEED_SAMPLES = 5
 
 
-#: Runs a chore.  The arguments are the current time and the maximum number of rows per statement;
-#: the result is the number of changed rows.
+#: A function that does a chore.  The arguments are the current time and the maximum number of rows
+#: per statement; it returns the number of changed rows.
 Act = Callable[[datetime, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """A periodic chore: its interval, the name of its count, and the function that does it."""
+    """A periodic chore.
+
+    `every` is its interval, and `did` the key of its number of changed rows in the `Tally`.
+    """
 
     name: str
     every: timedelta
@@ -101,7 +104,11 @@ def _put_off(chore: Chore, now: datetime) -> None:
 
 
 def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
-    """Return a chore that repeats a statement in ascending ids until a batch is not full."""
+    """Return a function that repeats a statement in ascending ids until a batch is not full.
+
+    The statement processes rows that are older than `older_than`; `identifiers` are inserted into
+    its text.
+    """
 
     def act(now: datetime, limit: int) -> int:
         after, total = 0, 0
@@ -125,17 +132,17 @@ def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
 
 
 def _fading(table: str, average: str) -> Act:
-    """Return a chore that decays averages not updated by a grant for a day (PROTOCOL 9.6)."""
+    """Return a function that decays averages without a credit grant for a day (PROTOCOL 9.6)."""
     return _rows("decay_averages", DAY, table=table, average=average)
 
 
 def _old(table: str, time: str, kept_for: timedelta) -> Act:
-    """Return a chore that drops the rows whose column `time` is longer ago than `kept_for`."""
+    """Return a function that drops the rows whose column `time` is older than `kept_for`."""
     return _rows("drop_old_rows", kept_for, table=table, time=time)
 
 
 def _at_once(act: Callable[..., int]) -> Act:
-    """Return a chore that ignores the limit of rows."""
+    """Return a function that calls `act` without the limit of rows."""
     return lambda now, _limit: act(now=now)
 
 
@@ -185,25 +192,25 @@ def take_census(_now: datetime, _limit: int) -> int:
 
 
 def delete_antiques(now: datetime, _limit: int) -> int:
-    """Delete old files without a row in the database."""
+    """Delete old files that have no row in the database; return their number."""
     deleted = antiques.delete_antique_files(now)
     return deleted.uploads.files + deleted.downloads.files
 
 
 def drop_audit_entries(now: datetime, limit: int) -> int:
     """Drop entries of the audit log that are older than `AUDIT_KEPT_DAYS`."""
-    kept = timedelta(days=settings.AUDIT_KEPT_DAYS)
-    return _old("audit_entry", "at", kept)(now, limit)
+    retention = timedelta(days=settings.AUDIT_KEPT_DAYS)
+    return _old("audit_entry", "at", retention)(now, limit)
 
 
 def drop_login_networks(now: datetime, limit: int) -> int:
     """Drop networks from which an account has not logged in for `login_network_kept`."""
-    kept = settings.PROJECT.login_network_kept
-    return _old("login_network", "last_login_at", kept)(now, limit)
+    retention = settings.PROJECT.login_network_kept
+    return _old("login_network", "last_login_at", retention)(now, limit)
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
-    """Write the files for statistics sites to the folder of `/stats/`; changes no row."""
+    """Write the files for statistics sites to the folder of `/stats/`; return 0."""
     statistics.export(storage.statistics_folder(), now=now)
     return 0
 
@@ -261,6 +268,6 @@ CHORES: tuple[Chore, ...] = (
     Chore(
         "old heartbeats", DAY, "heartbeats dropped", _old("heartbeat", "seen_at", HEARTBEATS_KEPT)
     ),
-    # Last, because it takes the longest.
+    # The last chore, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),
 )

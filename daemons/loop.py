@@ -1,10 +1,10 @@
-"""The loop that makes passes of a daemon until it is stopped.
+"""The loop that runs the passes of a daemon until the daemon is stopped.
 
 After SIGINT or SIGTERM, the current pass finishes first.  After a full batch the next pass follows
 at once; after a smaller batch it follows after a short gap, so that the next batch is fuller.  An
-idle daemon polls after 20 ms, then at doubled intervals up to the daemon's pause.  It also polls at
-once when its bell rings: the process that creates work for the daemon rings it (`wakes`).  A
-failure of the database is logged once and retried with growing back-off.
+idle daemon polls after 20 ms, then at doubled intervals up to the daemon's pause.  It also polls
+when its *bell* receives a datagram, which a process sends after it created work for the daemon
+(`wakes`).  A failure of the database is logged once and retried with growing back-off.
 """
 
 from __future__ import annotations
@@ -62,17 +62,16 @@ class StopSign:
         finalize(self, _close, self._reader, self._writer)
 
     def set(self) -> None:
-        """Set the flag and end a wait."""
+        """Set the flag, which ends a `wait`."""
         self._is_set = True
         with suppress(BlockingIOError):
             os.write(self._writer, b"!")
 
     def is_set(self) -> bool:
-        """Return whether to stop."""
         return self._is_set
 
     def wait(self, seconds: float, bell: wakeups.Bell | None = None) -> bool:
-        """Wait at most `seconds` for the flag or the bell; return whether to stop."""
+        """Wait at most `seconds` for the flag or the bell; return whether the flag is set."""
         if not self._is_set:
             wakeups.wait(seconds, self._reader, *([bell.fileno()] if bell else []))
         return self._is_set
@@ -84,7 +83,7 @@ def _close(*descriptors: int) -> None:
 
 
 class Pass(Protocol):
-    """One pass of a daemon; a pass claims rows, so any number of passes may run at once."""
+    """The function that runs one pass; passes claim rows, so several may run concurrently."""
 
     def __call__(self, *, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
         """Process at most `limit` rows; return the counts."""
@@ -112,7 +111,7 @@ class Drive:
     shard: Shard = WHOLE
 
     def run_pass(self, daemon: Daemon) -> Tally:
-        """Make one pass, and wake the daemons that have work because of it."""
+        """Run one pass, and wake the daemons for which it created work; return its tally."""
         plans.renew()
         tally = daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
         if tally.changed:
@@ -122,7 +121,7 @@ class Drive:
 
 @dataclass(slots=True)
 class Rhythm:
-    """The pauses between passes: short after work, else doubled up to `longest` seconds."""
+    """The pauses between passes: short after changes, else doubled up to `longest` seconds."""
 
     longest: float
     pause: float = FIRST_PAUSE
@@ -142,14 +141,14 @@ class Rhythm:
 
 
 def run(daemon: Daemon, drive: Drive) -> None:
-    """Make passes until `drive.stop` is set; a failed pass is logged and retried."""
+    """Run passes until `drive.stop` is set; a failed pass is logged and retried."""
     rhythm, back_off = Rhythm(drive.pause), FIRST_BACK_OFF
     alive = _AliveFile(daemon.name)
     with wakeups.Bell(daemon.name) as bell:
         while not drive.stop.is_set():
             if _waits_for_maintenance(daemon, drive):
                 continue
-            # A ring after this point may be for rows that this pass misses, so it causes another
+            # A wake-up after this point may be for rows that this pass misses, so it causes another
             # pass.
             bell.silence()
             began = monotonic()
@@ -180,7 +179,7 @@ def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:
-    """Make passes until a batch is not full; return their sum, and touch the alive file."""
+    """Run passes until a batch is not full; return the total, and touch the alive file."""
     total = drive.run_pass(daemon)
     while total.more and not drive.stop.is_set():
         total += drive.run_pass(daemon)
@@ -190,7 +189,7 @@ def drain(daemon: Daemon, drive: Drive) -> Tally:
 
 @contextmanager
 def stopping_on_signals(stop: StopSign, write: Callable[[str], None]) -> Iterator[None]:
-    """Let SIGINT and SIGTERM set `stop` and write that the current pass finishes first."""
+    """Handle SIGINT and SIGTERM within the block: set `stop`, and write ``finishing...``."""
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if not stop.is_set():

@@ -11,13 +11,16 @@ from scheduler.sql.low_water import LowWaterMark
 Position = TypeVar("Position")
 Rows = list[Any]
 
-#: The pause after a read from the head, as a multiple of its duration: reads from the head take at
-#: most a twentieth of the time.
+#: The minimum pause after a read from the head, as a multiple of the read's duration.  So these
+#: reads take at most a twentieth of the time.
 REST = 20
 
 
 def read(queue: LowWaterMark[Position], look: Callable[[Position], Rows]) -> Rows:
-    """Return `look(mark)`; return `look(head)` if there are no rows or a full read is due."""
+    """Return the rows that `look` reads from the queue's mark, or from its head.
+
+    The queue is read from its head if there are no rows after the mark, or if a full read is due.
+    """
     if not queue.is_full_read_due(monotonic()) and (rows := look(queue.mark)):
         return rows
     began = monotonic()

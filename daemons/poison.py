@@ -1,7 +1,7 @@
 """Counts failures of science code by subject, and parks a subject after too many.
 
 A subject is a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app (GENERATE).  Claims
-skip parked subjects; `manage.py parked` shows them, retries them or gives them up.
+skip parked subjects.  `manage.py parked` lists, retries and drops parked subjects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The number of failures of a subject so far, and whether it is parked."""
+    """The numbers of permanent and transient failures of a subject, and whether it is parked."""
 
     failures: int
     transients: int
@@ -56,7 +56,7 @@ def record(
     now: datetime,
     transient: Collection[int] = (),
 ) -> dict[int, Record]:
-    """Count one more failure of each subject, in one statement; return their records by id.
+    """Count one failure of each subject in `errors`; return the new records by subject id.
 
     `errors` maps the subject ids to error texts (tracebacks), `apps` maps them to app ids.  A
     subject is parked at its app's `max_science_failures`-th failure.  Failures of the subjects in
@@ -84,7 +84,7 @@ def record(
                     "id": row["subject_id"],
                     "app": row["app"],
                     "failures": row["failures"] + row["transients"],
-                    "hint": "`manage.py parked show` has its traceback, `parked retry` tries again",
+                    "hint": "see `manage.py parked show` for the traceback, or use `parked retry`",
                 },
             )
     return {
@@ -94,7 +94,7 @@ def record(
 
 
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
-    """Delete the failures of subjects that have succeeded since."""
+    """Delete the failure records of subjects whose science code has now succeeded."""
     if subject_ids := sorted(ids):
         sql.execute(
             "forget_science_failures", {"stage": int(stage), "ids": subject_ids}, "daemons.sql"

@@ -1,9 +1,10 @@
 """Archives finished workunits and drops their rows.
 
-It also creates and drops the partitions of the ledger.  Claim, act, settle: the daemon claims
-workunits by a lease and writes them as compressed JSON lines.  It syncs the file to disk, then
-drops the rows of workunits that were not woken in the meantime.  After a crash, a workunit may be
-archived twice, but no workunit is dropped before it is archived.
+The daemon claims workunits by a lease, writes them as compressed JSON lines, and syncs the file to
+disk.  Then it drops the rows of workunits that were not made due again in the meantime.  After a
+crash, a workunit may be archived twice, but no workunit is dropped before it is archived.
+
+The daemon also creates and drops the partitions of the ledger.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DROP_BATCH_SIZE = 500
 #: The number of days for which partitions of the ledger are created ahead.
 DAYS_AHEAD = 14
 _PREFIX = "ledger_entry_"
-#: The position in the queue, by shard.
+#: The low-water mark in the queue of purgeable workunits, by shard.
 _queues: dict[Shard, LowWaterMark[int]] = {}
 
 
@@ -79,7 +80,10 @@ def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
 
 
 def _drop(tokens: dict[int, int]) -> int:
-    """Drop archived workunits whose lease token is unchanged; return how many."""
+    """Drop archived workunits whose lease token is unchanged; return their number.
+
+    `tokens` maps workunit ids to lease tokens.
+    """
     with transaction.atomic():
         sql.execute("forget_plans", {}, PACKAGE)
         sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
@@ -90,7 +94,7 @@ def _drop(tokens: dict[int, int]) -> int:
 
 
 def tend_ledger(*, now: datetime) -> tuple[int, int]:
-    """Create the partitions of the coming days; drop those older than every existing workunit.
+    """Create the partitions of the coming days; drop partitions older than the oldest workunit.
 
     Returns the numbers of created and of dropped partitions.
     """
@@ -121,7 +125,7 @@ def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of t
 def _make_day(day: date) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        # No partition is created for a day with rows in the default partition: rows are not moved.
+        # If the default partition has rows of this day, PostgreSQL refuses a partition for it.
         cursor.execute(
             "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
             [_midnight(day), _midnight(day + timedelta(days=1))],

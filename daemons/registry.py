@@ -61,7 +61,7 @@ def timetable() -> dict[str, dict[str, object]]:
             "task": "daemons.run_pass",
             "schedule": daemon.pause,
             "kwargs": {"daemon": daemon.name},
-            # A message that waited for longer than the interval is superseded by the next one.
+            # A message that is older than the interval is discarded: the next one replaces it.
             "options": {"expires": daemon.pause, "queue": daemon.name},
         }
         for daemon in DAEMONS

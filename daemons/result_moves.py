@@ -33,7 +33,7 @@ class ResultMoves:
         self._rows: list[tuple[int, int, int, Decimal | None]] = []
 
     def step(self, moves: Sequence[Move | ResultMove]) -> int:
-        """Add a step that consists of these moves, in the ledger's order; return its number."""
+        """Add a step of these moves, which the ledger records in this order; return its number."""
         self._steps.append({move.axis: (int(move.source), int(move.target)) for move in moves})
         first = len(self._moves) + 1
         self._moves += [

@@ -86,7 +86,7 @@ def _add(
 
 
 def _read(name: str, params: sql.Params) -> Iterator[dict[str, Any]]:
-    """Yield rows as dicts without NULL values; states are replaced by their names."""
+    """Yield the rows of a statement as dicts without NULL values; states become their names."""
     columns, rows = sql.fetch_binary(name, params, PACKAGE)
     labeled = [(column, _LABELS[column]) for column in columns if column in _LABELS]
     for row in rows:
@@ -99,7 +99,7 @@ def _read(name: str, params: sql.Params) -> Iterator[dict[str, Any]]:
 
 
 def _by(column: str, rows: Iterator[dict[str, Any]], *, less: Sequence[str] = ()) -> _RowsById:
-    """Group rows by a column; the columns in `less` are removed."""
+    """Group rows by the value of a column; remove the columns in `less` from the rows."""
     groups: _RowsById = defaultdict(list)
     for row in rows:
         groups[row[column]].append(row)

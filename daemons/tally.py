@@ -24,7 +24,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read ``I/N``, counted from 1; raises `BadShard`.
+        """Return the shard for ``I/N``, where I is counted from 1; raises `BadShard`.
 
         >>> Shard.parse("2/4")
         Shard(index=1, count=4)
@@ -51,7 +51,7 @@ class Shard:
         return f"{self.index + 1}/{self.count}"
 
 
-#: All workunits.
+#: The shard that contains all rows.
 WHOLE = Shard()
 
 
@@ -70,7 +70,7 @@ class Tally:
 
     @property
     def changed(self) -> bool:
-        """Return whether the pass changed anything."""
+        """Return whether any count is not zero."""
         return any(self.counts.values())
 
     @property

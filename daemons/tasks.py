@@ -1,4 +1,4 @@
-"""Celery tasks: the alternative driver of the same passes."""
+"""Celery tasks that run the daemons' passes, an alternative to `daemons.loop`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scheduler.health import maintenance
 
 log = logging.getLogger(__name__)
 
-#: A task makes no further pass after this many seconds; the next message continues the work.  So a
-#: worker can stop soon, and no daemon occupies it for long.
+#: A task starts no further pass after this many seconds; the next message continues the work.  This
+#: limits how long a worker takes to stop, and how long one daemon occupies it.
 MAX_TASK_SECONDS = 30.0
 
 #: Names of daemons whose current failure this process has logged.
@@ -37,7 +37,7 @@ class _TaskLimit(StopSign):
 
 @shared_task(name="daemons.run_pass", ignore_result=True)
 def run_pass(daemon: str) -> str:
-    """Make passes of one daemon until a batch is not full; return a summary.
+    """Run passes of one daemon until a batch is not full; return a summary.
 
     A lost message is harmless, because the next message does the work.
     """
@@ -57,7 +57,7 @@ def run_pass(daemon: str) -> str:
 
 
 def _log_failure(daemon: Daemon, error: Exception) -> str:
-    """Log a failure once until the daemon recovers, and return it as a sentence."""
+    """Log the first failure after a success; return every failure as a sentence."""
     reason = " ".join(str(error).split())
     if daemon.name not in _failing:
         _failing.add(daemon.name)

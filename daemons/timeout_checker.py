@@ -1,9 +1,9 @@
-"""Times out results whose deadline has passed, and wakes expired workunits.
+"""Times out results after their deadlines, and makes expired workunits due.
 
-It also gives up workunits that can be sent to no host.  Before any result times out, deadlines are
-extended by the outages in which hosts could not reach the server.  While the web processes are
-down, hosts cannot report, so no result times out.  Expired leases need no daemon: the next claim
-takes the row, and the lease token rejects writes of the previous holder.
+The daemon also marks workunits that were refused to too many hosts as unsendable.  Before a result
+times out, deadlines are extended by the outages in which hosts could not reach the server.  While
+the web processes are down, hosts cannot report, so no result times out.  Expired leases need no
+daemon: the next claim takes the row, and the lease token rejects writes of the previous holder.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ log = logging.getLogger(__name__)
 PACKAGE = "daemons.sql"
 #: The number of results that one statement examines when deadlines are moved.
 MOVE_BATCH_SIZE: Final = 20_000
-#: Refusals are counted for workunits that were refused to a host since the last pass, at most this
-#: long ago.  A host that requests work again is refused again, so a missed workunit is counted
-#: later.
+#: A pass counts the refusals of workunits that were refused to a host since the last pass, but not
+#: earlier than this before the pass.  A missed workunit is counted after its next refusal.
 REFUSED_WITHIN: Final = timedelta(minutes=10)
-#: Workunits that were locked during a pass are examined again by the passes of this period.
+#: Workunits may be locked during a pass, so later passes examine them again for this period.
 RECOUNT_WINDOW: Final = timedelta(minutes=1)
 
 #: The last heartbeat of the web processes when `timeouts_suspended` was last logged.
@@ -44,7 +43,10 @@ _counted_at: dict[Shard, datetime] = {}
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Move deadlines by outages; time out results; wake expired and mark unsendable workunits."""
+    """Time out results, make expired workunits due, and mark unsendable workunits.
+
+    Deadlines are first extended by past outages, if necessary over several passes.
+    """
     share = {"now": now, "limit": limit, **shard.params}
     signs = sql.fetch_one("results/read_signs", {}) or {}
     if signs["is_pending"]:
@@ -57,13 +59,13 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
     given_up = _give_up_unsendable(share, asked_since=_uncounted_since(shard, now=now), now=now)
     _counted_at[shard] = now
-    lost = sum(row["because"] == Because.NEVER_ACKNOWLEDGED for row in late)
+    unacknowledged = sum(row["because"] == Because.NEVER_ACKNOWLEDGED for row in late)
     return Tally(
         noun="results",
         seen=len(late) + expired + given_up,
         counts={
-            "timed out": len(late) - lost,
-            "never acknowledged": lost,
+            "timed out": len(late) - unacknowledged,
+            "never acknowledged": unacknowledged,
             "workunits expired": expired,
             "workunits unsendable": given_up,
         },
@@ -72,7 +74,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
-    """Return whether the web processes are down; each outage is logged once."""
+    """Return whether the web processes are down; log each outage once."""
     global _logged_for  # noqa: PLW0603 - state of this process
     is_away = is_silent(last_sign, now=now, outage_after=settings.PROJECT.outage_after)
     if is_away and _logged_for != last_sign:
@@ -101,7 +103,7 @@ def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, An
 
 
 def _distrust(late: list[dict[str, Any]]) -> None:
-    """Reset the trust of hosts that did not reply, and reduce their daily quota."""
+    """Reset the trust and reduce the daily quota of hosts whose results timed out."""
     if not late:
         return
     params = {
@@ -128,14 +130,14 @@ def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_
 
 
 def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
-    """Return the time since which refusals may not have been counted yet."""
+    """Return the earliest time of a refusal that may not have been counted yet."""
     last = _counted_at.get(shard)
     earliest = now - REFUSED_WITHIN
     return earliest if last is None or last > now else max(earliest, last - RECOUNT_WINDOW)
 
 
 def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
-    """Mark workunits as unsendable that no host may get; log workunits that are close to it.
+    """Mark workunits that were refused to too many hosts; log workunits close to this limit.
 
     Returns the number of workunits marked as unsendable.
     """

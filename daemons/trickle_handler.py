@@ -1,9 +1,9 @@
 """Passes trickle messages of running results to the handlers of their varieties.
 
-Claim, act, settle: trickles are claimed by a lease, and an app's own handlers run in a worker
-process with no transaction open.  If the lease is still held, one transaction writes their effects
-and marks the trickles as handled.  Trickles whose handler fails are retried with growing back-off,
-then parked.  Progress changes no state, so it wakes no daemon.
+The daemon claims trickles by a lease, and calls an app's own handlers in a worker process outside a
+transaction.  If the lease is still valid, one transaction writes the effects and marks the trickles
+as handled.  Trickles whose handler fails are retried with growing back-off, then parked.  Progress
+reports change no state, so they wake no daemon.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scheduler.messages.trickles import fault_of
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
-#: No handler is called later than this after the claim; the lease lasts much longer.
+#: The maximum time between the claim and the last call of a handler; the lease is much longer.
 TIME_LIMIT = timedelta(minutes=10)
 LEASE = timedelta(hours=1)
 #: The varieties that are handled for every app; BOINC's wrapper sends ``cpu_time``.
@@ -128,20 +128,20 @@ def _sample(row: dict[str, Any], readings: Readings) -> Sample:
 
 
 def _log_unknown(row: dict[str, Any]) -> None:
-    """Log once per app and variety that no handler exists."""
+    """Log a trickle without a handler, once per app and variety."""
     key = (row["app_id"], row["variety"])
     if key not in _logged_unknown:
         _logged_unknown.add(key)
         extra = {
             "app": row["app"],
             "variety": row["variety"],
-            "hint": "name a handler in the app's trickle_handlers",
+            "hint": "add a handler for this variety to the app's trickle_handlers",
         }
         log.warning("unknown_trickle_variety", extra=extra)
 
 
 def _settle(batch: _Batch, *, now: datetime) -> set[int]:
-    """Mark trickles as handled and write their effects; return the ids that were still leased."""
+    """Mark trickles as handled and write the effects; return the ids whose lease was valid."""
     if not batch.handled:
         return set()
     extended = [row for row, answer in batch.answers.values() if answer.extend_deadline]

@@ -1,4 +1,4 @@
-"""The table of daemons that have work after a pass of another daemon [pure]."""
+"""The table of daemons to wake after a pass of another daemon [pure]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _TRANSITIONER: Final = ("transitioner",)
 
-#: For each daemon, the counts of its tally that create work, and the daemons that have this work.
+#: For each daemon: the counts of its tally that mean new work, and the daemons that do this work.
 #: Work that becomes due later (purging, archiving) is found by polling.
 WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "work_generator": {"workunits submitted": _TRANSITIONER},
@@ -38,6 +38,6 @@ WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 
 def woken_by(daemon: str, tally: Tally) -> tuple[str, ...]:
-    """Return the names of the daemons that have work because of one pass of a daemon."""
+    """Return the names of the daemons for which a pass of `daemon` created work."""
     wakes = WAKES.get(daemon, {})
     return tuple(sorted({name for what in tally.done for name in wakes.get(what, ())}))

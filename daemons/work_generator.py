@@ -55,7 +55,7 @@ class _Outcome:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Let each generator fill its app's cushion, with at most `limit` workunits."""
+    """Call the generators of apps that need work, for at most `limit` workunits each."""
     apps = sql.fetch("read_hungry_apps", {"now": now, **shard.params}, PACKAGE)
     outcome = _Outcome()
     for app in apps:
@@ -78,7 +78,10 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def missing(app: dict[str, Any]) -> int:
-    """Return how many workunits fill the cushion, by the last submission's results per workunit."""
+    """Return the number of workunits that fill the app's cushion of unsent results.
+
+    The number of results per workunit is assumed to be that of the last submission.
+    """
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
     missing_results = int(app["cushion"]) - int(app["unsent"])
     return ceil(missing_results / each) - int(app["coming"])
@@ -146,9 +149,10 @@ def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
 
 
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
-    """Return copies of a workunit of the app, numbered from 1; the option `most` is their limit.
+    """Return descriptions of up to `count` copies of the workunit named `template`.
 
-    Raises `BadTemplate` if the workunit or its input files no longer exist.
+    Copies are numbered from 1; the option `most` limits their total number.  Raises `BadTemplate`
+    if the app has no such workunit, or its input files no longer exist.
     """
     row = sql.fetch_one("read_template", {"name": template}, PACKAGE)
     if row is None or row["app_id"] != app["id"] or row["file_delete_state"]:
@@ -176,7 +180,7 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
 
 
 def _submit(app: dict[str, Any], answer: GeneratedWork, *, now: datetime) -> int:
-    """Submit the generated workunits together with the new state; return how many."""
+    """Submit the generated workunits together with the new state; return their number."""
     workunits = [
         new_workunit(description, from_outside=answer.from_outside)
         for description in answer.workunits
@@ -215,7 +219,7 @@ def _excerpt(state: dict[str, Any]) -> str:
 
 
 def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
-    """Store the new state; raises `_StateConflict` if the stored one has changed since."""
+    """Store the new state; raises `_StateConflict` if another process changed the stored state."""
     before = app["generator_state"]
     params = {"id": app["id"], "before": Jsonb(before), "state": Jsonb(state)}
     if not sql.execute("swap_generator_state", params, PACKAGE):
@@ -223,7 +227,7 @@ def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
-    """Record the failures and delay the next calls of the failed generators."""
+    """Record failures, delay the next calls of failed generators, clear recovered ones."""
     poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
     if not (errors := outcome.failures.errors):
         return

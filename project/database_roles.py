@@ -1,4 +1,4 @@
-"""The two roles of the embedded PostgreSQL, each with a password.
+"""Creates the two roles of the embedded PostgreSQL, each with a password.
 
 `manyhands` is the project's role: it owns the project's database and may create others (tests do).
 It is not a superuser, so its SQL cannot run commands, read files or change the server.
@@ -28,7 +28,7 @@ SUPERUSER = "postgres"
 
 ACCESS_FILE = "pg_hba.conf"
 ACCESS_HEADER = "# Written by Manyhands at every start: a password, over the socket only.\n"
-#: Lines of an operator come first, because the first matching line decides.
+#: An operator's lines come first, because PostgreSQL uses the first matching line.
 EXTRA_ACCESS_FILE = "pg_hba_extra.conf"
 ACCESS = f"""\
 {ACCESS_HEADER}# Lines of your own: {EXTRA_ACCESS_FILE}
@@ -112,7 +112,7 @@ def password(keys_folder: Path, role: str) -> str:
 
 
 def is_open(data: Path) -> bool:
-    """Return True if the data are of an earlier version, whose server admits every process."""
+    """Return True for the data of an earlier version, whose server requires no password."""
     try:
         return not (data / ACCESS_FILE).read_text(encoding="utf-8").startswith(ACCESS_HEADER)
     except OSError:
@@ -120,7 +120,7 @@ def is_open(data: Path) -> bool:
 
 
 def restrict_access(data: Path, owner: DataOwner) -> None:
-    """Write pg_hba.conf; an earlier version's file is kept as pg_hba.conf.old."""
+    """Write pg_hba.conf; the file of an earlier version is renamed to pg_hba.conf.old."""
     if is_open(data):
         kept = owner.run(["mv", "-f", ACCESS_FILE, f"{ACCESS_FILE}.old"], cwd=data)
         if kept.returncode:
@@ -132,10 +132,10 @@ def restrict_access(data: Path, owner: DataOwner) -> None:
 
 
 def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -> None:
-    """Give the superuser its name and password; the server must not run.
+    """Set the superuser's name and password; the server must not run.
 
-    It uses PostgreSQL's single-user mode, which needs no password, and which recovers the data if
-    their server was killed.
+    PostgreSQL's single-user mode is used, which needs no password, and which recovers the data if
+    the server was killed.
     """
     options = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
     # A statement ends with a semicolon and an empty line (-j).
@@ -148,7 +148,7 @@ def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -
     if done.returncode:
         raise EmbeddedPostgresError(
             f"The roles in {data} could not be set: {last_line(done.stderr)}\n"
-            "Hint: stop other servers on these data, or set DATABASE_URL to a PostgreSQL of yours."
+            "Hint: stop other servers on these data, or set DATABASE_URL to another server."
         )
 
 
@@ -171,7 +171,7 @@ def can_connect(conninfo: Mapping[str, str]) -> bool:
 
 
 def settle(superuser: Mapping[str, str], secret: str) -> None:
-    """Give the project's role its rights, its database and all objects in it, as the superuser.
+    """Set the project's role's rights, and make it the owner of its databases and their objects.
 
     The role gets the right to log in last, so that an interrupted conversion is repeated.
     """

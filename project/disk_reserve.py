@@ -1,4 +1,4 @@
-"""The disk space that uploads leave free, for the database and other files."""
+"""Computes the disk space that uploads leave free for the database and logs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-#: The space for logs and other files of the project.
+#: Space for logs and other files of the project, in bytes.
 RESERVE_BYTES: Final = 100_000_000
 #: `max_wal_size` of the embedded PostgreSQL, and PostgreSQL's default.
 EMBEDDED_WAL_BYTES: Final = 2 << 30
 WAL_BYTES: Final = 1 << 30
-#: The data folder of the distributions' PostgreSQL.
+#: The data folder of PostgreSQL in the packages of Linux distributions.
 SYSTEM_DATA: Final = Path("/var/lib/postgresql")
 
 

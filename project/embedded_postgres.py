@@ -99,7 +99,7 @@ log_line_prefix = '%m [%p] %d '
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """The contents of a running server's postmaster.pid."""
+    """The contents of a server's postmaster.pid."""
 
     pid: int
     ready: bool
@@ -114,7 +114,7 @@ class Postmaster:
         return state.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
     def serves(self, data: Path) -> bool:
-        """Return True if the process serves `data`, and does not just reuse a server's old pid.
+        """Return True if the process is the server of `data`, not another one with its old pid.
 
         The current directory of a server is its data folder.
         """
@@ -178,7 +178,7 @@ class EmbeddedPostgres:
         return postmaster if is_living else None
 
     def running(self) -> Postmaster | None:
-        """Return the server if it accepts connections now."""
+        """Return the server if it accepts connections now, or None."""
         postmaster = self.postmaster()
         if postmaster and postmaster.ready and postmaster.alive and self._answers():
             return postmaster
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
             return self.running() or self._start()
 
     def stop(self) -> bool:
-        """Stop the server and its connections; returns False if it was not running.
+        """Stop the server and end its connections; returns False if it was not running.
 
         Raises EmbeddedPostgresError if the server belongs to another user or does not end.
         """
@@ -235,14 +235,14 @@ class EmbeddedPostgres:
         return where | {"password": self._password(role)}
 
     def convert(self) -> bool:
-        """Convert an earlier version's data, whose server may still run; False if up to date.
+        """Convert the data of an earlier version; return False if they are up to date.
 
-        Ends the connections of such a server.
+        A running server is stopped, which ends its connections, and started again.
         """
         if not self.is_outdated():
             return False
         with self._lock():
-            # Another process may have converted it in the meantime.
+            # Another process may have converted the data in the meantime.
             if not self.is_outdated():
                 return False
             if postmaster := self._living():
@@ -251,7 +251,7 @@ class EmbeddedPostgres:
         return True
 
     def grant_parameters(self, *parameters: str) -> None:
-        """Let the project's role set these parameters, for tests and benchmarks."""
+        """Allow the project's role to set these parameters, for tests and benchmarks."""
         with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]
             names = sql.SQL(", ").join(map(sql.Identifier, parameters))
             grant = sql.SQL("GRANT SET ON PARAMETER {} TO {}")
@@ -323,7 +323,7 @@ class EmbeddedPostgres:
         if done.returncode:
             raise EmbeddedPostgresError(
                 f"PostgreSQL's initdb failed in {draft}: {last_line(done.stderr)}\n"
-                "Hint: set VAR_DIR to another folder, or DATABASE_URL to a PostgreSQL of yours."
+                "Hint: set VAR_DIR to another folder, or DATABASE_URL to a PostgreSQL server."
             )
         owner.write(draft, roles.ACCESS_FILE, roles.ACCESS)
         draft.rename(self.data)
@@ -370,7 +370,7 @@ class EmbeddedPostgres:
         owner.write(self.data, "manyhands.conf", settings)
 
     def _await_other(self) -> Postmaster | None:
-        """Wait for a running server that is not ready, because it recovers or shuts down."""
+        """Wait for a server that recovers or shuts down; return it if it is ready then, or None."""
         postmaster = self._living()
         return postmaster and self._await_start(postmaster, time.monotonic() + START_WITHIN)
 
@@ -399,12 +399,12 @@ class EmbeddedPostgres:
             if "shared memory block" not in messages or time.monotonic() > give_up_at:
                 raise EmbeddedPostgresError(
                     f"PostgreSQL did not start: {last_line(messages) or 'it gave no reason'}\n"
-                    f"Hint: see {self.log}, or set DATABASE_URL to a PostgreSQL of yours."
+                    f"Hint: see {self.log}, or set DATABASE_URL to another PostgreSQL server."
                 )
             time.sleep(0.2)
 
     def _await_start(self, child: Postmaster, give_up_at: float) -> Postmaster | None:
-        """Wait until the server accepts connections; None if it ended or is too slow."""
+        """Wait until the server accepts connections; return None if it ended or is too slow."""
         _wait(lambda: self.running() or not child.alive, within=give_up_at - time.monotonic())
         return self.running()
 
@@ -459,7 +459,7 @@ class EmbeddedPostgres:
         except OSError as error:
             raise EmbeddedPostgresError(
                 f"The embedded PostgreSQL cannot use {self.var}: {error.strerror}.\n"
-                "Hint: set VAR_DIR to a folder of yours, or DATABASE_URL to a PostgreSQL."
+                "Hint: set VAR_DIR to a folder that you own, or set DATABASE_URL."
             ) from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Typed readers of environment variables; invalid values raise BadSetting."""
+"""Reads typed values from environment variables; invalid values raise BadSetting."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ STORE_OPTIONS = {
     "new": "store",
     "expires": "3600",
 }
-#: The range of the validity of signed URLs; S3 accepts at most seven days.
+#: Bounds on the validity of signed URLs; S3 accepts at most seven days.
 _MIN_EXPIRES_SECONDS, _MAX_EXPIRES_SECONDS = 60, 604_800
 
 
 class BadSetting(Exception):
-    """The value of an environment variable is not valid; the message states valid values."""
+    """The value of an environment variable is invalid; the message describes valid values."""
 
     def __init__(self, name: str, value: str, accepted: str) -> None:
         super().__init__(f"{name}={value!r} cannot be used: expected {accepted}.")
 
 
 def text(name: str, default: str) -> str:
-    """Read a text; return the default if it is blank or unset."""
+    """Return the value of the variable, or the default if it is blank or unset."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -138,7 +138,7 @@ def networks(name: str) -> tuple[Network, ...]:
 
 
 def pattern(name: str) -> str:
-    """Read a regular expression; unset means none."""
+    """Read a regular expression; return an empty string if unset."""
     value = text(name, "")
     try:
         re.compile(value)
@@ -156,7 +156,7 @@ def folder(name: str, default: Path) -> Path:
 
 
 def web_url(name: str, default: str) -> str:
-    """Read an http(s) address without query; the result ends with exactly one slash."""
+    """Read an http(s) URL without a query; the returned URL ends with exactly one slash."""
     value = text(name, default)
     if not _is_web_url(value):
         accepted = "an address such as http://example.org/ or https://example.org/project/"
@@ -168,7 +168,7 @@ def _is_web_url(value: str) -> bool:
     try:
         parts = urlsplit(value)
         whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is not a number, an open bracket
+    except ValueError:  # For instance a port that is not a number, or an open bracket.
         return False
     return whole and not re.search(r"[?#\s\"'<>&]", value)
 
@@ -183,10 +183,10 @@ def broker_url(name: str, default: str) -> str:
 
 
 def database_url(name: str) -> dict[str, Any] | None:
-    """Read a PostgreSQL address as Django's settings of a database; None when it is unset.
+    """Return Django's settings of the database at a PostgreSQL URL; None if the variable is unset.
 
-    libpq's own parser reads it, so every form that psql accepts is accepted: percent escapes, a
-    socket folder as ``?host=/run/postgresql``, ``sslmode`` and the other options.
+    libpq parses the URL, so every form that psql accepts is valid: percent escapes, a socket folder
+    as ``?host=/run/postgresql``, ``sslmode`` and other options.
     """
     value = text(name, "")
     if not value:
@@ -211,10 +211,10 @@ def database_url(name: str) -> dict[str, Any] | None:
 
 
 def store_url(name: str) -> StoreConfig | None:
-    """Read the address of the store of downloads: ``s3://bucket/prefix?endpoint=...``; None: disk.
+    """Read the URL of the object store of downloads, as ``s3://bucket/prefix?endpoint=...``.
 
-    Options: `endpoint`, `public` (addresses), `region`, `downloads` (redirect, stream), `new`
-    (store, disk), `expires` (seconds).
+    Returns None if the variable is unset: downloads are on disk.  Options: `endpoint` and `public`
+    (URLs), `region`, `downloads` (redirect or stream), `new` (store or disk), `expires` (seconds).
     """
     value = text(name, "")
     if not value:

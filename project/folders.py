@@ -1,8 +1,8 @@
-"""Permissions of the project's files: no access for other users of the machine.
+"""Sets the permissions of the project's files, without access for other users.
 
 New files get their mode by the umask that every process sets when it reads the settings; `serve`
-corrects the modes of earlier versions. The group may read, for a proxy that serves downloads. Only
-the owner can read keys and passwords.
+corrects the modes of existing files. The group may read files, so that a proxy can serve downloads.
+Only the owner can read keys and passwords.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ def restrict_new_files(umask: int) -> None:
 def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
     """Remove the permissions in `umask` from existing files; return the changed ones.
 
-    It changes VAR_DIR and its direct entries (which protect everything below them), and everything
-    in the folder of keys. It does not change links, or files of another user, such as PostgreSQL's
-    data.
+    Changes VAR_DIR and its direct entries, which protect everything below them, and all entries of
+    the folder of keys. Does not change links or files of another user, such as PostgreSQL's data.
     """
     changed = []
     for path, forbidden in _wanted(var, keys, umask):

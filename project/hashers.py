@@ -1,4 +1,4 @@
-"""Django's password hashers, run by `scheduler.people.hashing`."""
+"""Django's password hashers, limited by the queue of `scheduler.people.hashing`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from scheduler.people import hashing
 
 
 class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
-    """Scrypt, which takes 16 MB for each password that it hashes.
+    """Scrypt, which needs 16 MB of memory to hash a password.
 
-    The C library keeps this memory for each thread that has hashed.  Without the queue, the threads
-    of a web process would need 1 GB, and any visitor could cause that by creating accounts.
+    The C library keeps this memory for each thread that has hashed a password.  Without the queue,
+    the threads of a web process would need 1 GB, and any visitor could cause that by creating
+    accounts.
     """
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
-        """Hash one password after those that were queued before; raises `HashQueueFull`."""
+        """Hash a password, after the passwords queued before it; raises `HashQueueFull`."""
         return hashing.in_queue(
             lambda: str(super(ScryptPasswordHasher, self).encode(*args, **kwargs))
         )
@@ -27,7 +28,7 @@ class PBKDF2PasswordHasher(hashers.PBKDF2PasswordHasher):
     """PBKDF2, for accounts that were imported with it."""
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
-        """Hash one password after those that were queued before; raises `HashQueueFull`."""
+        """Hash a password, after the passwords queued before it; raises `HashQueueFull`."""
         return hashing.in_queue(
             lambda: str(super(PBKDF2PasswordHasher, self).encode(*args, **kwargs))
         )

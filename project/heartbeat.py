@@ -1,4 +1,4 @@
-"""Heartbeats of a web process, by which outages are detected."""
+"""Sends the heartbeats of a web process, from which outages are detected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: The interval of the heartbeats.
+#: Seconds between two heartbeats.
 INTERVAL_SECONDS: Final = 30.0
 
 
@@ -36,7 +36,7 @@ def _beat_until(stop: threading.Event, every: float) -> None:
 def beat_once(*, log_failure: bool = True) -> bool:
     """Write one heartbeat and release the connection; returns whether it was written.
 
-    Without the database no heartbeat is written, so its outages are detected in the same way.
+    During an outage of the database no heartbeat is written, so such outages are detected, too.
     """
     try:
         outages.beat(now=timezone.now())  # noqa: TID251 - the clock is read here

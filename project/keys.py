@@ -1,4 +1,4 @@
-"""Random secrets of the project, each in a file that is created on first use."""
+"""Creates and reads the project's random secrets, one file each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def _make(path: Path) -> str:
     path.parent.chmod(0o700)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    if os.geteuid() == 0:  # in a project of an ordinary user, that user must read it
+    # If root creates the file, the owner of the folder must be able to read it.
+    if os.geteuid() == 0:
         os.fchown(descriptor, path.parent.stat().st_uid, path.parent.stat().st_gid)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -67,7 +68,8 @@ def _make(path: Path) -> str:
         try:
             os.link(draft, path)
         except FileExistsError:
-            if not _read(path):  # an empty file would be a known key
+            # An empty file would be a key that everyone could guess.
+            if not _read(path):
                 draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

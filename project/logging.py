@@ -1,4 +1,4 @@
-"""The formats of log records: columns for people, JSON lines for machines."""
+"""Formats log records, as columns for people or as JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-#: The attributes of every record; all others were passed as `extra`, and are fields.
+#: The attributes of every record; all other attributes were passed as `extra`.
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 HIDDEN = STANDARD | {"request", "server_time", "status_code"}
 
 
-#: Django logs suspicious requests with these loggers and a useless traceback: any client could fill
-#: the log by sending wrong Host headers.
+#: Django logs suspicious requests with these loggers.  The tracebacks are useless, and any client
+#: could fill the log with them by sending wrong Host headers.
 SUSPICIOUS = "django.security."
-#: Text from a request must not start a new line.
+#: Text from a request must not start a new line of the log.
 _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0x2029]}
 
 
 def has_traceback(record: logging.LogRecord) -> bool:
-    """Return whether the record's traceback is written."""
+    """Return whether to write the record's traceback; False for suspicious requests."""
     return bool(record.exc_info) and not record.name.startswith(SUSPICIOUS)
 
 
@@ -42,7 +42,7 @@ class NotOfCommands(logging.Filter):
 
 
 class Columns(logging.Formatter):
-    """Time (UTC), level, logger and event in columns, then the fields as name=value."""
+    """Formats time (UTC), level, logger and event as columns, then the fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, and below it the traceback if there is one."""
@@ -57,7 +57,7 @@ class Columns(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: at, level, logger, event, then the fields."""
+    """Formats a record as a JSON object: at, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; values that JSON cannot represent are written as text."""
@@ -78,7 +78,8 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
     """Return Django's LOGGING for `form`, which is text or json.
 
     `audit_log` is the file to which the logger `manyhands.audit` appends lines of JSON, whatever
-    `form` is; it is opened again after a rotation.  Without it, its records go to the common log.
+    `form` is; it is opened again after a rotation.  If it is None, audit records go to the common
+    log.
     """
     formatter = JsonLines if form == "json" else Columns
     config: dict[str, Any] = {
@@ -95,12 +96,12 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # The web server logs requests, too, and a client's mistake is not a warning.
+            # The web server logs requests, too, and an invalid request needs no warning.
             "django.request": {"level": "ERROR"},
             "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "psycopg.pool": {"level": "ERROR"},
             "httpx": {"level": "WARNING"},
-            # Celery's lines for every message contain nothing about the work.
+            # Celery logs lines for every message, which contain nothing about the work.
             "celery": {"level": "WARNING"},
             "celery.worker.consumer.connection": {"level": "INFO"},
             # Regardless of LOG_LEVEL: audit entries must not be dropped.

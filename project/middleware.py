@@ -1,4 +1,4 @@
-"""Middleware: refuses NUL characters, attributes audit entries to addresses."""
+"""Middleware: refuses NUL characters, adds client addresses to audit entries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NUL = "\0"
 
 
 class RefuseNul:
-    """Answers 400 if a statement contains a NUL character, and drops cookies that contain one.
+    """Returns 400 if an SQL parameter contains a NUL character; drops cookies that contain one.
 
-    PostgreSQL can store every other character.  Some views validate their input and answer 400
-    themselves; this middleware covers every other path, parameter and field.
+    PostgreSQL can store all characters except NUL.  Some views validate their input and return 400
+    themselves; this middleware covers all other paths, parameters and fields.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -36,7 +36,7 @@ class RefuseNul:
     def process_exception(
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponseBase | None:
-        """Return 400 for the driver's error about NUL; the statement was not sent."""
+        """Return 400 for psycopg's error about a NUL character, which it raises before sending."""
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None

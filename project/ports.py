@@ -1,4 +1,4 @@
-"""Ports: finds a free one, and checks whether a server answers."""
+"""Finds a free port, and checks whether a server answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client address of a request that a trusted proxy has forwarded."""
+"""Determines the client address of a request that a trusted proxy has forwarded."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def networks(words: Iterable[str]) -> tuple[Network, ...]:
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
     """Return the last address of the chain from client to server that is not a trusted proxy.
 
-    Each proxy appends the address of its peer to X-Forwarded-For.  So the list is read from the
-    end; entries before the first untrusted address may be forged.  Returns `peer` if that is not a
-    trusted proxy.
+    Each proxy appends the address of its peer to X-Forwarded-For, so the header is read from its
+    end; entries before the last address that is not trusted may be forged.  Returns `peer` if
+    `peer` is not a trusted proxy.
 
     >>> client_address("10.0.0.7", "6.6.6.6, 192.0.2.1", networks(["10.0.0.0/24"]))
     '192.0.2.1'

@@ -26,7 +26,7 @@ def route(
 ) -> Iterable[bytes]:
     """Answer a request by its path; repeated slashes in PATH_INFO are collapsed.
 
-    There is no redirect, because a client that posts would follow it with a GET (PROTOCOL trap 3).
+    A redirect is not used, because clients would follow it with a GET (PROTOCOL trap 3).
     """
     path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
     for prefix, answer in FAST_PATHS:

@@ -33,7 +33,7 @@ PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
     master_url=(_master_url := env.web_url("MASTER_URL", "http://127.0.0.1:8000/")),
     command_apps=env.boolean("COMMAND_APPS", default=False),
-    # A project with an https address counts as public: its key is kept on another machine.
+    # A project with an https address counts as public: its signing key is kept on another machine.
     online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
@@ -106,10 +106,10 @@ ALLOWED_HOSTS = env.words(
     "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
-#: The maximum number of slow senders, and of slow readers, in one web process. Above it the slowest
-#: connections are cut. Each occupies one of the 64 threads that `serve` and the units start.
+#: The maximum number of slow senders, and of slow readers, in one web process; above it the slowest
+#: connections are cut. A slow client occupies one of the 64 threads that `serve` or a unit starts.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
-# TLS ends at a proxy in front; `project.wsgi` drops the header unless a trusted proxy sent it.
+# A proxy terminates TLS; `project.wsgi` drops this header unless a trusted proxy sent it.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 # A project that moved to HTTPS keeps its MASTER_URL, which identifies it to clients.
 CSRF_TRUSTED_ORIGINS = [f"https://{_master.hostname}", f"{_master.scheme}://{_master.netloc}"]
@@ -118,7 +118,7 @@ if _master.scheme == "https":
 
 # The database: the server of DATABASE_URL, or the embedded one
 
-#: Connections that one process keeps for its threads; 0, for commands, means one per thread.
+#: Maximum size of a process's connection pool; 0 (for commands) means one connection per thread.
 DATABASE_POOL = env.integer("DATABASE_POOL", 0, at_most=1000)
 
 
@@ -160,9 +160,9 @@ def _embedded() -> dict[str, Any]:
 
 def _database() -> dict[str, Any]:
     chosen = env.database_url("DATABASE_URL") or _embedded()
-    # If the database is unavailable, clients get an error after 5 seconds.
+    # If no connection is available, the caller gets an error after 5 seconds.
     pool = {"min_size": 1, "max_size": DATABASE_POOL, "timeout": 5} if DATABASE_POOL else False
-    # With psycopg's own prepared statements, those of `scheduler.sql.prepared` would be discarded.
+    # psycopg's own prepared statements would cause those of `scheduler.sql.prepared` to be dropped.
     options: dict[str, Any] = {"server_side_binding": True, "prepare_threshold": None, "pool": pool}
     from_url = chosen["OPTIONS"].get("options", "")
     plans = f"{from_url} {WEB_PLANS}" if DATABASE_POOL else f"{PLANS} {from_url}"
@@ -179,7 +179,7 @@ def _database() -> dict[str, Any]:
 DATABASES = {"default": _database()}
 
 #: Uploads and submissions are refused if fewer bytes than this would stay free in VAR_DIR. If the
-#: database is on the same disk, the default includes max_wal_size, by which its log may grow.
+#: database is on the same disk, the default includes max_wal_size, for its write-ahead log.
 MIN_FREE_BYTES = env.integer(
     "MIN_FREE_BYTES",
     disk_reserve.default(VAR_DIR, DATABASES["default"]),
@@ -267,9 +267,9 @@ REST_FRAMEWORK: dict[str, Any] = {
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Manyhands",
     "DESCRIPTION": (
-        "Submit work, watch its progress, download its outputs.  Errors are problem+json: 400 if a"
-        " request does not match this schema, 422 if it does, but cannot be carried out.  Objects"
-        " of other accounts answer 404."
+        "Submit work, watch its progress, download its outputs.  Errors are problem+json: 400 for a"
+        " request that does not match this schema, 422 for a valid request that cannot be carried"
+        " out, 404 for an object that does not exist or belongs to another account."
     ),
     "POSTPROCESSING_HOOKS": [],  # enums are inlined
     "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
@@ -283,12 +283,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "tokens", "description": "Tokens, scopes, rights and quota."},
         {"name": "apps", "description": "Apps, their versions, and platforms."},
         {"name": "batches", "description": "Groups of workunits."},
-        {"name": "workunits", "description": "Units of work: submit, read and cancel them."},
-        {"name": "results", "description": "Attempts at workunits, with their outputs."},
+        {"name": "workunits", "description": "Workunits: submit, read and cancel them."},
+        {"name": "results", "description": "Results of workunits, with their output files."},
         {"name": "files", "description": "Input files, identified by their SHA-256."},
         {"name": "usage", "description": "Computing time and credit."},
         {"name": "hosts", "description": "The volunteers' computers."},
-        {"name": "queues", "description": "Sets of workunits with their own limit and order."},
+        {"name": "queues", "description": "Queues of workunits, each with a limit and an order."},
     ],
     "OAS_VERSION": "3.1.1",
     "SORT_OPERATION_PARAMETERS": False,
@@ -326,7 +326,7 @@ CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/
 
 LOG_FORMAT = env.choice("LOG_FORMAT", "text", among={"text", "json"})
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", among={"DEBUG", "INFO", "WARNING", "ERROR"})
-#: File to which audit entries are also appended as lines of JSON; None: in the common log only.
+#: File to which audit entries are appended as lines of JSON; None writes them to the common log.
 AUDIT_LOG = env.text("AUDIT_LOG", "") or None
 #: Days for which entries of the audit log are kept in the database.
 AUDIT_KEPT_DAYS = env.integer("AUDIT_KEPT_DAYS", 365, at_least=1, at_most=36_500)

@@ -1,4 +1,4 @@
-"""Frees the threads that wait for clients which send or read slowly.
+"""Cuts connections of clients that send or read too slowly, to free their threads.
 
 A WSGI thread waits in `wsgi.input.read` until a client has sent its body, and in granian's response
 channel until a client has read its reply.  Granian sets no limit to either, so some hundred
@@ -10,22 +10,22 @@ being sent.  A daemon thread checks the list twice a second.  If a transfer is o
 the thread reads the kernel's counters of each connection (`TCP_INFO`).  A connection is cut, by
 shutting its socket down, in two cases:
 
-- The client moved fewer than 10 bytes a second for 300 seconds.  Stock clients give up such a
-  transfer themselves.
-- More than `max_slow` transfers of one direction are slow at the same time.  Then the slowest ones
-  are cut, starting with the network that has the most slow transfers, until three quarters of
-  `max_slow` are left.  One client on a bad line is not cut as long as others have more connections.
-  A request that has arrived completely but waits for a thread moves no bytes either.  Threads are
-  assigned in the order of arrival, so of the idle connections the oldest are cut first, and new
-  ones only after slow senders.
+- The client transferred fewer than 10 bytes a second for 300 seconds.  BOINC's own client gives up
+  such a transfer, too.
+- More than `max_slow` transfers in one direction are slow at the same time.  Then the slowest
+  connections are cut, starting with the network that has the most slow transfers, until three
+  quarters of `max_slow` are left.  A single slow client is not cut as long as other networks have
+  more slow transfers.  A complete request that waits for a thread transfers no bytes either.
+  Threads are assigned in the order of arrival, so the oldest idle connections are cut first, and
+  new idle connections only after slow senders.
 
-A client that was cut reconnects and resumes its upload or download.
+After a cut, the client reconnects and resumes its upload or download.
 
-Granian provides the address of a request, but not its connection.  The connections of an address
-that are cut are therefore selected by their counters: the client was the last to send (a body), or
-has unread data (a reply), and the same was true half a second before.  Only if these are too few,
-idle connections are cut as well: a client may request `100 Continue` and then send nothing.
-Without Linux's `/proc` no connection is cut.
+Granian provides the address of a request, but not its connection.  Therefore this module selects
+the connections of an address by their counters.  It selects a connection if, now and half a second
+before, the client was the last to send (for a body), or had unread data (for a reply).  If these
+connections are too few, idle connections are cut as well: a client may request `100 Continue` and
+then send nothing.  Without Linux's `/proc`, no connection is cut.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ log = logging.getLogger(__name__)
 
 #: The interval of the checks; seconds.
 PAUSE_SECONDS: Final = 0.5
-#: A transfer is slow if one piece (at most 256 KiB) takes longer than this; most bodies arrive
-#: together with their headers.
+#: A transfer is slow if one piece (at most 256 KiB) takes longer than this.  Most bodies arrive
+#: together with their headers, so they are not slow.
 SLOW_AFTER_SECONDS: Final = 1.0
 #: BOINC's own client gives up a transfer that is slower than this for `STALL_SECONDS`.
 MIN_BYTES_PER_SECOND: Final = 10
 STALL_SECONDS: Final = 300.0
 #: The part of `max_slow` that remains after a cut, so that the next slow client causes no new cut.
 KEPT_SHARE: Final = 0.75
-#: The bytes that a quiet connection is assumed to have sent since its last byte, because its
-#: request may be complete and wait for a thread.  After half a second that is a speed of 4000 bytes
-#: a second, after a minute of 33.
+#: Bytes that are added for a body without new bytes, because the request may be complete and wait
+#: for a thread.  They are divided by the seconds since the last byte: after half a second the speed
+#: is 4000 bytes a second, after a minute 33.
 QUIET_BYTES: Final = 2000
-#: Pause between two log messages; seconds.
+#: Minimum time between two log messages; seconds.
 LOG_PAUSE_SECONDS: Final = 60.0
 #: `struct tcp_info` of linux/tcp.h: the offsets of the ages (milliseconds) and the byte counters.
 _TCP_INFO_BYTES: Final = 136
@@ -90,7 +90,7 @@ class Transfers:
 
 
 class Body:
-    """A request's body (`wsgi.input`), listed while a thread waits for it."""
+    """Wraps a request's body (`wsgi.input`); lists it in `Transfers` while a thread reads it."""
 
     __slots__ = ("_bodies", "_input", "address", "began", "port")
 
@@ -119,7 +119,7 @@ class Body:
 
 
 class Reply:
-    """A reply in chunks, listed while it is sent."""
+    """Wraps the chunks of a reply; lists it in `Transfers` while a chunk is being sent."""
 
     __slots__ = ("_iterator", "_pieces", "_replies", "address", "began", "port")
 
@@ -136,7 +136,7 @@ class Reply:
         return self
 
     def __next__(self) -> bytes:
-        # The time until the next piece is spent by the project, not by the client.
+        # The server computes the next piece; this time does not count as the client's.
         self._replies.pop(self, None)
         piece = next(self._iterator)
         self.began = monotonic()
@@ -158,15 +158,15 @@ class Counters:
     acknowledged: int
     client_sent_last: bool
     unsent: int
-    #: Since the client's last byte; seconds.
+    #: Seconds since the client's last byte.
     quiet_seconds: float
 
 
 @dataclass(slots=True)
 class Sighting:
-    """The state of a connection at the first check at which the project waited for the client.
+    """The state of a connection at the first check at which the server waited for the client.
 
-    For an idle connection it is only assumed that the project waits.
+    For an idle connection, the kernel does not show whether the server waits.
     """
 
     since: float
@@ -181,7 +181,7 @@ Connection = tuple[str, int]
 
 
 def read_counters(connected: socket.socket) -> Counters:
-    """Read the kernel's counters of a connection; raises OSError, struct.error."""
+    """Read the kernel's counters of a connection; raises OSError or struct.error."""
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     (last_sent,) = struct.unpack_from("=I", info, _LAST_SENT)
     (last_received,) = struct.unpack_from("=I", info, _LAST_RECEIVED)
@@ -261,7 +261,7 @@ class Watch:
             self._seen.clear()
             return 0
         addresses = {each.address for each in slow}
-        # All requests of a process come to one port.
+        # All requests of a process arrive at one port.
         waiting = self._waiting(addresses, int(slow[0].port or 0), now)
         excess = excess_by_network(
             [network_of(each.address) for each in slow], self._transfers.max_slow
@@ -284,7 +284,10 @@ class Watch:
     def _waiting(
         self, addresses: set[str], port: int, now: float
     ) -> dict[Connection, tuple[Sighting, Counters]]:
-        """Return the connections in the same state as at the last check: idle, or waiting."""
+        """Return the connections whose state is the same as at the last check.
+
+        The state is idle, or waiting for the client.
+        """
         waiting: dict[Connection, tuple[Sighting, Counters]] = {}
         seen: dict[Connection, Sighting] = {}
         for connected in connections_of(addresses, port):
@@ -310,7 +313,7 @@ class Watch:
         return counters.client_sent_last if self._transfers.incoming else counters.unsent > 0
 
     def _goes_on(self, before: Sighting, now: Counters, *, is_idle: bool) -> bool:
-        """Return whether the connection has the same request as before: no answer was sent."""
+        """Return whether the connection still transfers the same request or reply as before."""
         then = before.counters
         if before.is_idle or is_idle:
             return before.is_idle and is_idle and self._moved(then) == self._moved(now)
@@ -339,7 +342,7 @@ class Watch:
                 yield peer
 
     def _speed(self, first: Sighting, counters: Counters, now: float) -> float:
-        """Return the speed in bytes a second by which the connections of a network are ordered."""
+        """Return a connection's speed in bytes a second; slower connections are cut first."""
         moved = self._moved(counters) - self._moved(first.counters)
         if self._transfers.incoming and moved == 0:
             return QUIET_BYTES / max(counters.quiet_seconds, 0.001)

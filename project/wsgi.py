@@ -1,4 +1,4 @@
-"""The WSGI application of the web server, with its limits for slow clients."""
+"""The WSGI application of the web server, with limits for slow clients."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if (parent := multiprocessing.parent_process()) is not None:
     die_with_parent(parent.pid, by=signal.SIGKILL)
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-# Threads of a web server share connections; a command needs only one.
+# The threads of a web server share a connection pool; a command needs no pool.
 os.environ.setdefault("DATABASE_POOL", "8")
 
 from django.core.wsgi import get_wsgi_application
 
 django_app = get_wsgi_application()
 
-from django.conf import settings  # noqa: E402 - the same
+from django.conf import settings  # noqa: E402 - needs Django to be set up
 
 from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
-from project.proxies import apply_forwarded_headers  # noqa: E402 - the same
-from project.routing import route  # noqa: E402 - the same
-from scheduler import signing  # noqa: E402 - the same
+from project.proxies import apply_forwarded_headers  # noqa: E402 - needs the settings read
+from project.routing import route  # noqa: E402 - needs the settings read
+from scheduler import signing  # noqa: E402 - needs the settings read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

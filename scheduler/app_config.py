@@ -32,7 +32,7 @@ class SchedulerConfig(AppConfig):
 
 
 def _guard(**_signal: object) -> None:
-    """Install the trigger that refuses illegal moves, if `GUARD_TRIGGER` is set."""
+    """Install the guard triggers, which refuse illegal moves, if `GUARD_TRIGGER` is set."""
     from scheduler.sql import guard  # noqa: PLC0415  models are complete only now
 
     if settings.GUARD_TRIGGER and not guard.is_installed():
@@ -40,9 +40,9 @@ def _guard(**_signal: object) -> None:
 
 
 def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
-    """Set the permissions of the roles' groups as this release defines them.
+    """Set the permissions of each role's group as this release defines them.
 
-    Does nothing if the tables do not exist yet, as after a migration of other apps only.
+    Does nothing if the tables do not exist yet, for example after a migration of another app.
     """
     from scheduler.people import roles  # noqa: PLC0415  models are complete only now
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class AccountCreation(StrEnum):
-    """Accounts that clients can create: all, with an invitation, or none."""
+    """Whether clients can create accounts: always, only with an invitation code, or never."""
 
     OPEN = "open"
     INVITATION = "invitation"
@@ -23,7 +23,7 @@ class ProjectConfig:
     """The project's name, as volunteers see it; unique among the projects of one client."""
 
     master_url: str = "http://127.0.0.1:8000/"
-    """The URL volunteers attach to, with its closing slash; never change it (PROTOCOL trap 24)."""
+    """The URL that volunteers attach to, with a final slash; never change it (PROTOCOL trap 24)."""
 
     ledger: bool = True
     """Whether every move is written to the ledger; if off, timelines and `explain` report that."""
@@ -32,13 +32,13 @@ class ProjectConfig:
     """The minimum time between two scheduler RPCs of a client."""
 
     max_waiting_rpcs: int = 48
-    """The maximum number of waiting scheduler RPCs in one web process; others get `BUSY_DELAY`."""
+    """The maximum number of waiting RPCs in one web process; further RPCs get `BUSY_DELAY`."""
 
     busy_delay: timedelta = timedelta(minutes=5)
     """The delay that a client gets if too many RPCs wait, randomized by a factor of 0.5 to 1.5."""
 
     next_contact: timedelta = timedelta(0)
-    """The time after which a client without other reasons contacts the server; 0: never."""
+    """The maximum time between two RPCs of a client, even if it needs nothing; 0: no maximum."""
 
     max_results_per_rpc: int = 50
     """The maximum number of results that one scheduler RPC sends, per CPU of the host."""
@@ -47,16 +47,19 @@ class ProjectConfig:
     """The maximum number of reports per RPC; clients send further reports again."""
 
     max_in_progress_per_cpu: int = 100
-    """How many results a host may have in progress per CPU."""
+    """The maximum number of results in progress on a host, per CPU."""
 
     daily_quota: int = 500
-    """How many results of an app version a host may get per day, per CPU or GPU; 0: no limit."""
+    """The maximum number of results of an app version per host, day and CPU or GPU; 0: no limit."""
 
     max_infeasible: int = 100
-    """A result is given up after refusals to this number of hosts, each for a lasting reason."""
+    """The number of hosts, refused for lasting reasons, at which a result is given up."""
 
     refusal_counts_after: timedelta = timedelta(days=1)
-    """A refusal counts if it is repeated after this time, or at once if no version can ever fit."""
+    """The time after which a repeated refusal is confirmed, so that it counts.
+
+    It is confirmed at once if no app version can ever fit the host.
+    """
 
     outage_after: timedelta = timedelta(minutes=10)
     """A longer gap between heartbeats of the web server is an outage, which extends deadlines."""
@@ -98,7 +101,7 @@ class ProjectConfig:
     """Contacts for reports of vulnerabilities, shown in `/.well-known/security.txt`."""
 
     file_hold: timedelta = timedelta(days=1)
-    """How long a file that was uploaded for work is kept until a workunit refers to it."""
+    """How long an uploaded input file is kept if no workunit refers to it."""
 
     account_creation: AccountCreation = AccountCreation.OPEN
     """Which clients can create accounts: all, only clients with an invitation code, or none."""
@@ -125,7 +128,7 @@ class ProjectConfig:
     """How many wrong passwords all networks that are new to an account may send for it in total."""
 
     login_network_kept: timedelta = timedelta(days=180)
-    """For how many days after a login its network is exempt from the limit of the account."""
+    """For how many days after a login its network is exempt from the limit per account."""
 
     max_waiting_hashes: int = 12
     """How many passwords may wait to be hashed in one web process; more are refused at once."""
@@ -146,27 +149,27 @@ class ProjectConfig:
     """Whether the server signs published files, with a private key in its own folder."""
 
     max_request_bytes: int = 32 * 1024 * 1024
-    """The longest scheduler request that is read; a longer one gets a message and a delay."""
+    """The maximum size of a scheduler request; a longer request gets a message and a delay."""
 
     size_queries_per_second: int = 50
-    """How many size queries of uploads one address may send each web process; 0: no limit."""
+    """How many upload size queries per second an address may send to a web process; 0: no limit."""
 
     purge_after: timedelta = timedelta(0)
     """How long a finished workunit's rows are kept once its files are deleted."""
 
     @property
     def upload_url(self) -> str:
-        """Where clients upload output files; must contain ``file_upload_handler`` (trap 8)."""
+        """The URL for uploads of output files; it must contain ``file_upload_handler`` (trap 8)."""
         return f"{self.master_url}upload/file_upload_handler"
 
     @property
     def scheduler_url(self) -> str:
-        """Where clients send scheduler requests."""
+        """The URL to which clients send scheduler requests."""
         return f"{self.master_url}cgi/scheduler"
 
     @property
     def download_url(self) -> str:
-        """The folder below which clients download files."""
+        """The URL of the folder from which clients download files."""
         return f"{self.master_url}download/"
 
 
@@ -181,19 +184,19 @@ class StoreConfig:
     """The prefix of every key in the bucket, without slashes at the ends."""
 
     endpoint: str | None = None
-    """The URL of the store's API; None is Amazon's."""
+    """The URL of the store's API; None for Amazon S3."""
 
     public: str | None = None
-    """The URL by which clients reach the store, if it differs from `endpoint`."""
+    """The URL of the store for clients, if it differs from `endpoint`."""
 
     region: str = "us-east-1"
     """The store's region; it is part of every signature."""
 
     redirects: bool = True
-    """Whether clients are redirected to signed URLs of the store; else the server relays files."""
+    """Whether the server redirects clients to signed URLs of the store or sends files itself."""
 
     writes: bool = True
     """Whether new files are put into the store; off while files are moved back to the disk."""
 
     expires: timedelta = timedelta(hours=1)
-    """How long after its creation a client can begin a download by a signed URL."""
+    """The lifetime of a signed URL: a client must begin the download within this time."""

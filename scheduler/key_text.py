@@ -1,6 +1,6 @@
 """Detects contents that a client could take for a public key [pure].
 
-A client accepts a new code signing key if the old key's signature over the text of the new one is
+A client accepts a new code signing key if the old key's signature over the text of the new key is
 valid, and a file's signature is made in the same way (docs/signing.md).  So a signed file whose
 content is a key lets anyone who can answer a client's RPC rotate the client's key.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: The bytes of a content that are examined: clients keep 4095 characters of a key.
+#: The number of bytes that are examined; clients keep at most 4095 characters of a key.
 START_NBYTES: Final = 8192
 
-#: C's white space, and two bytes that some systems count as such.
+#: The white space of C, and two bytes that are white space on some systems.
 _BLANK: Final = b" \t\n\v\f\r\x85\xa0"
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]")
 _HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
@@ -22,9 +22,9 @@ _HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
 def looks_like_key(start: bytes) -> bool:
     r"""Return whether a content that begins with these bytes could be taken for a public key.
 
-    `start` is the content's first `START_NBYTES` bytes, or all of it.  The rule is wider than those
-    of clients, which read a key by C's scanf: a first word that begins as an integer, and a next
-    line that begins with a hex digit, each with a sign or without.
+    `start` is the first `START_NBYTES` bytes of the content, or all its bytes.  Clients read a key
+    with C's scanf.  The rule here matches more than any client accepts: a first word that begins
+    with an integer, and a next line that begins with a hex digit; both may have a sign.
 
     >>> looks_like_key(b"1024\n00c0ffee\n.\n"), looks_like_key(b"#!/bin/sh\n")
     (True, False)

@@ -1,13 +1,13 @@
 """The law of states: every state and every legal move, in one table [pure].
 
-Two rules.  Everything that decides whether a state may change is in this file, and this file
-depends on no table, no clock and no caller.  Choices, CHECK constraints, ``WHERE`` guards, the
-guard trigger, ``docs/lifecycle.md`` and the timeline are derived from it.
+All code that decides whether a state may change is in this file, and this file depends on no table,
+no clock and no caller.  Choices, CHECK constraints, ``WHERE`` guards, the guard trigger,
+``docs/lifecycle.md`` and the timeline are derived from it.
 
-Theory of operation.  A workunit and its results move along seven *axes*, each a small state machine
-of its own; a row's whole state is its position on each axis.  A `Move` names the axis, the state
-left, the state reached, the reason and the actor.  No two actors own the same move.  Numeric codes
-of the columns are BOINC's, which BOINC's tools and operators already use.
+Theory of operation.  A workunit and its results move along seven *axes*.  Each axis is a small
+state machine, and the state of a row is its position on each axis.  A `Move` has the axis, the old
+state, the new state, the reason and the actor.  For each axis, pair of states and reason, there is
+only one actor.  The numeric codes of the columns are BOINC's, which BOINC's tools already use.
 
 The ``result`` axis combines BOINC's pair (server_state, outcome) into one code, ``10 * server_state
 + outcome``; the outcome is INIT unless the server state is OVER.
@@ -59,12 +59,10 @@ class ResultState(IntEnum):
 
     @property
     def server_state(self) -> ServerState:
-        """The column ``server_state`` of this state."""
         return ServerState(self.value // 10)
 
     @property
     def outcome(self) -> Outcome:
-        """The column ``outcome`` of this state."""
         return Outcome(self.value % 10)
 
 
@@ -82,7 +80,7 @@ class ClientState(IntEnum):
 
 
 class ValidateState(IntEnum):
-    """The state of a result's validation."""
+    """The state of a result's validation (BOINC's ``validate_state``)."""
 
     INIT = 0
     VALID = 1
@@ -149,7 +147,7 @@ class Target(IntEnum):
 
 
 class Axis(IntEnum):
-    """The seven small state machines; codes are stored in the ledger."""
+    """The seven state machines of workunits and results; codes are stored in the ledger."""
 
     RESULT = 1
     VALIDATION = 2
@@ -161,7 +159,7 @@ class Axis(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the axis for display."""
+        """The name of the axis in lower case, for display."""
         return self.name.lower().replace("_", " ")
 
 
@@ -179,7 +177,7 @@ class Actor(IntEnum):
 
     @property
     def label(self) -> str:
-        """The actor's name, spelled like its module."""
+        """The name of the actor, equal to the name of its module."""
         return self.name.lower()
 
 
@@ -227,7 +225,7 @@ class Because(IntEnum):
 
     @property
     def label(self) -> str:
-        """The reason for display."""
+        """The text of the reason, for display."""
         return _REASONS.get(self) or self.name.lower().replace("_", " ")
 
 
@@ -246,7 +244,7 @@ _REASONS = {
     Because.GIVEN_UP: "never assimilated, and given up by staff",
 }
 
-#: The source of the move that creates a row.
+#: The `source` of a move that creates a row.
 NOTHING = 0
 
 State = (
@@ -444,7 +442,7 @@ _LAW = frozenset(MOVES)
 
 
 def _faults(moves: Iterable[Move]) -> list[str]:
-    """Return the faults of a table of moves; the module raises those of `MOVES` at import."""
+    """Return the faults of a table of moves; at import, faults of `MOVES` raise an exception."""
     moves = tuple(moves)
     faults = [f"{m} is listed twice" for m in set(moves) if moves.count(m) > 1]
     owners: dict[tuple[Axis, int, int, Because], set[Actor]] = defaultdict(set)

@@ -23,7 +23,7 @@ class Right(StrEnum):
 ALL_RIGHTS = frozenset(Right)
 
 #: The rights that a token allows, by scope; a token with several scopes allows the rights of each.
-#: Scopes without an entry allow no right: reading and the account's own work need none.
+#: Other scopes allow no right, because reading and the account's own work require no right.
 SCOPE_RIGHTS: Mapping[str, frozenset[Right]] = {
     "submit": frozenset({Right.SUBMIT_FOR_EVERY_APP, Right.EXCEED_SUBMISSION_LIMITS}),
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
@@ -44,7 +44,7 @@ SCOPES = ("read", "submit", "publish", "manage", "administer")
 OWN_SCOPES = frozenset({"read", "submit"})
 #: Scopes that the manager of an app may give a token, for that app.
 APP_MANAGER_SCOPES = frozenset({"publish", "manage"})
-#: By scope for other accounts' rows: an account needs one of these rights to give it to a token.
+#: The rights of which an account needs at least one to give a token the scope.
 _GIVES_SCOPE: Mapping[str, frozenset[Right]] = {
     "publish": frozenset({Right.PUBLISH_VERSIONS}),
     "manage": frozenset({Right.MANAGE_APPS, Right.MANAGE_OTHERS_BATCHES}),
@@ -53,7 +53,7 @@ _GIVES_SCOPE: Mapping[str, frozenset[Right]] = {
 
 
 def let_through(rights: Collection[Right], scopes: Collection[str]) -> frozenset[Right]:
-    """Return the rights that remain when an account acts through a token of these scopes.
+    """Return the rights of an account that acts through a token with these scopes.
 
     >>> sorted(let_through({Right.PUBLISH_VERSIONS, Right.MANAGE_APPS}, ["read", "manage"]))
     [<Right.MANAGE_APPS: 'manage_apps'>]
@@ -80,7 +80,7 @@ def allowed_scopes(rights: Collection[Right], *, manages_app: bool) -> list[str]
     ]
 
 
-#: Models that every role with access to the science may view in the admin.
+#: Models of apps, work and hosts, which operators and read-only staff may view in the admin.
 _SCIENCE = (
     "accountappcredit",
     "app",
@@ -121,8 +121,8 @@ def _may(verbs: str, *models: str) -> frozenset[str]:
     return frozenset(f"{verb}_{model}" for model in models for verb in verbs.split())
 
 
-#: The codenames of the permissions of each role: the domain's rights, and Django's permissions for
-#: the pages of the admin.  Both are needed to change something there.
+#: The codenames of the permissions of each role: rights (`Right`), and Django's permissions for the
+#: pages of the admin.  A change in the admin requires both.
 ROLES: Mapping[str, frozenset[str]] = {
     "submitter": frozenset({Right.SUBMIT_FOR_EVERY_APP.value}),
     "publisher": frozenset({Right.PUBLISH_VERSIONS.value, Right.MANAGE_APPS.value})

@@ -1,4 +1,4 @@
-"""Create, rotate and use the project's keys; no other module reads a key file.
+"""Creates, rotates and uses the project's keys; no other module reads a key file.
 
 Under ``settings.KEYS_DIR``, a folder for the owner only::
 
@@ -9,9 +9,9 @@ Under ``settings.KEYS_DIR``, a folder for the owner only::
     upload_grant_keys.revoked                    revoked lines
     account_seal_key                             Fernet keys, one a line, newest first
 
-With `ONLINE_SIGNING` off the private halves are on another machine (docs/signing.md).  Clients
-accept any signed text as a new key, so `sign` takes contents, which it checks, and no digests.
-A key file that changes is read again, so that no process needs a restart after a rotation.
+With `ONLINE_SIGNING` off, the private halves are on another machine (docs/signing.md).  Clients
+accept any signed text as a new key.  So `sign` takes a content, which it checks, and not a digest.
+A changed key file is read again, so that processes need no restart after a rotation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from scheduler.key_text import START_NBYTES, looks_like_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-# Descriptors, modes and versions of files: pathlib covers only a part of this.
+# This module uses descriptors, modes and versions of files, which pathlib supports only in part.
 # ruff: noqa: PTH104, PTH116, PTH123
 
 T = TypeVar("T")
@@ -62,11 +62,11 @@ class KeyMissing(Exception):
 
 
 class BadKey(ValueError):
-    """A text is not a key, or no key of the project decrypts a sealed text."""
+    """A text is not a key, or an encrypted text cannot be decrypted with the project's keys."""
 
 
 class KeyShaped(ValueError):
-    """The content could be taken for a public key by clients, and is never signed."""
+    """Clients could take the content for a public key, so it is not signed."""
 
 
 class BadRotation(ValueError):
@@ -91,7 +91,7 @@ def ensure_keys() -> None:
     """Create missing keys in the keys folder; safe to call from several processes at once.
 
     A public code signing key without its private half is kept, because the private half is on
-    another machine.  For the same reason, no pair is created here with `ONLINE_SIGNING` off.
+    another machine.  With `ONLINE_SIGNING` off, no code signing pair is created.
     """
     with _key_folder_locked() as folder:
         has_private = (folder / "code_sign_private").exists()
@@ -113,13 +113,13 @@ class NewCodeSignKey:
         self._private = _new_private_key()
 
     def sign(self, content: bytes | BinaryIO) -> str:
-        """Return the signature over a content by this key; raises KeyShaped."""
+        """Return the signature over a content by the new key; raises KeyShaped."""
         return _sign(_signable_md5(content), self._private)
 
     def install(self, *, revoke: bool = False) -> None:
         """Install the pair; the current pair is kept to sign the rotation (PROTOCOL 4.4).
 
-        With `revoke` the earlier private keys sign the new public key now, once, and are deleted.
+        With `revoke`, the earlier private keys sign the new public key and are then deleted.
         """
         with _key_folder_locked() as folder:
             _set_aside(folder)
@@ -155,8 +155,8 @@ def install_code_sign_key(
 def _set_aside(folder: Path) -> None:
     """Keep the current pair under the next number, and remove the current public key.
 
-    With this order, a crash leaves either the complete old pair or a new private key, to which
-    `ensure_keys` adds the public key.  The two halves are always of the same pair.
+    With this order, a crash leaves either the complete old pair, or a private key without its
+    public key, which `ensure_keys` then adds.  The two halves are always of the same pair.
     """
     number = 1 + max((int(path.suffix[1:]) for path in _old_public_paths(folder)), default=0)
     for half in ("code_sign_private", "code_sign_public"):
@@ -217,8 +217,8 @@ def rotate_upload_grant_key(*, revoke: bool = False) -> None:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
         if revoke:
-            # Written first: after a crash the keys are in both files and still valid, and the
-            # command can be repeated.
+            # This file is written first: after a crash the keys are in both files and still valid,
+            # and the command can be repeated.
             before = revoked.read_text() if revoked.exists() else ""
             _save(revoked, earlier + before)
         _save(path, _new_grant_line() + ("" if revoke else earlier))
@@ -336,7 +336,7 @@ def sign(content: bytes | BinaryIO) -> str:
     """Return the signature over a content in the format of ``<file_signature>``.
 
     An open file is read from its current position.  Raises KeyShaped for a content that clients
-    could take for a public key, and KeyMissing where the private key is kept elsewhere.
+    could take for a public key, and KeyMissing if the private key is on another machine.
     """
     return _sign(_signable_md5(content), _load("code_sign_private", _parse_private))
 
@@ -372,9 +372,9 @@ def verify(md5_hex: str, signature: str, public_text: str) -> bool:
 
 
 def rotation_signature(old_public_text: str) -> str | None:
-    """Return the signature by an old key over the current public key, or None if unknown.
+    """Return the signature by an old key over the current public key, or None if there is none.
 
-    The signature is over the stripped text; clients refuse any other (PROTOCOL 4.4).
+    The signature is over the stripped text; clients refuse every other form (PROTOCOL 4.4).
     """
     wanted = "".join(old_public_text.split()).lower()
     digest = _md5(code_sign_key_text())
@@ -385,7 +385,11 @@ def rotation_signature(old_public_text: str) -> str | None:
 
 
 def _rotation_by(public: Path, digest: str) -> str | None:
-    """Return an earlier key's signature over the current public key, stored or new, or None."""
+    """Return the signature by an earlier key over the current public key, or None.
+
+    A stored signature is used if it is valid; otherwise the earlier private key signs, if it is in
+    the keys folder.
+    """
     with contextlib.suppress(KeyMissing):
         signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
         if verify(digest, signature, _load(public.name, _stripped)):
@@ -413,7 +417,8 @@ def _padded(md5_hex: str) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def _sign(md5_hex: str, key: RSAPrivateNumbers) -> str:
-    # Plain arithmetic: libraries add a DigestInfo that clients refuse, and may refuse the size.
+    # Plain arithmetic, because libraries add a DigestInfo, which clients refuse, and may refuse
+    # keys of 1024 bits.
     value = int.from_bytes(_padded(md5_hex), "big")
     by_p = pow(value, key.dmp1, key.p)
     by_q = pow(value, key.dmq1, key.q)
@@ -440,7 +445,7 @@ def upload_granter() -> Callable[[str, int], str]:
 
 
 def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:
-    """Check an upload grant of a client against the current and all earlier keys."""
+    """Return the verdict on a client's upload grant, by the current and all earlier keys."""
     try:
         grant_bytes = bytes.fromhex("".join(grant.split()).rstrip("."))
     except ValueError:
@@ -509,7 +514,7 @@ def _parse_seal_keys(text: str) -> MultiFernet:
 
 # Reading key files
 
-#: (path, reader) -> (the file's version, the value that the reader returned)
+#: By path and reader: the version of the file, and the value that the reader returned.
 _loaded: dict[tuple[str, Any], tuple[tuple[int, int, int], Any]] = {}
 
 

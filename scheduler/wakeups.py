@@ -1,9 +1,9 @@
-"""Wake daemons: a datagram to a daemon's socket signals that it may have work.
+"""Wakes daemons: a datagram to a daemon's socket signals that it may have work.
 
 Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
 that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a
 hint: it may be lost, late or spurious, and daemons poll as well.  So ringing does not block and
-raises no errors: a daemon whose bell is full wakes up anyway, and a missing bell has no daemon.
+raises no errors: a daemon with unread datagrams wakes up anyway, and without a bell no daemon runs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def ring(daemons: Iterable[str]) -> None:
 
 
 class Bell:
-    """The socket on which a daemon receives wake-ups; `is_deaf` if it could not be bound.
+    """The socket on which a daemon receives wake-ups; a context manager that closes it.
 
-    It is a context manager that closes the socket.
+    If the socket cannot be bound, a warning is logged and `is_deaf` is True.
     """
 
     def __init__(self, daemon: str) -> None:
@@ -89,7 +89,7 @@ class Bell:
         return was_rung
 
     def show(self) -> None:
-        """Renew the socket file's modification time, so that it is not removed as stale."""
+        """Update the modification time of the socket file, so that it is not removed as stale."""
         with suppress(OSError):
             (self._folder / self._name).touch()
 
@@ -108,7 +108,7 @@ class Bell:
 
 
 class _Ringer:
-    """This process's socket for rings and its cache of bell names; safe to call from any thread."""
+    """The socket of this process for ringing, and its cache of bell names; thread-safe."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -138,7 +138,7 @@ class _Ringer:
         except (BlockingIOError, InterruptedError):
             pass  # the socket's queue is full, so the daemon wakes up anyway
         except OSError:
-            # No process on this machine reads the socket: skip it until the folder is read again.
+            # No process on this machine reads this socket: skip it until the folder is read again.
             self._bells = tuple(bell for bell in self._bells if bell != name)
 
     def _bell_names(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ class _Reach:
         self._fd = -1
 
     def path(self, name: str) -> str:
-        """Return a path by which a socket in the folder can be reached."""
+        """Return a path of a socket in the folder that is short enough for the kernel."""
         return f"{self._where}/{name}"
 
     def __enter__(self) -> Self:
@@ -183,7 +183,7 @@ def folder() -> Path:
 
 
 def wait(seconds: float, *descriptors: int) -> bool:
-    """Wait until a descriptor can be read, or for `seconds`; returns whether one can be read."""
+    """Wait at most `seconds` until a descriptor is readable; return whether one is readable."""
     poll = select.poll()
     for descriptor in descriptors:
         if descriptor >= 0:
@@ -192,7 +192,7 @@ def wait(seconds: float, *descriptors: int) -> bool:
 
 
 def _remove_stale_bells(where: Path) -> None:
-    """Remove bells of killed processes, which refuse connections and are no longer touched."""
+    """Remove the bells of killed processes: old sockets that refuse connections."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe, _Reach(where) as reach:
         probe.setblocking(False)
         for path in where.glob(f"*{_SUFFIX}"):

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char SCHEDULER[] = "/cgi/scheduler", UPLOADER[] = "/upload/file_upload_handler";
-/* Sent to a client that should repeat its request: the candidates were locked by others. */
+/* The server sends this message if other RPCs had locked the candidates; the host retries. */
 static const char COME_AGAIN[] = "too recent";
 static const char NO_TASKS[] = "No tasks sent", NO_WORK[] = "Project has no tasks available";
 
@@ -66,7 +66,7 @@ static void upload_next_file(struct host *host, struct world *world)
     upload(host, world, &given);
 }
 
-/* Return how many results to request now. */
+/* Return the number of results to request now. */
 static long results_to_request(const struct host *host, const struct world *world)
 {
     const struct options *options = &world->options;
@@ -140,7 +140,7 @@ static void check_acknowledgements(struct host *host, struct world *world, struc
     host->held = host->uploaded = 0;
 }
 
-/* Return the result whose output is a file of the reply. */
+/* Return the host's result with this output file, or NULL. */
 static struct given *result_of(struct host *host, struct slice file)
 {
     for (long place = 0; place < host->held; place++)
@@ -195,7 +195,7 @@ static void read_grants(struct host *host, struct world *world, struct slice rep
                             (int)host->given[place].name.length, host->given[place].name.at);
 }
 
-/* Handle a reply without work to a request for work. */
+/* Handle a reply without results to a request for results. */
 static void take_nothing(struct host *host, struct world *world, struct slice reply)
 {
     struct score *score = &world->score;
@@ -227,7 +227,7 @@ static void take_reply(struct host *host, struct world *world)
         score_violation(&world->score, "Host %.*s was replaced by host %.*s.", (int)host->id.length,
                         host->id.at, (int)id.length, id.at);
     if (contains(reply, "<result_abort"))
-        score_violation(&world->score, "A host was told to abort results.");
+        score_violation(&world->score, "A reply contains a command to abort a result.");
     /* Names and grants are slices of the reply, so the reply is kept. */
     text_swap(&host->line.in, &host->kept);
     reply.at = host->kept.at + host->line.head;

@@ -1,4 +1,4 @@
-/* A volunteer's computer: requests results, uploads their outputs, reports them. */
+/* A simulated host: requests results, uploads outputs, reports results. */
 #ifndef HOST_H
 #define HOST_H
 
@@ -6,7 +6,7 @@
 #include "options.h"
 #include "score.h"
 
-/* A result that the host has and did not report yet; slices point into `host.kept`. */
+/* An unreported result of the host; slices point into `host.kept`. */
 struct given {
     struct slice name, workunit, file, grant, max_nbytes;
 };
@@ -29,11 +29,11 @@ struct world {
     struct options options;
     struct exchange how;
     struct score score;
-    struct slice *outputs; /* contents */
-    struct slice *digests; /* their MD5 */
+    struct slice *outputs; /* contents of the output files */
+    struct slice *digests; /* MD5 of each output */
     size_t variants;
     struct slice files;    /* load of uploads only: the files that are left */
-    bool over;             /* no new exchange is started */
+    bool over;             /* start no new exchange */
 };
 
 /* Start the host's next exchange; the host may end or pause instead. */

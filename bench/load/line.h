@@ -12,8 +12,8 @@ struct line {
     bool closing;         /* the server closes the connection after this reply */
     struct text out, in;
     size_t sent;
-    size_t head, length;  /* of the reply: offset and length of its body; 0: unknown */
-    const char *fault;    /* the reason if it is broken */
+    size_t head, length;  /* offset and length of the reply's body; 0: unknown */
+    const char *fault;    /* the reason if the connection is broken */
 };
 
 struct exchange {
@@ -30,7 +30,7 @@ enum progress line_go_on(struct line *line);
 
 struct slice line_reply(const struct line *line);
 
-/* The exchange has ended: close the connection unless it is kept alive. */
+/* End the exchange: close the connection unless it is persistent. */
 void line_rest(struct line *line, const struct exchange *how);
 
 void line_close(struct line *line);

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A reply that takes longer is a violation. */
+/* A longer time until a reply is a violation. */
 static const double REPLY_TIMEOUT_SECONDS = 30.0;
 static const double TICK = 0.25;
 
@@ -80,7 +80,7 @@ static void check_hosts(struct host *hosts, size_t count, struct world *world)
     world->over |= all_ended || stop_requested;
 }
 
-/* Measure from the end of the warm-up until the time is over or the work is done. */
+/* Start the measurement after the warm-up; end the load when its time is over. */
 static void watch(struct world *world, double started)
 {
     struct score *score = &world->score;

@@ -9,18 +9,18 @@ enum without_work { ENDS, COUNTS, WAITS };
 
 struct options {
     long port;
-    long results;         /* requested in each RPC; 0: no RPCs, only uploads */
+    long results;         /* results requested in each RPC; 0: no RPCs, only uploads */
     long in_flight;       /* maximum of concurrent exchanges; 0: one for each host */
     long total;           /* results to report; 0: until `seconds` are over */
     double warm_up;       /* seconds before the measurement */
-    double seconds;       /* of the measurement; 0: until the total is reached */
+    double seconds;       /* duration of the measurement; 0: until the total is reached */
     double again;         /* seconds until the next request after a reply without work */
-    double most;          /* timeout of the load in seconds; a violation */
+    double most;          /* timeout of the load in seconds; exceeding it is a violation */
     long uploads;         /* outputs are uploaded before results are reported */
     long apart;           /* reports are sent in separate RPCs */
     long fresh;           /* a new connection for each exchange */
     long players;         /* load of uploads only: number of connections */
-    long sequence;        /* the highest sequence number that a host used before */
+    long sequence;        /* the highest RPC sequence number of earlier loads */
     enum without_work none;
     struct text request;  /* gaps: 1 key, 2 host, 3 sequence number, 4 seconds, 5 reports */
     struct text report;   /* gap: 1 result's name */

@@ -12,15 +12,15 @@ struct latencies {
 };
 
 struct score {
-    bool counting;        /* during the measurement */
-    double began, ended;  /* of the measurement, seconds of the monotonic clock */
+    bool counting;        /* true during the measurement */
+    double began, ended;  /* start and end of the measurement on the monotonic clock, seconds */
     double cpu_began, cpu_ended;
     long acknowledged, given, rpcs, uploads, no_work, come_again; /* in the measurement */
     long acknowledged_ever, given_ever, uploads_ever, rpcs_ever;
-    double request_bytes, reply_bytes; /* of RPCs in the measurement */
+    double request_bytes, reply_bytes; /* total sizes of RPCs in the measurement */
     bool ran_out;         /* no work or no files were left */
     struct latencies latencies[KINDS];
-    struct set names;     /* of all results ever sent */
+    struct set names;     /* names of all results sent by the server */
     long violations;
 };
 
@@ -33,7 +33,7 @@ void score_latency(struct score *score, enum kind_of_exchange kind, double secon
 void score_violation(struct score *score, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Print the progress. */
+/* Print an "at" event with the progress. */
 void score_tick(const struct score *score);
 void score_print(struct score *score);
 

@@ -17,7 +17,7 @@ struct slice {
     size_t length;
 };
 
-/* Open addressing over 64-bit hashes; collisions of two names are negligible. */
+/* A hash set of names: open addressing over 64-bit hashes, whose collisions are negligible. */
 struct set {
     uint64_t *places;
     size_t count, room;
@@ -28,14 +28,14 @@ struct slice literal(const char *words);
 bool same(struct slice left, struct slice right);
 bool contains(struct slice text, const char *words);
 
-/* Returns the text between two words; `rest` then begins after the second. */
+/* Return the text between two words, and move the start of `rest` behind the second. */
 struct slice between(struct slice *rest, const char *open, const char *close);
 
 void text_add(struct text *text, struct slice more);
 void text_print(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_swap(struct text *left, struct text *right);
 
-/* Append a template; each byte 1 to 7 in it is replaced by the gap of that number. */
+/* Append a template, with each byte 1 to 7 replaced by the gap of that number. */
 void text_fill(struct text *text, const struct text *template, const struct slice *gaps);
 
 /* Read a whole file; exit if it cannot be read. */
@@ -43,7 +43,7 @@ struct text text_of_file(const char *path);
 
 uint64_t hash_of(struct slice name);
 
-/* Add a name; return false if the set has it already. */
+/* Add a name; return false if the set already contains it. */
 bool set_add(struct set *set, struct slice name);
 
 void *more_memory(void *old, size_t bytes);

@@ -90,8 +90,9 @@ def outputs(
 ) -> Iterator[Piece]:
     """Stream a batch's outputs since a cursor: files, then the manifest, then a cursor.
 
-    With `workunit`, only the outputs of the workunit with this name.  Raises Unreachable if the
-    stream breaks off, Damaged if a member is not a regular file or has an unsafe name.
+    With `workunit`, the stream has only the outputs of the workunit with this name.  Raises
+    Unreachable if the stream breaks off, Damaged if a member is not a regular file or has an unsafe
+    name.
     """
     params = {"format": "tar", "since": since, "workunit": workunit}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
@@ -163,7 +164,7 @@ def _manifest(file: IO[bytes]) -> Iterator[Piece]:
 
 
 def stderr_of(transport: Transport, workunit: int) -> str:
-    """Return the stderr of a workunit's results, each below its name, the newest last."""
+    """Return the stderr of a workunit's results, each after the result's name, the newest last."""
     parts = []
     for row in transport.pages("results", {"workunit": workunit}):
         result = transport.get(f"results/{row['id']}")

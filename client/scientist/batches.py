@@ -17,7 +17,7 @@ from scientist.placing import Layout
 from scientist.transport import Transport
 from scientist.words import count
 
-#: Seconds between two polls of a batch that changes; without changes, up to five times as many.
+#: Seconds between two polls of a batch; while it does not change, up to five times as many.
 INTERVAL = 2.0
 _MAX_INTERVAL_FACTOR = 5
 #: Seconds between two requests for the troubles of a batch that does not change.
@@ -36,12 +36,10 @@ class Batch:
 
     @property
     def id(self) -> int:
-        """The id of the batch."""
         return self.info.id
 
     @property
     def name(self) -> str:
-        """The name of the batch."""
         return self.info.name
 
     @property
@@ -49,18 +47,18 @@ class Batch:
         return f"batches/{self.info.id}"
 
     def refresh(self) -> models.BatchInfo:
-        """Fetch the batch from the project; return it and keep it as `info`."""
+        """Fetch the batch from the project; store it in `info` and return it."""
         self.info = models.read(models.BatchInfo, self._transport.get(self._path))
         return self.info
 
     def progress(self) -> models.Progress:
-        """Fetch the progress of the batch."""
+        """Fetch and return the progress of the batch."""
         return read_progress(self._transport.get(f"{self._path}/progress"))
 
     def troubles(self) -> models.Troubles:
-        """Fetch the errors of the batch and the reasons why its unfinished work is delayed.
+        """Fetch and return the errors of the batch and the reasons for its delays.
 
-        Returns empty Troubles if the server is too old to have this endpoint.
+        If the server is too old to have this endpoint, the Troubles are empty.
         """
         try:
             return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
@@ -219,7 +217,7 @@ def _unreachable(
 
 
 def read_progress(answer: Any) -> models.Progress:  # noqa: ANN401  any JSON
-    """Read a progress, whose counts may be in a nested `progress` object beside the rate."""
+    """Return the progress in a JSON answer; its counts may be in a nested `progress` object."""
     counts = answer.get("progress") if isinstance(answer, dict) else None
     progress = {**answer, **counts} if isinstance(counts, dict) else answer
     return models.read(models.Progress, progress)

@@ -27,12 +27,13 @@ logged in
 """
 
 
-#: `-5d` is parsed as a value, so that the option that takes it reports the error.
+#: With this pattern, argparse parses `-5d` as a value, and the type of the option reports the
+#: error.
 _NEGATIVE = re.compile(r"-\.?\d")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports mistakes in one line with a hint, without the usage."""
+    """An argument parser that reports an error in one line with a hint, without the usage."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -45,10 +46,10 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{error.sentence} Hint: {error.hint}") from None
 
     def options(self) -> Iterator[str]:
-        """Yield the names of all options, also those of subcommands."""
+        """Yield the names of all options, including the options of subcommands."""
         for action in self._actions:
             yield from action.option_strings
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  no public way to them
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  no public class
                 for subcommand in action.choices.values():
                     yield from subcommand.options()
 
@@ -73,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     _describe_common(top, None, is_json=False)
     top.add_argument("--version", action="version", version=f"scientist {__version__}")
     common = argparse.ArgumentParser(add_help=False)
-    # Without defaults, which would override the values of options before the command.
+    # These options have no defaults, which would override options given before the command.
     _describe_common(common, argparse.SUPPRESS, is_json=argparse.SUPPRESS)
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (access, apps, submitting, watching, listing, changing, figures):
@@ -86,13 +87,13 @@ def _describe_common(
 ) -> None:
     parser.add_argument(
         "--url", metavar="URL", default=default,
-        help="address of the project (default $MANYHANDS_URL, or that of the last login)",
+        help="address of the project (default: $MANYHANDS_URL, or the address of the last login)",
     )  # fmt: skip
     tokens = parser.add_mutually_exclusive_group()
     tokens.add_argument(
         "--token-file", metavar="FILE", default=default,
         help="file with the token in its first line, - for standard input "
-        "(default $MANYHANDS_TOKEN, or that of the login)",
+        "(default: $MANYHANDS_TOKEN, or the token of the stored login)",
     )  # fmt: skip
     tokens.add_argument(
         "--token", metavar="T", default=default,
@@ -107,7 +108,7 @@ def _describe_common(
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse a command line; options may be before, between and after the positional arguments.
 
-    By itself, argparse ends a list of names at the first option.
+    Plain argparse ends a list of names at the first option.
     """
     top = parser()
     if not (sys.argv[1:] if arguments is None else arguments):

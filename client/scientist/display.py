@@ -1,4 +1,4 @@
-"""Terminal output: progress bars and tables, and plain lines without a terminal."""
+"""Prints progress bars and tables on a terminal, and plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def status_text(status: str) -> str:
 
 
 def styled_status(status: str) -> Text:
-    """Return a status as text in the color of the status."""
+    """Return a status as words in its color."""
     return Text(status_text(status), style=STYLES.get(status, ""))
 
 
 def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
-    """Return a table with one name and value per line, without empty values."""
+    """Return a table with a name and its value per line; None and empty values are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -94,7 +94,7 @@ def _share(number: int, total: int, style: str, *, faint: bool, width: int = 24)
 def batch_panel(
     batch: BatchInfo, figures: BatchProgress, now: datetime, waits: Sequence[Wait] = ()
 ) -> Group:
-    """Return a batch with a bar of all workunits, a bar per status, rate, time left and waits."""
+    """Return the panel of a batch: bars of its workunits, the rate, the time left and the waits."""
     head = Text.assemble(
         (batch.name, "bold"), ("  ·  ", "dim"), batch.app, ("  ·  ", "dim"), f"batch {batch.id}"
     )
@@ -163,7 +163,7 @@ def progress_line(batch: BatchInfo, figures: BatchProgress, now: datetime) -> st
 
 
 class BatchDisplay:
-    """Shows a batch: on a terminal redrawn at each snapshot, else a line for each change."""
+    """Shows a batch: redraws a panel if `live`, else prints a line for each change."""
 
     def __init__(self, console: Console, batch: BatchInfo, *, live: bool) -> None:
         self._console, self._batch = console, batch
@@ -202,9 +202,9 @@ class BatchDisplay:
             print("\n".join(lines), flush=True)
 
     def _new_waits(self, snapshot: Snapshot) -> list[str]:
-        """Return the sentences of waits whose cause the previous snapshot did not have."""
+        """Return the sentences of waits whose cause is new since the previous snapshot."""
         waits = () if snapshot.progress.is_complete else snapshot.troubles.waits
-        # The progress has the number of workunits that are being computed.
+        # The progress line already shows the number of workunits that are being computed.
         waits = tuple(wait for wait in waits if wait.cause != _COMPUTING)
         news = [wait.sentence for wait in waits if wait.cause not in self._causes]
         self._causes = {wait.cause for wait in waits}
@@ -242,7 +242,7 @@ class TransferBars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._progress.disable:  # before rich 15, `stop` prints a line even so
+        if not self._progress.disable:  # before rich 15, `stop` prints a line if disabled
             self._progress.stop()
 
     def update(self, activity: str, done: int, total: int | None) -> None:

@@ -38,10 +38,10 @@ class DraftBatch:
         self._submission = Submission(transport, spec, on_progress)
         self.futures = Futures(transport, into)
         self.submitted: models.SubmissionSummary | None = None
-        #: The first sent part of an unfinished batch, and whether the batch was aborted.
+        #: After an error: the first part that was sent, and whether its batch was aborted.
         self.abandoned: models.SubmissionSummary | None = None
         self.is_aborted = False
-        #: Whether that batch has workunits of other submissions, so that it was not aborted.
+        #: Whether the batch has workunits of other submissions, so that it was not aborted.
         self.is_shared = False
         on_created(self.futures)
 
@@ -70,7 +70,7 @@ class DraftBatch:
             self._add(item, {})
 
     def add(self, work: Work) -> None:
-        """Add a workunit in the form that `work_of` returns."""
+        """Add a workunit that `work_of` returned."""
         self.futures.add(self._submission.add(work))
 
     def _add(self, item: Input, fields: Mapping[str, Any]) -> int:
@@ -83,7 +83,10 @@ class DraftBatch:
         return self.futures.add(self._submission.add(work))
 
     def send(self) -> models.SubmissionSummary:
-        """Submit the batch now, once; the end of the `with` block calls it."""
+        """Submit the batch and return the summary; later calls return the same summary.
+
+        The end of the `with` block calls this method.
+        """
         if self.submitted is None:
             self.submitted = self._submission.finish()
             info = models.BatchInfo(

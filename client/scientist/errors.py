@@ -10,7 +10,7 @@ _MAX_SHOWN_ERRORS = 10
 
 
 class ScientistError(Exception):
-    """Base class: `sentence` describes the error, `hint` what to do about it."""
+    """The base class of all errors: `sentence` describes the error, `hint` the remedy."""
 
     #: Exit code of the command line.
     exit_code: ClassVar[int] = 1
@@ -32,13 +32,13 @@ class UsageError(ScientistError):
 
 
 class Unreachable(ScientistError):
-    """No connection, a broken connection, or an answer that is not from a Manyhands project."""
+    """The connection failed or broke, or the answer does not come from a Manyhands project."""
 
     exit_code = 3
 
 
 class Interrupted(ScientistError):
-    """Ctrl-C during an operation that the project may still carry out."""
+    """The user interrupted a submission with Ctrl-C; the message states the outcome."""
 
     exit_code = 130
 
@@ -58,17 +58,17 @@ class UnsafeName(Damaged):
 
 
 class PlaceTaken(ScientistError):
-    """Another file exists at the path of an output; that file was not changed."""
+    """Another file exists at the path of an output; the existing file was not changed."""
 
 
 class BatchFailed(ScientistError):
-    """Some workunits of a batch ended without an answer."""
+    """At least one workunit of a batch failed."""
 
     exit_code = 6
 
 
 class WorkunitFailed(ScientistError):
-    """A workunit ended without an answer.
+    """A workunit failed.
 
     `errors` has the names of the server's error flags (``CANCELLED``, ...).  `stderr` has the
     stderr of the workunit's results, the newest last; it may be empty.
@@ -85,7 +85,7 @@ class WorkunitFailed(ScientistError):
 
 
 class ProblemError(ScientistError):
-    """The project refused the request.  `errors` are the individual faults as the API sent them."""
+    """The project refused the request.  `errors` lists the faults as the API sent them."""
 
     exit_code = 4
 

@@ -2,9 +2,9 @@
 
 Theory of operation.  The manifest is requested first; it has the size and digest of each file.
 Then the files are streamed.  The files of a workunit are collected in ``.scientist/``, renamed into
-place when all of them match, and recorded in the folder's own manifest, which a later run reads.
-The cursor is saved when everything before it is in place.  An interrupted run therefore repeats
-only the transfers that were not complete, and no workunit is ever partly in place.
+place when all digests match, and recorded in the folder's own manifest, which a later run reads.
+The cursor is saved when all workunits before it are in place.  Therefore a run after an interrupted
+one repeats only incomplete transfers, and a workunit is never partly in place.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from scientist.transport import Transport
 from scientist.words import count
 
 _MAX_TRIES = 4
-#: Up to this number, missing workunits are requested one by one if the stream would repeat more.
+#: At most this many missing workunits are requested one by one; this is done if a stream would
+#: repeat more workunits than are missing.
 _MAX_SINGLE_REQUESTS = 50
 _FOLLOW_SECONDS = 3.0
-#: How many workunits an error message names.
+#: The maximum number of workunits that an error message names.
 _MAX_NAMED = 3
 
-#: Called with the workunits in place, their total, the bytes received and their total.
+#: A callback with the number of workunits in place, the total number of workunits, the number of
+#: received bytes and the total number of bytes.
 OnProgress = Callable[[int, int, int, int], None]
 
 
@@ -38,9 +40,9 @@ def ignore_progress(workunits: int, of: int, nbytes: int, of_nbytes: int) -> Non
 class FetchSummary:
     """The outcome of a fetch.
 
-    `brought` and `nbytes` count the workunits and bytes that were fetched, `already` the workunits
-    that an earlier fetch placed.  `failed` and `lost` are names of workunits: those that failed,
-    and those whose outputs the project no longer has.
+    `brought` and `nbytes` count the workunits and bytes that this fetch received, `already` counts
+    the workunits that an earlier fetch placed.  `failed` has the names of failed workunits, `lost`
+    the names of workunits whose outputs the project no longer has.
     """
 
     brought: int = 0
@@ -68,7 +70,10 @@ class _Run:
         self.brought = self.nbytes = self._of_nbytes = self._skipped = 0
 
     def once(self) -> None:
-        """Fetch all outputs since the cursor.  Raises Unreachable if the stream breaks off."""
+        """Fetch all outputs since the saved cursor.
+
+        Raises Unreachable if the stream breaks off.
+        """
         since = self._store.cursor
         cursor = self._read(archive.manifest(self._transport, self._batch, since))
         self._count(0)
@@ -113,7 +118,8 @@ class _Run:
             return
         if entry.name not in self._expected:
             self._of_nbytes += sum(output.nbytes for output in entry.outputs)
-        # The manifest of the archive replaces the first one: it has member names and lost files.
+        # An entry in the archive's manifest replaces the entry of the first manifest, because only
+        # the archive's manifest has member names and lost files.
         self._expected[entry.name] = entry
         self._settle(entry.name)
 
@@ -127,9 +133,10 @@ class _Run:
         self._settle(name)
 
     def _settle(self, name: str, *, last: bool = False) -> None:
-        """Place a workunit if all its files arrived and match; else note it as damaged or lost.
+        """Place a workunit whose files have all arrived, or record it as damaged or lost.
 
-        `last` is set at the end of the stream, when missing files no longer arrive.
+        Does nothing if files are missing, unless `last` is set: at the end of the stream, a
+        workunit with missing files is damaged.
         """
         entry, files = self._expected.get(name), self._arrived.get(name, {})
         if entry is None or not (last or len(files) >= len(entry.outputs)):
@@ -165,7 +172,7 @@ def fetch(
     follow: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> FetchSummary:
-    """Download a batch's outputs into a folder; see `batches.Batch.fetch`."""
+    """Download the outputs of a batch into a folder, as `batches.Batch.fetch` describes."""
     store = Store(layout, transport.url, batch)
     brought = nbytes = 0
     failed: dict[str, models.ManifestEntry] = {}
@@ -205,9 +212,10 @@ def fetch(
 def _run_with_retries(
     transport: Transport, store: Store, batch: int, on_progress: OnProgress
 ) -> _Run:
-    """Do one pass; repeat it if the stream breaks off or files are damaged.
+    """Run one pass; repeat it if the stream breaks off or files are damaged.
 
-    Returns the last pass, with the workunits and bytes that all of them fetched.
+    Returns the last pass; its `brought` and `nbytes` are the totals of all passes.  Raises
+    Unreachable or Damaged if the last attempt fails.
     """
     brought = nbytes = 0
     for tries_left in reversed(range(_MAX_TRIES)):
@@ -225,7 +233,7 @@ def _run_with_retries(
         if run.damaged:
             names = sorted(run.damaged)[:_MAX_NAMED] + ["..."] * (len(run.damaged) > _MAX_NAMED)
             reason = f"{count(len(run.damaged), 'workunit')} arrived damaged: {', '.join(names)}."
-            raise Damaged(reason, "fetch again; what is in place stays.")
+            raise Damaged(reason, "fetch again; complete workunits are kept.")
         run.brought, run.nbytes = brought, nbytes
         return run
     raise AssertionError

@@ -31,7 +31,7 @@ log = logging.getLogger("scientist")
 #: The outputs of a workunit: the bytes of a single output, or the bytes of each output by its name;
 #: paths in place of bytes if the outputs are written to a folder.
 Answer = bytes | Path | Mapping[str, bytes | Path]
-#: Seconds between two polls: the first value while outputs arrive, then growing to the second.
+#: Seconds between two polls: the minimum while outputs arrive, then up to the maximum.
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 10.0
 _CHUNK_BYTES = 1 << 18
 
@@ -51,7 +51,7 @@ class WorkunitFuture(Future[Answer]):
         self._cancel_there = cancel
 
     def cancel(self) -> bool:
-        """Cancel the workunit on the project; return False if it already ended."""
+        """Cancel the workunit in the project; return False if it has already ended."""
         if self.done():
             return self.cancelled()
         return self._cancel_there(self.name) and super().cancel()
@@ -64,7 +64,8 @@ class WorkunitFuture(Future[Answer]):
 class Futures(Sequence[WorkunitFuture]):
     """The futures of a submission, in the order of its inputs.
 
-    A future is created on first access, so that a batch of 100 000 costs only its names.
+    A future is created on first access, so that a batch of 100 000 workunits needs memory for
+    their names only.
     """
 
     def __init__(self, transport: Transport, into: Path | None = None) -> None:
@@ -81,7 +82,6 @@ class Futures(Sequence[WorkunitFuture]):
         self.batch: models.BatchInfo | None = None
 
     def __len__(self) -> int:
-        """Return the number of workunits."""
         return len(self._names)
 
     @overload
@@ -119,7 +119,7 @@ class Futures(Sequence[WorkunitFuture]):
         return len(self._names) - 1
 
     def begin(self, batch: models.BatchInfo) -> None:
-        """Set the batch once it is submitted; start polling if a future is in use."""
+        """Set the submitted batch; start polling if a future was created."""
         self.batch = batch
         if self._futures:
             self.start()
@@ -173,9 +173,9 @@ class Futures(Sequence[WorkunitFuture]):
         return _is_cancelled(counts) and self._record(self._index[name], None)
 
     def _record(self, position: int, answer: Answer | BaseException | None) -> bool:
-        """Store an answer and wake waiting threads; None is a cancellation.
+        """Store the answer of a workunit and wake waiting threads; None means cancelled.
 
-        Returns False if there was an answer before.
+        Returns False if the workunit already has an answer.
         """
         with self._changed:  # the lock is reentrant
             if position in self._answers:
@@ -190,7 +190,7 @@ class Futures(Sequence[WorkunitFuture]):
     def _poll(self) -> None:
         """Request outputs, one request at a time, until all futures are done.
 
-        The pause grows by half while nothing arrives.
+        While no outputs arrive, each pause is 1.5 times as long as the previous one.
         """
         assert self.batch is not None
         cursor, pause = "", _MIN_POLL_SECONDS
@@ -213,7 +213,10 @@ class Futures(Sequence[WorkunitFuture]):
             self._closing.wait(pause)
 
     def _collect(self, since: str) -> str:
-        """Receive the outputs since a cursor; return the new cursor.  Raises Damaged."""
+        """Receive the outputs since a cursor; return the new cursor.
+
+        Raises Damaged if outputs differ from their digests.
+        """
         assert self.batch is not None
         received: dict[str, dict[str, tuple[bytes | Path, str]]] = {}
         cursor, damaged = "", 0
@@ -246,7 +249,7 @@ class Futures(Sequence[WorkunitFuture]):
     def _finish(
         self, entry: models.ManifestEntry, received: dict[str, tuple[bytes | Path, str]]
     ) -> bool:
-        """Record the answer of a finished workunit; return False if a digest differs."""
+        """Record the answer of a finished workunit; return False if a file does not match."""
         position = self._index[entry.name]
         if position in self._answers or entry.status not in {"done", "failed"}:
             return True
@@ -271,7 +274,7 @@ class Futures(Sequence[WorkunitFuture]):
 
 
 def _is_cancelled(counts: Mapping[str, object]) -> bool:
-    """Return whether a cancellation's answer has a nonzero count, or has no counts."""
+    """Return whether the answer to a cancellation has a nonzero count, or no counts at all."""
     numbers = [value for value in counts.values() if isinstance(value, int)]
     return any(numbers) or not numbers
 

@@ -1,4 +1,4 @@
-"""Converts the inputs of a submission, in several shapes, to workunits of the API."""
+"""Converts the inputs of a submission, of several types, to workunits of the API."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class Work:
 def work_of(item: Input | object, open_name: str = OPEN_NAME) -> Work:
     """Convert one input to a workunit.  Raises UsageError for another type.
 
-    A path or bytes are the input file, a str is the command line.  A pair is a label and the
-    content of the input file (bytes, text or its path).  A mapping has the fields of the API and
-    the short names of `fields_of`; its `input_files` are {open_name: content} or API entries.
+    A path or bytes are the input file; a str is the command line.  A pair is a label and the
+    content of the input file (bytes, text or its path).  A mapping has fields of the API or the
+    short names of `fields_of`; its `input_files` are {open_name: content} or API entries.
     """
     match item:
         case Path():

@@ -39,7 +39,10 @@ class Progress:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of workunits, without the rate, which differs in every answer."""
+        """The total, then the number of workunits in each state.
+
+        Unlike the rate, these numbers are the same in two answers if no workunit changed state.
+        """
         open_counts = (self.waiting, self.unsent, self.in_progress, self.validating)
         return (self.total, *open_counts, self.done, self.failed)
 
@@ -71,7 +74,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """The errors of a batch, as `sentences`, and the reasons why its unfinished work waits."""
+    """The errors of a batch, as `sentences`, and the reasons for its delays, as `waits`."""
 
     last_error: LastError | None = None
     parked: int = 0
@@ -106,8 +109,6 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchInfo:
-    """A batch."""
-
     id: int = 0
     name: str = ""
     app: str = ""
@@ -180,7 +181,7 @@ class ResultInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppInfo:
-    """An app and its rules."""
+    """An app: its kind, success rule, number of versions and defaults of its workunits."""
 
     name: str = ""
     user_friendly_name: str = ""
@@ -221,7 +222,11 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySummary:
-    """How many failed workunits were submitted again, and how many were not, by reason."""
+    """The numbers of failed workunits in a retry.
+
+    `count` workunits were submitted again.  The other fields count, by reason, the workunits that
+    were not: they were cancelled, their inputs were deleted, or they were retried before.
+    """
 
     count: int = 0
     cancelled: int = 0
@@ -239,12 +244,14 @@ class SubmissionSummary:
     first_name: str = ""
     last_name: str = ""
     warnings: tuple[str, ...] = ()
-    #: How many workunits the batch had before, if an existing batch was named.
+    #: The number of workunits that the batch had before the submission; 0 for a new batch.
     workunits_before: int = 0
 
 
 def read(kind: type[Kind], data: object) -> Kind:
-    """Return an instance of one of these classes; a missing or null value takes its default.
+    """Convert a JSON object to a dataclass of this module; missing and null values get defaults.
+
+    Keys without a field are ignored.
 
     >>> read(Progress, {"total": 3, "done": 3, "news": 1}).is_complete
     True

@@ -1,4 +1,4 @@
-"""Checks names in archives, so that files stay in their folder [pure]."""
+"""Checks names in archives: paths must stay in the target folder [pure]."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def workunit_name(name: str) -> str:
 def parts_of(name: str, *, windows: bool = sys.platform == "win32") -> tuple[str, ...]:
     """Split a relative path into its folders and file name.  Raises UnsafeName.
 
-    On Windows, names of devices and of streams are refused too.
+    On Windows, the names of devices (``con``, ...) and of streams are refused too.
 
     >>> parts_of("out/frame 1.png")
     ('out', 'frame 1.png')
@@ -64,8 +64,8 @@ def _is_invalid_on_windows(part: str) -> bool:
 def flat_names(workunit: str, open_names: Sequence[str]) -> list[str]:
     """Return unique file names for the outputs of a workunit in one folder.
 
-    Each is the workunit's name with the extension of the output, or with the whole open_name if
-    extensions repeat; a number is added to duplicates.  Names that differ only in case count as
+    A file name is the workunit's name with the extension of the output, or with the whole open_name
+    if extensions repeat; a number is added to duplicates.  Names that differ only in case count as
     duplicates, because some file systems ignore case.
 
     >>> flat_names("w1", ["out"]), flat_names("w1", ["a.csv"]), flat_names("w1", ["a.t", "b.t"])

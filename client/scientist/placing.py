@@ -32,7 +32,7 @@ class UnwritableFolder(ScientistError):
 class Layout:
     """The layout of a folder: ``<workunit>/<open_name>``, or ``<workunit>.<ext>`` if `flat`.
 
-    With `failed`, it also has the stderr of failed workunits.
+    With `failed`, the folder also has the stderr of failed workunits.
     """
 
     folder: Path
@@ -71,7 +71,7 @@ class Store:
             name: _hash((o.get("open_name"), o.get("sha256")) for o in line.get("outputs", ()))
             for name, line in lines.items()
         }
-        #: Workunits that were not placed, with the path of the other file that is in the way.
+        #: For each workunit that was not placed: the path of an existing file in its way.
         self.conflicts: dict[str, Path] = {}
 
     def _unwritable(self, reason: str) -> UnwritableFolder:
@@ -104,7 +104,7 @@ class Store:
         return state.get("cursor") if is_same else None
 
     def save_cursor(self, cursor: str) -> None:
-        """Save the cursor; everything before it must be in place."""
+        """Save the cursor; all workunits before it must be in place."""
         state = {"url": self._url, "batch": self._batch.id, "name": self._batch.name}
         state |= {"cursor": cursor, "flat": self._layout.flat, "failed": self._layout.failed}
         part = self._state.with_suffix(".part")
@@ -130,8 +130,7 @@ class Store:
     def place(self, entry: models.ManifestEntry) -> bool:
         """Move the verified files of a workunit into place and record it; return True.
 
-        If another file is in the way, nothing is moved, `conflicts` gets its path, and the
-        return value is False.
+        If another file is in the way, add its path to `conflicts`, move nothing and return False.
         """
         name = workunit_name(entry.name)
         staged = self._incoming / name
@@ -159,9 +158,11 @@ class Store:
         return True
 
     def _conflict(self, sources: Sequence[Path], targets: Sequence[Path]) -> Path | None:
-        """Return the first target that is occupied or whose folder is a link, or None.
+        """Return the path of the first conflict, or None.
 
-        A file with the same content is no conflict: a run that was killed has placed it.
+        A target is a conflict if another file exists there, if it is a manifest, or if one of its
+        folders is a link or a file.  A file with the same content is not a conflict, because an
+        interrupted run has placed it.
         """
         if len({source.stat().st_ino for source in sources}) < len(sources):
             # Two of the names are the same file on this file system (case-insensitive).
@@ -184,7 +185,10 @@ class Store:
         return None
 
     def place_text(self, entry: models.ManifestEntry, text: str) -> bool:
-        """Write the stderr of a failed workunit and record it; return as `place` does."""
+        """Write the stderr of a failed workunit and record the workunit; return True.
+
+        On a conflict, add the path to `conflicts` and return False, as `place` does.
+        """
         name = workunit_name(entry.name)
         target = self.folder / f"{name}.stderr.txt"
         if not self._layout.flat:
@@ -209,7 +213,7 @@ class Store:
         part.replace(self.folder / table.NAME)
 
     def _paths_of(self, entry: models.ManifestEntry) -> list[str]:
-        """Return the paths of a workunit's outputs in the folder; "" for missing outputs."""
+        """Return the path of each output of a workunit in the folder, or "" if it is missing."""
         try:
             name = workunit_name(entry.name)
             paths = [archive.path_of(output) for output in entry.outputs]
@@ -230,7 +234,7 @@ class Store:
             return
         line = json.dumps(facts, ensure_ascii=False)
         with (self.folder / MANIFEST).open("a+b") as file:
-            # The last line of a run that was killed may have no end.
+            # If a run was killed, its last line may have no line break.
             if file.tell() and _last_byte(file) != b"\n":
                 file.write(b"\n")
             file.write(line.encode() + b"\n")
@@ -242,7 +246,7 @@ class Store:
         shutil.rmtree(self._incoming / workunit_name(workunit), ignore_errors=True)
 
     def clean(self) -> None:
-        """Delete all staged files, also those of runs that were killed."""
+        """Delete the staged files of this run, and of runs whose process no longer exists."""
         for staging in (self.folder / _STATE_FOLDER).glob("incoming-*"):
             pid = staging.name.rpartition("-")[2]
             if staging == self._incoming or not Path(f"/proc/{pid}").exists():

@@ -30,8 +30,8 @@ from scientist.uploads import OnProgress, ignore_progress
 def resolve_login(url: str | None, token: str | None) -> tuple[str, str | None]:
     """Return the address of the project and the token, which may be None.
 
-    Each is the argument, else MANYHANDS_URL or MANYHANDS_TOKEN, else the one that `scientist login`
-    stored.  Raises NotLoggedIn if there is no address.
+    An argument takes precedence over MANYHANDS_URL and MANYHANDS_TOKEN, and these over the login
+    that `scientist login` stored.  Raises NotLoggedIn if there is no address.
     """
     logins = store.load()
     address = url or os.environ.get("MANYHANDS_URL") or logins.default
@@ -44,12 +44,12 @@ def resolve_login(url: str | None, token: str | None) -> tuple[str, str | None]:
 
 
 class Project:
-    """A project.  Thread-safe; close it, or use it as a context manager.
+    """Access to a project.  Thread-safe; close it, or use it as a context manager.
 
-    `url` and `token` default to MANYHANDS_URL and MANYHANDS_TOKEN, else to those of the last
-    `scientist login`.  `patience` is the number of seconds for which requests are retried while the
-    project does not answer.  Every method may raise `Unreachable`, and a `ProblemError` if the
-    project refuses.
+    `url` and `token` default to MANYHANDS_URL and MANYHANDS_TOKEN, else to the login that
+    `scientist login` stored.  `patience` is the number of seconds for which requests are retried
+    while the project does not answer.  Every method may raise `Unreachable`, and `ProblemError` if
+    the project refuses the request.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Project:
         return dict(self.transport.get("me"))
 
     def status(self) -> dict[str, Any]:
-        """Return the content of the project's status page."""
+        """Return the content of the project's status page as a JSON object."""
         return dict(self.transport.get("status"))
 
     def usage(
@@ -99,7 +99,6 @@ class Project:
     # Apps
 
     def apps(self) -> Iterator[models.AppInfo]:
-        """Yield the apps."""
         return (models.read(models.AppInfo, row) for row in self.transport.pages("apps"))
 
     def app(self, name: str) -> models.AppInfo:
@@ -110,7 +109,7 @@ class Project:
             raise _no_app(error, name) from None
 
     def create_app(self, name: str, **fields: Any) -> models.AppInfo:
-        """Create an app; `fields` are the API's, such as kind and workunit_defaults."""
+        """Create an app; `fields` are fields of the API, such as `kind` and `workunit_defaults`."""
         body = {"name": name} | {key: value for key, value in fields.items() if value is not None}
         return models.read(models.AppInfo, self.transport.post("apps", body))
 
@@ -159,7 +158,7 @@ class Project:
                 return Batch(self.transport, models.read(models.BatchInfo, row))
         batch = next(self.batches(name=str(which)), None)
         if batch is None:
-            hint = "scientist list shows yours."
+            hint = "scientist list shows your batches."
             detail = f"You have no batch {which!r}."
             raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
         return batch
@@ -195,8 +194,8 @@ class Project:
         """Submit a workunit per input; return their futures, in the same order.
 
         An input is a path or bytes (the input file), a str (the command line), a pair of a name
-        and a content, or a dict of the API's fields.  `options` are those of `batch`.  The futures
-        return outputs as bytes, or with `into` as paths in that folder.  `inputs` may be a
+        and a content, or a dict of the API's fields.  `options` are arguments of `batch`.  The
+        futures return outputs as bytes, or with `into` as paths in that folder.  `inputs` may be a
         generator: memory holds only the names of the workunits.
         """
         with self.batch(app=app, into=into, **options) as draft:
@@ -204,7 +203,7 @@ class Project:
         return draft.futures
 
     def submit(self, app: str, inputs: Iterable[Input], **options: Any) -> Batch:
-        """Submit a workunit per input; return the batch.  `options` are those of `batch`."""
+        """Submit a workunit per input; return the batch.  `options` are arguments of `batch`."""
         with self.batch(app=app, **options) as draft:
             draft.submit_all(inputs)
         return draft.batch
@@ -233,13 +232,14 @@ class Project:
         on_progress: OnProgress = ignore_progress,
         **numbers: Any,
     ) -> DraftBatch:
-        """Return a draft; add workunits to it in a `with` block, at whose end it is submitted.
+        """Return a draft batch, which is submitted at the end of its `with` block.
 
-        `quorum` results must agree, each within `deadline`.  `command_line`, `outputs`,
-        `input_files` (shared by all, uploaded once) and `numbers` (the API's fields) are defaults
-        of the workunits; `meta` belongs to the batch.  `after` names a batch whose workunits must
-        be done first, or with `after_any` done or failed.  At `expire_at`, or after `expires`, an
-        unfinished batch is aborted.  The same `key` with the same workunits creates them once.
+        `quorum` results of a workunit must agree; a host has the time `deadline` for a result.
+        `command_line`, `outputs`, `input_files` (uploaded once) and `numbers` (other fields of the
+        API) are defaults of all workunits; `meta` belongs to the batch.  `after` is a batch whose
+        workunits must be done first, or with `after_any` done or failed.  At `expire_at`, or after
+        `expires`, an unfinished batch is aborted.  `key` is an idempotency key: a repeated
+        submission with the same key and workunits creates the workunits once.
         """
         key = key or submission_key()
         fields = {"quorum": quorum, "deadline": deadline, "command_line": command_line}
@@ -262,7 +262,7 @@ class Project:
         )
 
     def _default_outputs(self, app: str) -> list[Any]:
-        """Return the single output ``out``, or nothing if the app defines its outputs."""
+        """Return the single output ``out``, or an empty list if the app defines its outputs."""
         info = self.app(app)
         has_outputs = info.workunit_defaults.get("outputs") or info.output_template
         return [] if has_outputs else [OUTPUT_NAME]
@@ -275,7 +275,7 @@ class Project:
 
 def _segment(name: str) -> str:
     if not name or "/" in name or name in {".", ".."}:
-        raise UsageError(f"{name!r} is not the name of an app.", "scientist app list shows them.")
+        raise UsageError(f"{name!r} is not an app's name.", "scientist app list shows the names.")
     return name
 
 

@@ -22,8 +22,8 @@ from scientist.uploads import checked
 class Publication:
     """A version to publish: files, a `source_url` that the project fetches, or an `image`.
 
-    `signatures` is a `.sig` file or a folder of them, for a project that does not sign itself.
-    `platforms` defaults to those of the app's kind.
+    `signatures` is a `.sig` file or a folder of `.sig` files, for a project whose server does not
+    sign files.  `platforms` defaults to the platforms of the app's kind.
     """
 
     files: tuple[Path, ...] = ()
@@ -101,8 +101,11 @@ def _opened(path: Path, stack: ExitStack) -> tuple[str, IO[bytes]]:
 
 
 def packed(folder: Path) -> IO[bytes]:
-    """Return a folder as a tar.gz archive; the same files always give the same bytes."""
-    file: IO[bytes] = tempfile.TemporaryFile(prefix="scientist-")  # noqa: SIM115  the caller's
+    """Return a folder as an open tar.gz file; the same files always give the same bytes.
+
+    Raises UsageError if the folder has no files.
+    """
+    file: IO[bytes] = tempfile.TemporaryFile(prefix="scientist-")  # noqa: SIM115  the caller closes it
 
     def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
         member.uid = member.gid = 0

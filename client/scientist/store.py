@@ -1,4 +1,4 @@
-"""Stores logins: one file with tokens that only its owner can read."""
+"""Stores logins with their tokens in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Login:
 
 @dataclass(slots=True)
 class Logins:
-    """All logins by address; `default` is the address of the last login."""
+    """All logins by project address; `default` is the address of the last login."""
 
     default: str = ""
     projects: dict[str, Login] = field(default_factory=dict)
@@ -44,7 +44,7 @@ def _path() -> Path:
 
 
 def load() -> Logins:
-    """Read the logins; without a file, return empty Logins.  Raises UnreadableLogins."""
+    """Return the stored logins, or empty Logins if there is no file.  Raises UnreadableLogins."""
     try:
         content = json.loads(_path().read_text(encoding="utf-8"))
         projects = {
@@ -65,7 +65,7 @@ def load() -> Logins:
 
 
 def save(logins: Logins) -> Path:
-    """Replace the file by a rename, with mode 0600; return its path."""
+    """Write the logins to the file atomically, with mode 0600; return the path of the file."""
     parent = folder()
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = {

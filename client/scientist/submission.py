@@ -1,4 +1,4 @@
-"""Submissions: workunits are spooled to a file, then sent in repeatable requests."""
+"""Sends submissions: spools workunits to a file, then sends repeatable requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scientist.words import label
 MAX_WORKUNITS, MAX_BYTES = 250_000, 200_000_000
 #: Size of the chunks in which a body is sent.
 CHUNK_BYTES = 1 << 17
-#: Workunits between two progress reports.
+#: The number of workunits between two reports of progress.
 _PROGRESS_INTERVAL = 500
 _MAX_NAME_LENGTH = 190
 
@@ -36,8 +36,8 @@ class SubmissionSpec:
     """The parameters of a submission besides its workunits.
 
     `batch` is an id, or the fields of a batch that is created, or extended if its name exists.
-    `defaults` apply to every workunit; `prefix` starts generated names; with the same `key`, a
-    repeated submission creates its workunits once.
+    `defaults` apply to every workunit.  Generated names begin with `prefix`.  `key` is an
+    idempotency key: a repeated submission with this key creates its workunits once.
     """
 
     app: str
@@ -57,7 +57,7 @@ class WorkunitNames:
         self._taken: set[str] = set()
 
     def of(self, work: Work) -> str:
-        """Return the name of the next workunit.  Raises UsageError for a duplicate own name."""
+        """Return the name of the next workunit.  Raises UsageError if `work.name` is taken."""
         number = next(self._numbers)
         if work.name is None and work.label is None:
             return f"{self._prefix}_{number}"
@@ -72,12 +72,12 @@ class WorkunitNames:
 
 
 def tag(key: str) -> str:
-    """Return six hexadecimal digits that depend on the key, for the names of a submission."""
+    """Return six hexadecimal digits of the key's SHA-256, for the names of a submission."""
     return hashlib.sha256(key.encode()).hexdigest()[:6]
 
 
 def submission_key() -> str:
-    """Return a new random key that starts with the time, which `batch_name` uses."""
+    """Return a new random key that begins with the time; `batch_name` uses the time."""
     now = datetime.now(UTC)  # noqa: TID251  only for a name
     return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}-{secrets.token_hex(8)}"
 
@@ -97,7 +97,7 @@ class _Part:
 
     def __init__(self, header: Mapping[str, Any]) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="scientist-")  # noqa: SIM115  closed by `close`
-        # Without a name and a time in the header, the same workunits give the same bytes.
+        # The gzip header has no name and no time, so that the same workunits give the same bytes.
         self._gzip = gzip.GzipFile("", "wb", 3, self._file, mtime=0)
         self.count = self.raw_bytes = 0
         self._write(header)
@@ -114,7 +114,7 @@ class _Part:
 
     @property
     def is_full(self) -> bool:
-        """Whether a limit is reached, so that the next workunit goes into another request."""
+        """Whether a limit is reached, so that the next workunit needs another request."""
         return self.count >= MAX_WORKUNITS or self.raw_bytes >= MAX_BYTES
 
     def finish(self) -> int:
@@ -132,7 +132,7 @@ class _Part:
             on_progress("sending", sent, nbytes)
 
     def close(self) -> None:
-        """Close the file, which deletes it."""
+        """Close the file; this deletes it."""
         self._gzip.close()
         self._file.close()
 
@@ -140,10 +140,9 @@ class _Part:
 class Submission:
     """Sends workunits: call `add` for each, then `finish`.
 
-    Workunits are written to a temporary file first: memory use is constant, nothing is sent before
-    the last input was read (up to the limits of one request), and a repeat after a broken
-    connection sends the same bytes under the same key.  Long input files are uploaded before the
-    request.
+    Workunits are written to a temporary file first.  So memory use is constant, a request is sent
+    only after all its inputs were read, and a repeat after a broken connection sends the same bytes
+    under the same key.  Long input files are uploaded before the request.
     """
 
     def __init__(self, transport: Transport, spec: SubmissionSpec, on_progress: OnProgress) -> None:
@@ -202,7 +201,8 @@ class Submission:
     def _new_part(self) -> _Part:
         defaults = dict(self._spec.defaults)
         if files := defaults.pop("input_files", ()):
-            # By digest, however short: every workunit with inputs of its own repeats the entries.
+            # Even short files are sent by digest, because each workunit with own input files
+            # repeats these entries.
             self._shared = [self._uploader.entry(file, inline_bytes=-1) for file in files]
             defaults["input_files"] = self._shared
         header = {"app": self._spec.app, "batch": self._batch, "defaults": defaults}

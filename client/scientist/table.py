@@ -1,4 +1,4 @@
-"""The CSV table of a fetched folder: one row per workunit."""
+"""Writes the CSV table of a folder of fetched outputs: one row per workunit."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def write(
 ) -> None:
     """Write a row for each workunit, from its last line in the manifest.
 
-    Columns: name, status and errors, then each key of `meta`, then the path of each output.  If a
-    column of the same name exists, a key becomes `meta.KEY` and an output becomes `output.NAME`.
-    The lines are read twice, so that memory holds only the names.
+    The columns are name, status and errors, then each key of `meta`, then the path of each output.
+    If a column of this name exists already, the heading is `meta.KEY` or `output.NAME`.  `lines` is
+    called twice, and memory holds only the names.
     """
     last: dict[str, int] = {}
     keys: dict[str, None] = {}
@@ -60,7 +60,10 @@ def write(
 
 
 def _columns(names: Iterable[str], kind: str, taken: set[str]) -> dict[str, str]:
-    """Return the heading of each name, and add the headings to `taken`."""
+    """Return the heading of each name, and add the headings to `taken`.
+
+    The heading of a name that is in `taken` already is ``kind.name``.
+    """
     headings = {}
     for name in names:
         headings[name] = f"{kind}.{name}" if name in taken else name

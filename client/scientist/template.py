@@ -26,11 +26,10 @@ class Range:
     step: Decimal
 
     def __len__(self) -> int:
-        """Return how many numbers there are."""
         return int((self.last - self.first) / self.step) + 1
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the numbers as text, in exact decimal arithmetic."""
+        """Yield the numbers as text, computed in exact decimal arithmetic."""
         return (str(self.first + self.step * index) for index in range(len(self)))
 
 
@@ -75,7 +74,7 @@ def _range(text: str, values: str) -> Range:
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file, without empty ones.  Raises UsageError."""
+    """Return the lines of a file that are not blank.  Raises UsageError."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  also /dev/stdin
             return [line.rstrip("\n") for line in file if line.strip()]
@@ -95,7 +94,6 @@ def combinations(parameters: Sequence[Parameter]) -> Iterator[dict[str, str]]:
 
 
 def count_combinations(parameters: Sequence[Parameter]) -> int:
-    """Return the number of combinations."""
     return math.prod(len(parameter.values) for parameter in parameters)
 
 
@@ -124,7 +122,7 @@ def fill(text: str, values: Mapping[str, object]) -> str:
 
 
 def numbered(total: int | None) -> Iterator[str]:
-    """Yield numbers from 1 with as many digits as `total` has (six if it is unknown).
+    """Yield the numbers from 1 with leading zeros: as many digits as `total`, or six if None.
 
     >>> list(itertools.islice(numbered(10), 2)), next(numbered(None))
     (['01', '02'], '000001')

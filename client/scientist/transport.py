@@ -1,4 +1,4 @@
-"""HTTP requests to a project, with retries where a repeat is safe."""
+"""Sends HTTP requests to a project, with retries where a repeat is safe."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import httpx
 
 from scientist.errors import ScientistError, Unreachable, UsageError, problem
 
-#: Seconds; the read timeout is long because the project answers a large submission late.
+#: In seconds; the read timeout is long because the answer to a large submission takes long.
 _TIMEOUT = httpx.Timeout(60.0, connect=10.0, read=300.0)
-#: Seconds of retries for a project that has never answered: its address may be wrong.
+#: The time for retries if the project has never answered: the address may be wrong.
 _FIRST_CONTACT_SECONDS = 2.0
 _RETRY_SECONDS = 120.0
 _MAX_PAUSE_SECONDS = 15.0
-#: Errors before anything was sent: every request may be repeated after them.
+#: Errors that occur before a request is sent, so that every request may be repeated.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _RETRYABLE_STATUSES = {429, 502, 503, 504}
 _CONFLICT, _NOT_MODIFIED, _OK, _REDIRECT, _CLIENT_ERROR = 409, 304, 200, 300, 400
@@ -35,7 +35,7 @@ Body = Callable[[], Iterator[bytes]]
 def project_url(text: str) -> str:
     """Normalize the address of a project: with a scheme and a final slash, without a query.
 
-    Without a scheme, it is http for this computer and https otherwise.  Raises UsageError.
+    The default scheme is http for this computer and https for other hosts.  Raises UsageError.
 
     >>> project_url("127.0.0.1:8000"), project_url("https://lab.example/api/v1")
     ('http://127.0.0.1:8000/', 'https://lab.example/')
@@ -58,15 +58,15 @@ def project_url(text: str) -> str:
 
 
 def _idempotency_key() -> dict[str, str]:
-    """Return the header with a new random key."""
+    """Return the header `Idempotency-Key` with a new random key."""
     return {"Idempotency-Key": secrets.token_hex(16)}
 
 
 class Transport:
     """Requests to one project's API.  Thread-safe.
 
-    GET, PUT and DELETE, and POST with an idempotency key, are retried for up to `patience` seconds
-    while the project does not answer; a refused request is not.
+    While the project does not answer, requests are retried for up to `patience` seconds, except
+    POST without an idempotency key.  A refused request is not retried.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Transport:
         self._client.close()
 
     def get(self, path: str, params: Params | None = None) -> Any:  # noqa: ANN401  any JSON
-        """Fetch JSON.  Raises Unreachable, ProblemError."""
+        """Send a GET request; return the JSON answer.  Raises Unreachable, ProblemError."""
         return self._request("GET", path, params=_without_none(params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
@@ -110,9 +110,9 @@ class Transport:
     def get_if_changed(
         self, path: str, etag: str, *, patience: float | None = None
     ) -> tuple[Any, str]:
-        """Fetch JSON, or None if the ETag is still current; return it with the current ETag.
+        """Send a GET request; return the JSON answer, or None if `etag` is current, and the ETag.
 
-        `patience`, in seconds, replaces the transport's own.
+        `patience`, in seconds, overrides the `patience` of the transport.
         """
         headers = {"If-None-Match": etag} if etag else {}
         answer = self._with_retries(
@@ -123,19 +123,21 @@ class Transport:
         return _checked(answer, self.url).json(), answer.headers.get("ETag", "")
 
     def post(self, path: str, body: Params | None = None, *, repeatable: bool = True) -> Any:  # noqa: ANN401  any JSON
-        """Send JSON with a new idempotency key; return the JSON answer.
+        """Send a POST request with a new idempotency key; return the JSON answer.
 
-        If `repeatable` is false, it is sent without a key and not retried.
+        If `repeatable` is false, the request has no key and is retried only if it was not sent.
         """
         headers = _idempotency_key() if repeatable else {}
         return self._request("POST", path, repeatable=repeatable, json=body or {}, headers=headers)
 
     def patch(self, path: str, body: Any) -> Any:  # noqa: ANN401  any JSON
-        """Send a PATCH request; return the JSON answer.  It is retried: changes are idempotent."""
+        """Send a PATCH request; return the JSON answer.
+
+        The request is retried, because the changes are idempotent.
+        """
         return self._request("PATCH", path, json=body)
 
     def delete(self, path: str) -> None:
-        """Send a DELETE request."""
         self._request("DELETE", path)
 
     def send(
@@ -147,7 +149,7 @@ class Transport:
         headers: Mapping[str, str],
         params: Params | None = None,
     ) -> Any:  # noqa: ANN401  any JSON
-        """Send a long body; return the JSON answer.  `body` is called for each attempt."""
+        """Stream a request body; return the JSON answer.  `body` is called for each attempt."""
         arguments: dict[str, Any] = {"headers": {**headers, "Content-Length": str(nbytes)}}
         arguments["params"] = _without_none(params)
         return self._json(
@@ -157,9 +159,9 @@ class Transport:
     def send_form(
         self, path: str, fields: Sequence[tuple[str, str]], files: Sequence[tuple[str, IO[bytes]]]
     ) -> Any:  # noqa: ANN401  any JSON
-        """Send a form of fields and files (name, content) with an idempotency key.
+        """Send a multipart form with an idempotency key; return the JSON answer.
 
-        Returns the JSON answer.
+        `fields` are pairs of name and value, `files` pairs of name and content.
         """
         headers = _idempotency_key()
         # Fields are sent as parts without a file name, so that a form without files is multipart.
@@ -175,7 +177,10 @@ class Transport:
 
     @contextmanager
     def stream(self, path: str, params: Params | None = None) -> Iterator[httpx.Response]:
-        """Open a streamed answer.  Raises Unreachable also if it breaks off while it is read."""
+        """Open a streamed answer.  Raises Unreachable, also if the connection breaks in the block.
+
+        A refused request raises ProblemError.
+        """
 
         def attempt() -> httpx.Response:
             request = self._client.build_request("GET", path, params=_without_none(params))
@@ -212,9 +217,9 @@ class Transport:
         repeatable: bool = True,
         patience: float | None = None,
     ) -> httpx.Response:
-        """Repeat a request, with back-off, until its answer does not ask for a retry.
+        """Send a request, with retries and back-off, until an answer needs no retry; return it.
 
-        When the time is up, returns the last answer, or raises Unreachable.
+        After `patience` seconds, return the last answer, or raise Unreachable if there is none.
         """
         began, wait = time.monotonic(), 0.25
         max_seconds = self.patience if patience is None else patience
@@ -253,7 +258,10 @@ def _without_none(params: Params | None) -> dict[str, Any]:
 
 
 def _retry_pause(answer: httpx.Response) -> float | None:
-    """Return the seconds to wait before a retry, 0 without a Retry-After; None for no retry."""
+    """Return the number of seconds to wait before a retry, or None if no retry is needed.
+
+    Without a Retry-After header, the number is 0.
+    """
     status, retry_after = answer.status_code, answer.headers.get("Retry-After", "").strip()
     if status == _CONFLICT:
         # An earlier attempt, whose connection broke, is still being processed.
@@ -266,7 +274,7 @@ def _retry_pause(answer: httpx.Response) -> float | None:
 
 
 def _checked(answer: httpx.Response, url: str) -> httpx.Response:
-    """Return a successful answer.  Raises ProblemError, Unreachable."""
+    """Return the answer if its status is 2xx.  Raises ProblemError, Unreachable."""
     status = answer.status_code
     if _OK <= status < _REDIRECT:
         return answer

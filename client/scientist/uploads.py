@@ -1,4 +1,4 @@
-"""Uploads of input files: small files inline, others once each by digest."""
+"""Uploads input files: small files within the submission, others once by digest."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ INLINE_BYTES = 4096
 _MAX_DIGESTS, _MAX_PENDING_BYTES = 1000, 64_000_000
 _MAX_CONCURRENT = 4
 _CHUNK_BYTES = 1 << 18
-#: Paths whose digests are cached, for inputs that many workunits share.
+#: The maximum number of cached digests of paths, for inputs that many workunits share.
 _MAX_CACHED_DIGESTS = 20_000
 _CHANGED_HINT = "make sure that no program writes to it, then submit again."
 
-#: Called with the activity (reading, hashing, uploading, sending), the amount done and the total.
+#: A callback with the activity (reading, hashing, uploading or sending), the amount done and the
+#: total, which may be None.
 OnProgress = Callable[[str, int, int | None], None]
 
 
@@ -67,10 +68,10 @@ class FileUploader:
         self._hashed = self._uploaded = self._to_upload = 0
 
     def entry(self, file: InputFile, inline_bytes: int = INLINE_BYTES) -> dict[str, Any]:
-        """Return the entry of `input_files` in the API, with content of up to `inline_bytes`.
+        """Return the entry of a file in `input_files`; it has content of up to `inline_bytes`.
 
-        Longer content is uploaded, and the entry has its SHA-256.  Raises UnreadableInput,
-        FileChanged, Unreachable, ProblemError.
+        For longer content, the entry has the SHA-256, and the content is uploaded at the next
+        `flush`.  Raises UnreadableInput, FileChanged, Unreachable, ProblemError.
         """
         entry: dict[str, Any] = {"open_name": file.open_name, **file.reference}
         if file.source is None:
@@ -122,7 +123,7 @@ class FileUploader:
             self.flush()
 
     def flush(self) -> None:
-        """Query which pending files the project has, and upload the others."""
+        """Upload the pending files that the project does not have yet."""
         if not self._pending:
             return
         digests = list(self._pending)
@@ -168,7 +169,7 @@ class FileUploader:
 
 
 def inline(content: bytes) -> dict[str, str]:
-    r"""Return a content as a JSON field: as text if it is UTF-8 without NUL, else as base64.
+    r"""Return content as a JSON field: as text if it is UTF-8 without NUL, else as base64.
 
     >>> inline(b"1 30"), inline(b"\xff")
     ({'content': '1 30'}, {'content_base64': '/w=='})
@@ -183,7 +184,7 @@ def inline(content: bytes) -> dict[str, str]:
 
 
 def checked(path: Path) -> os.stat_result:
-    """Return the status of a file that is to be read.  Raises UnreadableInput."""
+    """Return the `os.stat_result` of a regular, readable file; else raise UnreadableInput."""
     try:
         status = path.stat()
     except OSError as error:
@@ -203,7 +204,10 @@ def checked(path: Path) -> os.stat_result:
 
 
 def _chunks(path: Path, expected_bytes: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of a file.  Raises FileChanged if it does not have `expected_bytes`."""
+    """Yield the bytes of a file.  Raises UnreadableInput.
+
+    Raises FileChanged if the file does not have `expected_bytes` bytes.
+    """
     nbytes = 0
     try:
         with path.open("rb") as file:

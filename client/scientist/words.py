@@ -108,7 +108,7 @@ def rate(per_second: float) -> str:
 
 
 def local(at: datetime | None) -> str:
-    """Format a time in the local time zone, to the second; None is a dash.
+    """Format a time in the local time zone, to the second; None becomes "-".
 
     >>> local(None)
     '-'

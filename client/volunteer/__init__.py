@@ -1,4 +1,4 @@
-"""A small volunteer client that speaks BOINC's protocol."""
+"""A small volunteer client for projects that use BOINC's protocol."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Tools:
 
 
 class Agent:
-    """One client in one folder. Between turns, the state file is equal to `state`."""
+    """The client of one folder. After each turn, `state` is saved in the folder."""
 
     def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
         self.home, self.rules = tools.home, tools.rules
@@ -108,7 +108,7 @@ class Agent:
             commands += more
         self.state, more = advance(self.state, self._tick(), self.rules)
         commands += more
-        # Saved before the commands are executed, so that a command lost by a kill is repeated.
+        # Saved before the commands are executed: if the client is killed, they are repeated.
         if before != _durable(self.state):
             self.journal.save(self.state)
             self.host = replace(self.host, host_cpid=self.state.host_cpid)
@@ -135,7 +135,10 @@ class Agent:
         return _PAUSE_BUSY if self.state.busy or self.runner.slots() else _PAUSE_IDLE
 
     def end(self) -> None:
-        """Stop all programs so that the next run can resume them; save and close everything."""
+        """Stop all programs, save the state, and close the connections and the display.
+
+        The next run resumes the programs.
+        """
         for url, result in self.runner.stop_all():
             if trickle := self._trickle(url, result):
                 self.state, _ = advance(self.state, trickle, self.rules)
@@ -164,7 +167,7 @@ class Agent:
         for key, report in self.runner.exchange().items():
             yield from self._report_events(key, report)
         for ended in self.runner.collect():
-            # Its last trickle or upload request may not have been read from the channel.
+            # The program's last trickle or upload request may not have been read from the channel.
             yield from self._report_events(
                 ended.key, ProgramReport(has_trickle=True, has_upload=True)
             )
@@ -202,7 +205,7 @@ class Agent:
                 yield events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
 
     def _trickle(self, url: str, name: str) -> Event | None:
-        """Return the event of a trickle that a program wrote, or None. Deletes its file."""
+        """Return the event of the trickle in a result's slot and delete it; None without one."""
         project = self.state.projects.get(url)
         held_result = project.results.get(name) if project else None
         if held_result is None or held_result.slot < 0:
@@ -225,7 +228,7 @@ class Agent:
         slot_folder = self.home.slot(held_result.slot)
         outputs = slot.take_outputs(self.home, project, held_result)
         falsified = ""
-        # Not read from the state: two programs may end before the state has the first event.
+        # Not read from the state, which may not yet have the event of a program that just ended.
         may_falsify = self.rules.falsify and not self._falsified
         has_output = outputs[:1] and outputs[0].nbytes >= 0
         if may_falsify and has_output and not (ended.code or ended.signal):
@@ -281,12 +284,15 @@ class Agent:
                 slot.write_upload_status(slot_folder, command.slot_name, command.status)
                 self.runner.notify(key, "<upload_file_status/>")
         except OSError as error:
-            self.display.print_line(f"{command.result}: a message was lost: {error}", self.now())
+            self.display.print_line(
+                f"{command.result}: a message for the program was lost: {error}", self.now()
+            )
 
     def _network_work(self, command: Command) -> Callable[[], Event]:
-        """Return the function for a worker thread.
+        """Return a function that executes a network command in a worker thread.
 
-        Its inputs are bound now, because the state may change before the thread runs.
+        The inputs of the function are computed here, because the state may change before the
+        thread runs.
         """
         errands = Errands(self.transport, self.now)
         match command:
@@ -328,7 +334,7 @@ class Agent:
         raise TypeError(f"Unknown command: {command!r}.")
 
     def _work(self, work: Callable[[], Event], command: Command) -> None:
-        """Run network work in a worker thread; its result or error becomes an event."""
+        """Execute a network command in a worker thread; queue the event of its result or error."""
         try:
             event = work()
         except Exception as error:  # noqa: BLE001 - a thread must not end silently
@@ -364,7 +370,7 @@ class Agent:
 
 
 def clean(home: Home, command: Command) -> None:
-    """Delete the target of a command: a file, a slot or the folder of a project."""
+    """Delete the file, the slot or the project folder of a command; ignore other commands."""
     match command:
         case events.Discard(project, name):
             for path in (home.file(project, name), home.part(project, name)):

@@ -1,4 +1,4 @@
-"""Attaching to a project: its configuration, account key and schedulers."""
+"""Logs in to a project and reads its configuration and scheduler addresses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HINTS = {
 
 
 class NoProjectError(Exception):
-    """No project was found at the address."""
+    """The project at the address cannot be attached; the message has a hint."""
 
 
 class RefusedError(Exception):
@@ -59,7 +59,11 @@ class ProjectLogin:
 
 
 def look_up_project(transport: HttpTransport, url: str, credentials: Credentials) -> ProjectLogin:
-    """Find a project, log in, find its schedulers. Raises NoProjectError, RefusedError."""
+    """Return the address, name and schedulers of a project, and the account key.
+
+    Logs in, or creates an account, unless the credentials have a key. Raises NoProjectError,
+    RefusedError.
+    """
     url = canonical_url(url)
     if not is_web_url(url):
         raise NoProjectError(
@@ -76,9 +80,10 @@ def look_up_project(transport: HttpTransport, url: str, credentials: Credentials
 
 
 def _log_in_base(url: str, config: ProjectConfig) -> str:
-    """Return the address for log-ins.
+    """Return the base address of the web RPCs that log in and create accounts.
 
-    The project may name another address, but not an unencrypted one for an encrypted project.
+    It is the address of the project unless the configuration sets another one. Raises
+    NoProjectError if that is not a web address, or is http although the project's address is https.
     """
     base = config.web_rpc_url_base
     if not base:
@@ -94,7 +99,7 @@ def _log_in_base(url: str, config: ProjectConfig) -> str:
 def _get(
     transport: HttpTransport, url: str, hint: str, *, has_credentials: bool = False
 ) -> Response:
-    """Fetch a small response; raises `NoProjectError` with the hint if the server sends none."""
+    """Send a GET request; raises NoProjectError with the hint if there is no usable response."""
     try:
         return transport.get(url, has_credentials=has_credentials)
     except UnreachableError as error:
@@ -102,7 +107,7 @@ def _get(
 
 
 def _read_config(transport: HttpTransport, url: str) -> ProjectConfig:
-    """Read the project's configuration; return defaults if the server has none."""
+    """Return the project's configuration, or the defaults if the server has none."""
     address = web_rpc_url(url, "get_project_config.php")
     response = _get(transport, address, f"check the address {url} and the network")
     try:
@@ -112,7 +117,10 @@ def _read_config(transport: HttpTransport, url: str) -> ProjectConfig:
 
 
 def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
-    """Return the scheduler addresses; raises NoProjectError if the page has no address."""
+    """Return the scheduler addresses in the master page of a project.
+
+    Raises NoProjectError if the page cannot be read or has no address.
+    """
     response = _get(transport, url, f"check the address {url} and the network")
     if not response.is_good:
         raise NoProjectError(
@@ -124,7 +132,9 @@ def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
         # Requests contain the account key: use only the encrypted addresses.
         urls = encrypted
     if not urls:
-        raise NoProjectError(f"{url} names no scheduler.\nHint: check the address of the project.")
+        raise NoProjectError(
+            f"{url} has no scheduler address.\nHint: check the address of the project."
+        )
     return urls
 
 
@@ -150,7 +160,7 @@ def _log_in(transport: HttpTransport, base: str, credentials: Credentials) -> st
     if reply.key:
         return reply.key
     hint = _HINTS.get(
-        reply.error_num, "ask the project, or use --key with a key from its web site."
+        reply.error_num, "ask the project's staff, or use --key with the key from its web site."
     )
     reason = reply.error.strip().rstrip(".") or "the project gave no reason"
     raise RefusedError(f"{base} refused: {reason} ({reply.error_num}).\nHint: {hint}")

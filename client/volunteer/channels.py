@@ -45,7 +45,7 @@ class Channel(IntEnum):
 
 
 class SharedMemory:
-    """The file of one slot; `close` it when the program has ended."""
+    """The shared-memory file of a slot; must be closed when the program has ended."""
 
     def __init__(self, slot: Path) -> None:
         with safe_files.created(slot, FILE_NAME) as file:
@@ -57,7 +57,7 @@ class SharedMemory:
         return self._read(channel)[:1] not in {b"", b"\0"}
 
     def send(self, channel: Channel, message: str) -> bool:
-        """Write a message; return False if the previous one was not read yet."""
+        """Write a message; return False if the previous message is still unread."""
         content = message.encode()[: CHANNEL_BYTES - 2] + b"\0"
         if self.is_full(channel):
             return False
@@ -65,7 +65,7 @@ class SharedMemory:
         return self._write(channel, 1, content) and self._write(channel, 0, b"\1")
 
     def receive(self, channel: Channel) -> str:
-        """Return the message and clear the flag; empty if there is no message."""
+        """Return the unread message of a channel and clear the flag; empty without a message."""
         content = self._read(channel)
         if content[:1] in {b"", b"\0"}:
             return ""
@@ -90,7 +90,7 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProgramReport:
-    """The latest reports of a program; `fraction_done` is None if it reported none."""
+    """The last report of a program; a number is None if the program did not report it."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -111,7 +111,7 @@ class Link:
         self.uses_library = False
 
     def request(self, message: str) -> None:
-        """Queue a request that changes what the program does, such as `<quit/>`."""
+        """Queue a request to suspend, resume or end, such as `<quit/>`."""
         self._control.append(message)
 
     def notify(self, message: str) -> None:

@@ -1,4 +1,7 @@
-"""The command line: seven commands; errors are one sentence and a hint."""
+"""The command line of the volunteer client.
+
+An error is printed to standard error as one sentence and a hint.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 OK, FAILED, WRONG_USAGE, UNREACHABLE, REFUSED, IN_USE, NOT_ATTACHED = 0, 1, 2, 3, 4, 5, 6
-_NO_PROJECT = "Not attached to any project.\nHint: volunteer attach URL --email E"
-_PS_WARNING = "the same; other users of this computer see it in ps"
+_NO_PROJECT = "Not attached to any project.\nHint: run `volunteer attach URL --email E`."
+_PS_WARNING = "other users of this computer can see it in ps"
 _FAILURE_CODES = {Failure.UNREACHABLE: UNREACHABLE, Failure.REFUSED: REFUSED}
 _EPILOG = """\
 exit codes: 0 done, 1 local error, 2 wrong usage, 3 no answer from the project,
@@ -51,7 +54,7 @@ class UsageError(Exception):
 
 
 class NotAttachedError(Exception):
-    """The client is not attached to the project, or to any project."""
+    """The client is not attached to the requested project, or to any project."""
 
 
 _EXIT_CODES: dict[type[Exception], int] = {
@@ -77,16 +80,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """Describe all commands and options."""
+    """Return the parser of all commands and options."""
     common = _Parser(add_help=False)
     folder_help = "folder of this client (default $VOLUNTEER_DIR or ~/.volunteer)"
-    # Without a default, so that the option works before the command as well as after it.
+    # No default here: it would overwrite the value of an option before the command.
     common.add_argument(
         "--dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=folder_help
     )
     top = _Parser(
         prog="volunteer",
-        description="Compute for science projects that speak BOINC's protocol.",
+        description="Compute for science projects that use BOINC's protocol.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -97,15 +100,16 @@ def parser() -> argparse.ArgumentParser:
     _describe_attach(add("attach", help="join a project"))
     _describe_run(add("run", help="fetch, compute, report"))
     status = add("status", help="show projects and results")
-    status.add_argument("--json", action="store_true", help="for programs")
+    status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(command=show_status)
     detach = add("detach", help="leave a project and delete its files")
     detach.add_argument("url", metavar="URL")
     detach.set_defaults(command=detach_project)
+    project_help = "address of the project (default: all attached projects)"
     for verb, effect, scope, command in (
-        ("update", "contact projects now", "only this project", request_update),
-        ("suspend", "suspend programs", "only those of this project", suspend_or_resume),
-        ("resume", "resume suspended programs", "only those of this project", suspend_or_resume),
+        ("update", "contact projects now", project_help, request_update),
+        ("suspend", "suspend programs", project_help, suspend_or_resume),
+        ("resume", "resume suspended programs", project_help, suspend_or_resume),
     ):
         command_parser = add(verb, help=effect)
         command_parser.add_argument("url", metavar="URL", nargs="?", help=scope)
@@ -120,22 +124,22 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
     passwords.add_argument(
         "--password-file",
         metavar="FILE",
-        help="file with its password in the first line, - for standard input "
+        help="file whose first line is the password; - is standard input "
         "(default: $VOLUNTEER_PASSWORD, or a prompt)",
     )
-    passwords.add_argument("--password", metavar="P", help=_PS_WARNING)
+    passwords.add_argument("--password", metavar="P", help=f"the password; {_PS_WARNING}")
     keys = command.add_mutually_exclusive_group()
     keys.add_argument(
         "--key-file",
         metavar="FILE",
-        help="file with an account key, - for standard input, in place of both "
-        "(default $VOLUNTEER_KEY)",
+        help="file whose first line is the account key, used instead of e-mail address "
+        "and password; - is standard input (default: $VOLUNTEER_KEY)",
     )
-    keys.add_argument("--key", metavar="K", help=_PS_WARNING)
+    keys.add_argument("--key", metavar="K", help=f"the account key; {_PS_WARNING}")
     command.add_argument(
         "--replace",
         action="store_true",
-        help="use another account for a project that this client is attached to",
+        help="replace the account of an attached project",
     )
     command.add_argument("--create", action="store_true", help="make a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
@@ -153,7 +157,12 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
     )
     ends.add_argument("--until-idle", action="store_true", help="exit when there is no more work")
     add("--slots", type=_positive_int, metavar="N", help="processors to use (default all)")
-    add("--buffer", type=_seconds, metavar="S", help="seconds of work to store (default 8640)")
+    add(
+        "--buffer",
+        type=_seconds,
+        metavar="S",
+        help="seconds of work to keep, per slot (default 8640)",
+    )
     add("--poll", type=_seconds, metavar="S", help="minimum seconds between contacts (default 5)")
     add(
         "--backoff-scale",
@@ -185,7 +194,7 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="folder that confined programs may read besides those of the system",
+        help="additional folder that confined programs may read; may be repeated",
     )
     command.set_defaults(command=run_client)
 
@@ -200,7 +209,7 @@ def _positive_int(text: str) -> int:
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 up")
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
     return value
 
 
@@ -253,10 +262,10 @@ def _post_request(home: Home, request: UserRequest) -> bool:
 
 
 def attach_project(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `attach`."""
+    """Run `volunteer attach`; return its exit code."""
     credentials = _credentials(options)
     if credentials.new_name or credentials.key:
-        # Checked before the project creates an account that would not be used.
+        # Checked before the log-in: the project must not create an account that is not used.
         _refuse_other_account(options, home, canonical_url(options.url), credentials.key)
     with contextlib.closing(HttpTransport(platforms()[0])) as transport:
         login = look_up_project(transport, options.url, credentials)
@@ -277,8 +286,8 @@ def _refuse_other_account(options: argparse.Namespace, home: Home, url: str, key
     user = project.account.user_name
     raise UsageError(
         f"This client is attached to {url} with another account{f' ({user})' if user else ''}.\n"
-        "Hint: run a second client in a folder of its own, with --dir DIR; or replace the account "
-        "with --replace."
+        "Hint: run a second client in its own folder with --dir DIR, or replace the account with "
+        "--replace."
     )
 
 
@@ -321,11 +330,15 @@ def _first_line(name: str) -> str:
                 line = file.readline()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{name} cannot be read: {error}\nHint: its first line must be the secret, in UTF-8."
+            f"{name} cannot be read: {error}\n"
+            "Hint: the first line must be the password or the account key, in UTF-8."
         ) from error
     line = line.rstrip("\r\n")
     if not line:
-        raise UsageError(f"The first line of {name} is empty.\nHint: write the secret into it.")
+        raise UsageError(
+            f"The first line of {name} is empty.\n"
+            "Hint: write the password or the account key into the file."
+        )
     return line
 
 
@@ -363,7 +376,7 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
 
 
 def run_client(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `run`."""
+    """Run `volunteer run`; return its exit code."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
     sandbox = _sandbox(options)
     stopping = threading.Event()
@@ -398,7 +411,7 @@ def run_client(options: argparse.Namespace, home: Home) -> int:
 
 
 def show_status(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `status`."""
+    """Run `volunteer status`; return its exit code."""
     state = load_state(home.path)
     now = time.time()
     if options.json:
@@ -409,7 +422,7 @@ def show_status(options: argparse.Namespace, home: Home) -> int:
 
 
 def detach_project(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `detach`."""
+    """Run `volunteer detach`; return its exit code."""
     url = _attached_url(home, options.url)
     _post_request(home, UserRequest("detach", url))
     print(f"detached from {url}", flush=True)
@@ -417,9 +430,9 @@ def detach_project(options: argparse.Namespace, home: Home) -> int:
 
 
 def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
-    """Return the projects that a command applies to: the given one, or all.
+    """Return the address in the options, or the addresses of all attached projects.
 
-    Raises NotAttachedError.
+    Raises NotAttachedError if the client is not attached to the project, or to any project.
     """
     urls = (
         [_attached_url(home, options.url)] if options.url else list(load_state(home.path).projects)
@@ -430,7 +443,7 @@ def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
 
 
 def suspend_or_resume(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `suspend` and `resume`."""
+    """Run `volunteer suspend` or `volunteer resume`; return its exit code."""
     outcome = {"suspend": "suspended until `volunteer resume`", "resume": "resumed"}[options.verb]
     for url in _selected_urls(options, home):
         _post_request(home, UserRequest(options.verb, url))
@@ -439,7 +452,7 @@ def suspend_or_resume(options: argparse.Namespace, home: Home) -> int:
 
 
 def request_update(options: argparse.Namespace, home: Home) -> int:
-    """Carry out `update`."""
+    """Run `volunteer update`; return its exit code."""
     for url in _selected_urls(options, home):
         is_running = _post_request(home, UserRequest("update", url))
         effect = "the running client contacts it now" if is_running else "contacted by the next run"

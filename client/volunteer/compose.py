@@ -25,9 +25,10 @@ _HERE = (Presence.PRESENT, Presence.UPLOADED)
 def compose_request(
     request: SchedulerRequest, project: Project, ask: Ask, rules: Rules
 ) -> SchedulerRequest:
-    """Complete a request: it reports all finished results and lists all other results.
+    """Return the request with the results, app versions, files and trickles of a project.
 
-    `request` has the account key, the host, the clock, the share and the preferences.
+    `request` has the account key, the host, the clock, the share and the preferences. Finished
+    results are reported; all other results are listed by name.
     """
     versions = tuple(project.app_versions.values())
     indices = {version.key: index for index, version in enumerate(versions)}

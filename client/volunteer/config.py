@@ -1,4 +1,4 @@
-"""Every option of the client, its default and its meaning [pure]."""
+"""The options and limits of the client, with their defaults [pure]."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rules:
     once: bool = False
     #: Run as one of several clients on this computer, each a separate host.
     allow_multiple_clients: bool = False
-    #: Whether the volunteer set the slots and the buffer; they then override the preferences.
+    #: Whether the options set the slots or the buffer, which then override the preferences.
     has_own_slots: bool = False
     has_own_buffer: bool = False
     #: Ignore the computing preferences that projects send.
@@ -37,18 +37,21 @@ class Rules:
 
     #: The maximum delay of a report, so that one request reports several finished results.
     report_wait: float = 3.0
+    #: Without `report_immediately`, results are reported after this delay, or in this number.
     slow_report_wait: float = HOUR
     report_batch_size: int = 64
     downloads_per_project: int = 2
     max_transfers: int = 8
     give_up_transfers_after: float = 90 * DAY
     max_restarts: int = 100
-    #: A shorter time limit is taken for an error of the project; BOINC raises it to twelve hours.
+    #: A lower time limit is an error of the project, and is raised to twelve hours as in BOINC.
     min_time_limit: float = 120.0
     raised_time_limit: float = 12 * HOUR
 
     def rpc_backoff(self, failures: int, chance: float) -> float:
-        """Return the wait in seconds after a number of failed contacts (PROTOCOL 2.7).
+        """Return the seconds to wait after consecutive failed contacts (PROTOCOL 2.7).
+
+        `chance` is a random number from 0 to 1.
 
         >>> Rules().rpc_backoff(1, 1.0), Rules(backoff_scale=0.01).rpc_backoff(20, 1.0)
         (60.0, 144.0)
@@ -57,7 +60,9 @@ class Rules:
         return max_wait * (0.5 + chance / 2) * self.backoff_scale
 
     def transfer_backoff(self, failures: int, chance: float) -> float:
-        """Return the wait in seconds after a number of failed transfers of one file (PROTOCOL 3.1).
+        """Return the seconds to wait after failed transfers of one file (PROTOCOL 3.1).
+
+        `chance` is a random number from 0 to 1.
 
         >>> Rules().transfer_backoff(1, 0.0), Rules().transfer_backoff(1, 1.0)
         (120.0, 240.0)
@@ -66,7 +71,9 @@ class Rules:
         return max_wait * (0.5 + chance / 2) * self.backoff_scale
 
     def work_backoff(self, failures: int, chance: float) -> float:
-        """Return the seconds without work requests after a number of empty replies (PROTOCOL 2.7).
+        """Return the seconds until the next work request after empty replies (PROTOCOL 2.7).
+
+        `chance` is a random number from 0 to 1.
 
         >>> Rules().work_backoff(1, 1.0), Rules().work_backoff(99, 1.0) == DAY
         (600.0, True)
@@ -76,6 +83,8 @@ class Rules:
 
     def time_limit(self, fpops_bound: float, flops: float) -> float:
         """Return the maximum run time of a result in seconds (PROTOCOL 5.4).
+
+        `flops` is the speed of the app version in operations/s.
 
         >>> Rules().time_limit(125e9, 1e9), Rules().time_limit(8e9, 1e9)
         (125.0, 43200.0)

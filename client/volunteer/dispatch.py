@@ -16,5 +16,8 @@ Step = tuple[State, list[Command]]
 
 @singledispatch
 def apply(event: Event, _state: State, _rules: Rules) -> Step:
-    """Return the state after an event, and the commands to execute."""
+    """Return the state after an event, and the commands to execute.
+
+    Raises TypeError if no handler is registered for the type of the event.
+    """
     raise TypeError(f"Unknown event: {event!r}.")

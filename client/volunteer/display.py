@@ -1,4 +1,4 @@
-"""Output for the volunteer: lines in a log, or a live table on a terminal."""
+"""Prints events as lines, and shows the state as a table on a terminal."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def printable(text: str) -> str:
 
 
 class Lines:
-    """One line per event, flushed at once, for logs and pipes."""
+    """Prints one line per event, flushed at once, for logs and pipes."""
 
     def print_line(self, text: str, now: float) -> None:
         """Print one line with the local time."""
         print(stamp(text, now), flush=True)
 
     def show(self, state: State, now: float) -> None:
-        """Show the current state; lines report events only, so nothing is printed."""
+        """Do nothing: only `LiveTable` shows the state."""
 
     def close(self) -> None:
         """Restore the terminal."""
 
 
 class LiveTable(Lines):
-    """Lines above a table that is redrawn four times a second."""
+    """Prints lines above a table that is redrawn four times a second."""
 
     def __init__(self, console: Console, rules: Rules) -> None:
         self._rules = rules
@@ -70,7 +70,7 @@ class LiveTable(Lines):
 
 
 def for_terminal(rules: Rules) -> Lines:
-    """Return a live table on a terminal, lines elsewhere."""
+    """Return a `LiveTable` on a terminal, `Lines` for other outputs."""
     console = Console()
     return LiveTable(console, rules) if console.is_terminal else Lines()
 
@@ -98,7 +98,10 @@ def picture(state: State, now: float, slots: int) -> Group:
 
 
 def _headline(state: State, project: Project, now: float, slots: int) -> str:
-    """Return the line above a project's results: busy slots, credit, and why it waits."""
+    """Return the line above the results of a project.
+
+    It has the busy slots, the credit and the reason why no work is requested.
+    """
     name = project.account.project_name or project.url
     taken = processors_taken(state)
     wait = wait_of(state, project, now)
@@ -115,7 +118,7 @@ def _headline(state: State, project: Project, now: float, slots: int) -> str:
 
 
 def fraction_done(state: State, project: Project, held_result: HeldResult, now: float) -> float:
-    """Return the fraction of a running result that is done: as its program reported, or estimated.
+    """Return the fraction done of a running result, reported by its program or estimated.
 
     The estimated run time may be far too low, so the estimated fraction stays below 1.
     """

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """The requests of worker threads, which do not access the state of the client."""
+    """Executes network requests in worker threads, without access to the state."""
 
     transport: HttpTransport
     now: Callable[[], float]
 
     def read_master_page(self, project: str) -> Event:
-        """Read the scheduler addresses."""
         scheduler_urls = read_master_page(self.transport, project)
         return events.MasterPageRead(self.now(), project=project, scheduler_urls=scheduler_urls)
 
@@ -61,13 +60,11 @@ class Errands:
         )
 
     def fetch(self, project: str, download: files.FileDownload) -> Event:
-        """Download a file."""
         sha256 = files.fetch(self.transport, download)
         name = download.info.name
         return events.DownloadFinished(self.now(), project=project, name=name, signed_sha256=sha256)
 
     def upload(self, project: str, upload: uploads.FileUpload) -> Event:
-        """Upload an output."""
         uploads.send(self.transport, upload)
         return events.UploadFinished(self.now(), project=project, name=upload.info.name)
 
@@ -78,7 +75,7 @@ def chance() -> float:
 
 
 def failure(command: Command, error: Exception, now: float) -> Event:
-    """Return the failure event of a command whose worker raised an error, expected or not."""
+    """Return the failure event of a network command that raised an error."""
     reason, drawn = str(error), chance()
     if not isinstance(error, NoProjectError | TransferError):
         reason = f"{type(error).__name__}: {error}"
@@ -100,7 +97,7 @@ def failure(command: Command, error: Exception, now: float) -> Event:
                 now, drawn, project=project, name=name, reason=reason, permanent=permanent
             )
         case events.ReadMasterPage(project):
-            # Without the hint, which is for the volunteer who attaches.
+            # Without the hint, which applies only to `volunteer attach`.
             reason = reason.partition("\n")[0]
             return events.MasterPageRead(now, drawn, project=project, reason=reason)
         case events.Replicate(project, url):

@@ -57,7 +57,7 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached(ProjectEvent):
-    """The volunteer attached a project; `replaces` allows it to replace another account."""
+    """The volunteer attached a project; `replaces` permits the change of the account."""
 
     key: str
     name: str = ""
@@ -70,7 +70,7 @@ class Detached(ProjectEvent):
 
 
 class UpdateWanted(ProjectEvent):
-    """The volunteer requested a contact with the project now."""
+    """The volunteer requested an immediate contact with the project."""
 
 
 class SuspendWanted(ProjectEvent):
@@ -87,7 +87,10 @@ class RunBegan(ProjectEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterPageRead(ProjectEvent):
-    """The master page was read; without addresses, the page is missing or has none."""
+    """The master page was read, or could not be read.
+
+    Without scheduler addresses, `reason` is the error.
+    """
 
     scheduler_urls: tuple[str, ...] = ()
     reason: str = ""
@@ -168,7 +171,8 @@ class Output:
 class ProcessExited(ResultEvent):
     """The program of a result ended by itself or by a signal of the client.
 
-    `is_unfinished` is true if it uses BOINC's library and did not call `boinc_finish`.
+    `is_unfinished` is true if the program uses BOINC's library and did not call `boinc_finish`.
+    `cpu_time` is in seconds, `peak_memory` in bytes.
     """
 
     code: int = 0
@@ -183,7 +187,7 @@ class ProcessExited(ResultEvent):
 
 
 class ProcessInterrupted(ResultEvent):
-    """The program was stopped because the client stops or was killed; it will run again."""
+    """The program was stopped because the client stops or was killed. It will run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +207,7 @@ class ProgressReported(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrickleWritten(ResultEvent):
-    """A program wrote a message to its project; `fault` is the reason why it cannot be sent."""
+    """A program wrote a message to its project; `fault` is why the message cannot be sent."""
 
     text: str = ""
     fault: str = ""
@@ -218,7 +222,7 @@ class UploadRequested(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TricklesReplicated(ProjectEvent):
-    """Copies of trickles were sent to a further address; `reason` is set if one was lost."""
+    """Copies of trickles were sent to `url`; `reason` is set if a copy was lost."""
 
     url: str
     reason: str = ""
@@ -229,7 +233,7 @@ class UploadFinished(FileEvent):
 
 
 class UploadFailed(TransferFailed):
-    """An upload failed; permanently if the project refused the file."""
+    """An upload failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +275,7 @@ class ReadMasterPage(ProjectCommand):
 
 @dataclass(frozen=True, slots=True)
 class Ask(ProjectCommand):
-    """Send a scheduler request to these addresses in order, until one replies."""
+    """Send a scheduler request to the addresses in order, until a valid reply arrives."""
 
     urls: tuple[str, ...]
     seqno: int
@@ -282,7 +286,7 @@ class Ask(ProjectCommand):
 
 @dataclass(frozen=True, slots=True)
 class Replicate(ProjectCommand):
-    """Send copies of trickles to a further address of the project, without retries."""
+    """Send copies of trickles to `url`, an entry of `trickle_up_urls`, without retries."""
 
     url: str
     seqno: int
@@ -291,7 +295,7 @@ class Replicate(ProjectCommand):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(FileCommand):
-    """Download a file and check it; a `signed` one needs the code-sign key's signature."""
+    """Download a file and verify it; `signed` requires a signature by the code-sign key."""
 
     signed: bool
 

@@ -1,4 +1,4 @@
-"""Downloads: resumed after an interruption, verified before use."""
+"""Downloads files, resumes interrupted downloads, and verifies the files."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class FileDownload:
 def fetch(transport: HttpTransport, download: FileDownload) -> str:
     """Download a file from the first address that has it, verify it, move it into place.
 
-    Returns the SHA-256 of a signed file, empty for others. Raises DownloadError, permanent if every
-    address fails permanently or the content is wrong.
+    Returns the SHA-256 of a signed file, empty for other files. Raises DownloadError, permanent if
+    every address fails permanently or the content is wrong.
     """
     info = download.info
     if download.code_sign_key is not None and not info.signature:
@@ -97,7 +97,7 @@ def fetch(transport: HttpTransport, download: FileDownload) -> str:
 
 
 def _verified_here(download: FileDownload) -> str:
-    """Return the SHA-256 of a signed file that is already here; empty if it must be downloaded."""
+    """Return the SHA-256 of a signed file already on disk; empty if it must be downloaded."""
     try:
         sha256 = check(download.path, download.info, download.code_sign_key)
     except (DownloadError, OSError):
@@ -119,7 +119,7 @@ def _byte_limit(info: FileInfo, part: Path) -> int:
         raise DownloadError(
             DISK_FULL, f"{info.nbytes} bytes do not fit on the disk, which has {free} free"
         )
-    # A packed file may be slightly longer than its content.
+    # A compressed file may be slightly longer than its content.
     return info.nbytes + (info.nbytes // 100 + 4096 if info.gzipped_urls else 0)
 
 
@@ -130,7 +130,7 @@ def _fetch_one(transport: HttpTransport, url: str, part: Path, nbytes: int, limi
     if nbytes and offset == nbytes:
         return
     if not nbytes or offset > nbytes:
-        # Without a declared size, the rest may belong to another version of the file.
+        # Without a declared size, the remaining bytes may belong to a newer version of the file.
         offset = 0
     try:
         with transport.stream(url, offset) as stream:
@@ -156,9 +156,10 @@ def _refuse(status: int, part: Path) -> None:
 
 
 def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
-    """Append the bytes that the server sends, at most `limit` in all.
+    """Append the received bytes to the partial file, up to a size of `limit` bytes.
 
-    If the server does not support Range, the transfer and the file start from the beginning.
+    If the server does not support Range, the file is written from the beginning. Raises
+    DownloadError.
     """
     if stream.start not in {0, offset}:
         raise DownloadError(TRANSIENT, "the server sent a different range")
@@ -192,7 +193,10 @@ def _cut(part: Path) -> None:
 
 
 def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
-    """Unpack; the declared hash and size are those of the unpacked file."""
+    """Decompress the partial file, delete it, and return the path of the decompressed file.
+
+    The declared size and MD5 are those of the decompressed file. Raises DownloadError.
+    """
     unzipped = path.with_name(path.name + ".unzipped")
     unzipped.unlink(missing_ok=True)
     try:
@@ -217,10 +221,11 @@ def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
 def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
     """Compare a file with its description; raises DownloadError, always permanent.
 
-    A file of an app version is trusted by its signature alone, as in BOINC: a compromised server
+    A file of an app version is verified only by its signature, as in BOINC: a compromised server
     cannot make volunteers run a program that the project's owner did not sign.
-    Returns the SHA-256 of a signed file, empty for others. Also raises OSError, and its subclass
-    UnsafeFileError for anything but a plain file.
+
+    Returns the SHA-256 of a signed file, empty for other files. Also raises OSError, and its
+    subclass UnsafeFileError if the path is not a plain file.
     """
     digests = digests_of(path.parent, path.name)
     if info.nbytes and digests.nbytes != info.nbytes:
@@ -246,7 +251,10 @@ class Digests:
 
 
 def digests_of(root: Path, name: str) -> Digests:
-    """Read a plain file below a folder. Raises OSError, UnsafeFileError for anything else."""
+    """Return the size and the digests of a plain file below a folder.
+
+    Raises OSError, and its subclass UnsafeFileError if the path is not a plain file.
+    """
     md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     nbytes = 0
     with safe_files.opened(root, name) as file:

@@ -23,7 +23,7 @@ _LOCK_SECONDS = 2.0
 
 
 class Guardian:
-    """Watches over the programs in the slots of one client's folder until it is closed."""
+    """The guardian process of one client folder. It runs until `close` is called."""
 
     def __init__(self, home: Path) -> None:
         package = str(Path(__file__).resolve().parent.parent)
@@ -36,7 +36,7 @@ class Guardian:
         )
 
     def close(self) -> None:
-        """End the guardian; the client has ended its programs."""
+        """Kill the guardian process. The client must have ended its programs before."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:

@@ -1,4 +1,4 @@
-"""Facts about this computer: processor, memory, disk, system and speed."""
+"""Reads the properties of this computer and measures its speed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def platforms() -> tuple[str, ...]:
 
 
 def read_host(folder: Path, slots: int, now: float) -> HostFacts:
-    """Return the facts; the speed is measured every five days and stored in `host.json`."""
+    """Return the description of this computer, with `slots` as the number of processors.
+
+    The speed is measured every five days and stored in `host.json` in the folder.
+    """
     names = platforms()
     cpu = _cpuinfo()
     total, _, free = shutil.disk_usage(folder)
@@ -78,7 +81,7 @@ def read_host(folder: Path, slots: int, now: float) -> HostFacts:
 
 
 def with_disk(host: HostFacts, folder: Path) -> HostFacts:
-    """Return the facts with the current free disk space."""
+    """Return the description with the current free disk space."""
     return replace(host, disk_free=float(shutil.disk_usage(folder).free))
 
 
@@ -187,7 +190,10 @@ def _address() -> str:
 
 
 def _speed(path: Path, now: float) -> dict[str, float]:
-    """Return operations per second of one processor, from the file if it is recent."""
+    """Return the speed of one processor in operations/s and the time of the measurement.
+
+    The speed is read from the file; if the file is older than five days, it is measured and stored.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(path.read_text())
         if 0 <= now - stored["measured_at"] < _BENCHMARK_VALID_SECONDS:

@@ -1,4 +1,4 @@
-"""Merges a scheduler reply into the state of its project [pure]."""
+"""Merges a scheduler reply into the state of a project [pure]."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ if TYPE_CHECKING:
     from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Reply, Result, Workunit
 
 _NOT_STARTED = (Phase.FETCHING, Phase.READY)
-# The properties of a known file that a later reply may set.
+# The properties of a stored file that a later reply may set.
 _MERGED = ("urls", "upload_urls", "signature", "grant", "sticky", "executable")
 
 
 def take_reply(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, Project, list[Command]]:
-    """Merge a reply into a project; the order of its elements does not matter."""
+    """Merge a scheduler reply into a project; return the new state, project and commands.
+
+    The order of the elements in the reply has no effect.
+    """
     commands: list[Command] = [Print(f"{_name(project, reply)}: {m.text}") for m in reply.messages]
     if reply.messages:
         project = replace(project, last_message=reply.messages[-1].text)
@@ -61,7 +64,7 @@ def take_reply(
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
     project, more = take_trickle_urls(project, reply)
     commands += more
-    # Messages may be for results of the same reply.
+    # After the results, because a trickle may be for a result of the same reply.
     project, more = take_trickles(project, reply)
     commands += more
     if new_tasks:
@@ -74,7 +77,10 @@ def _name(project: Project, reply: Reply) -> str:
 
 
 def _take_hostid(state: State, project: Project, hostid: int, now: float) -> tuple[State, Project]:
-    """Store the host id; the numbering of requests restarts (PROTOCOL 2.4)."""
+    """Store the host id and restart the numbers of requests (PROTOCOL 2.4).
+
+    If the project has changed the host id, the client gets a new `host_cpid`.
+    """
     if project.hostid not in {0, hostid}:
         seed = f"{state.host_cpid}{hostid}{now}".encode()
         state = replace(state, host_cpid=hashlib.md5(seed, usedforsecurity=False).hexdigest())
@@ -126,9 +132,9 @@ def _rotation_fault(project: Project, new: str, signature: str) -> str:
     except BadKeyError as error:
         return f"the new code-sign key is malformed ({error})"
     number = read_hex_block(signature)
-    files = (file.info.signature for file in project.files.values() if file.info.signature)
-    if any(read_hex_block(own) == number for own in files):
-        return "the signature of the new code-sign key is that of a file"
+    signatures = (file.info.signature for file in project.files.values() if file.info.signature)
+    if any(read_hex_block(file_signature) == number for file_signature in signatures):
+        return "the signature of the new code-sign key is also the signature of a file"
     return ""
 
 
@@ -159,7 +165,10 @@ def _take_acks(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
 
 
 def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
-    """Delete workunits, superseded app versions and files without references."""
+    """Delete workunits without results, superseded app versions and unreferenced files.
+
+    Sticky files are kept.
+    """
     wanted = {held_result.offer.wu_name for held_result in project.results.values()}
     workunits = {name: workunit for name, workunit in project.workunits.items() if name in wanted}
     project = replace(project, workunits=workunits)
@@ -195,7 +204,10 @@ def _superseded(version: AppVersion, project: Project) -> bool:
 
 
 def _names_in_use(project: Project, *, without: str = "") -> list[str]:
-    """Return the files of all results, except one, of all app versions and of all workunits."""
+    """Return the names of the files of all results, app versions and workunits.
+
+    `without` is the name of a result whose files are left out.
+    """
     offers = (held_result.offer for name, held_result in project.results.items() if name != without)
     app_versions, workunits = project.app_versions.values(), project.workunits.values()
     return [*file_names(offers), *file_names(app_versions), *file_names(workunits)]
@@ -236,20 +248,21 @@ def _take_deletions(project: Project, reply: Reply) -> tuple[Project, list[Comma
 
 @dataclass(slots=True)
 class _Refusals:
-    """Refused parts of a reply, each with the reason: by file, workunit and version."""
+    """The reasons for refused parts of a reply, by file name, workunit name and version key."""
 
     files: dict[str, str] = field(default_factory=dict)
     workunits: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    #: By app name, for a result that names no platform and version number.
+    #: The reasons for refused app versions by app name, for a result without a version number.
     apps: dict[str, str] = field(default_factory=dict)
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Add files, app versions and workunits; objects with a known name keep their files.
+    """Add the files, app versions and workunits of a reply to the project.
 
-    Roles are assigned in the order program, input, output. The order of elements in the reply
-    therefore has no effect, and a name that is used twice keeps the role of a program.
+    App versions and workunits that are already stored keep their files. Roles are assigned in the
+    order program, input, output, independently of the order in the reply. A file that is listed
+    both as a program and as an input therefore becomes a program.
     """
     refusals = _Refusals()
     project = _take_files(_with_roles(project), reply, refusals)
@@ -257,7 +270,7 @@ def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
     for version in reply.app_versions:
         held_version = versions.get(version.key)
         if held_version is not None:
-            # The speed of a known version may change, its files may not: names are immutable.
+            # The speed of a stored version may change, but its files may not.
             versions[version.key] = replace(version, file_refs=held_version.file_refs)
             continue
         fault = _refs_fault(project, version.file_refs, Role.PROGRAM, refusals)
@@ -298,16 +311,16 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
 
 
 def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
-    """Return why the description of a known file is refused; empty if it is accepted.
+    """Return why the new description of a stored file is refused; empty if it is accepted.
 
-    A name identifies one content: other content under a known name would replace a program.
+    The content of a file name must not change, because a changed file could replace a program.
     """
     name, before = info.name, held_file.info
     if held_file.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
-        return f"{name!r} has another MD5 than before"
+        return f"{name!r} has a different MD5 than before"
     sizes = {before.nbytes, info.nbytes} - {0}
     if held_file.presence != Presence.FAILED and len(sizes) > 1:
-        return f"{name!r} has another size than before"
+        return f"{name!r} has a different size than before"
     if info.upload_urls and held_file.role in {Role.PROGRAM, Role.INPUT}:
         return f"{name!r} is the name of {_described(held_file.role)}, not of an output"
     return ""
@@ -324,7 +337,7 @@ def _with_roles(project: Project) -> Project:
 def _give_role(
     project: Project, owners: Iterable[AppVersion | Workunit | Result], role: Role
 ) -> Project:
-    """Assign a role to the files of app versions, workunits or results that have none.
+    """Assign a role to the files of the owners; a file that has a role keeps it.
 
     A file that becomes a program is downloaded again unless its signature was verified.
     """
@@ -343,9 +356,9 @@ def _give_role(
 def _refs_fault(
     project: Project, refs: tuple[FileRef, ...], role: Role, refusals: _Refusals
 ) -> str:
-    """Return why files may not be used in a role and under their slot names; empty if they may.
+    """Return why files may not have a role or their names in the slot; empty if they may.
 
-    A file without a description is no fault here, but its result cannot run.
+    A missing file description is not a fault here; the result is discarded later.
     """
     for ref in refs:
         name = ref.file_name
@@ -367,7 +380,10 @@ def _described(role: Role) -> str:
 
 
 def _merge(held_file: HeldFile | None, info: FileInfo) -> HeldFile:
-    """Merge the addresses and signatures of a known file; its hash never changes."""
+    """Return a file with the addresses, signatures and flags of a new description.
+
+    The size and the MD5 of a stored file do not change, unless its transfer has failed.
+    """
     if held_file is None:
         return HeldFile(info)
     if held_file.presence == Presence.FAILED:
@@ -395,7 +411,7 @@ def _take_results(
         refused = _refused(project, resolved, refusals, outputs)
         missing = "" if refused else _missing(project, resolved)
         if refused:
-            # Reported as failed: the project would send a discarded result again.
+            # Reported as failed, because the project would send a discarded result again.
             commands.append(Print(f"{offer.name} refused: {refused}"))
             project = project.with_result(_refuse(resolved, refused, now))
         elif missing:
@@ -431,14 +447,14 @@ def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict
         return fault
     for ref in offer.file_refs:
         if ref.file_name in outputs:
-            return f"the output {ref.file_name!r} is one of {outputs[ref.file_name]} too"
+            return f"the output {ref.file_name!r} also belongs to {outputs[ref.file_name]}"
     return slot_fault(project, offer) if workunit is not None else ""
 
 
 def slot_fault(project: Project, offer: Result) -> str:
     """Return why the files of a result cannot share its slot; empty if they can.
 
-    The workunit and the app version of the result must be known.
+    The project must have the workunit and the app version of the result.
     """
     version = project.app_versions[version_named(project.workunits[offer.wu_name], offer)]
     if version.file_prefix and (fault := name_fault(version.file_prefix)):
@@ -455,10 +471,10 @@ def slot_fault(project: Project, offer: Result) -> str:
 
 
 def output_fault(project: Project, offer: Result) -> str:
-    """Return a fault if an output of a result would overwrite another file; else an empty text.
+    """Return why an output of a result would overwrite another file; empty if it would not.
 
-    It is called before each start: intake refuses such results, but a state that an earlier version
-    of the client wrote may contain one.
+    It is called before each start. Replies with such results are refused, but a state that an
+    earlier version of the client wrote may contain one.
     """
     taken = NameSet(_names_in_use(project, without=offer.name))
     for ref in offer.file_refs:
@@ -468,7 +484,10 @@ def output_fault(project: Project, offer: Result) -> str:
 
 
 def _resolve(project: Project, offer: Result) -> Result:
-    """Return the offer with the newest matching app version, unless its own version exists."""
+    """Return the offer with the newest matching app version if its own version is not stored.
+
+    Without a matching app version, the offer is returned unchanged.
+    """
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None or version_named(workunit, offer) in project.app_versions:
         return offer
@@ -487,7 +506,7 @@ def _resolve(project: Project, offer: Result) -> Result:
 
 
 def _missing(project: Project, offer: Result) -> str:
-    """Return which part of a result the reply lacks; empty if the result is complete."""
+    """Return which part of a result is missing; empty if the result is complete."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"

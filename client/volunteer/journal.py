@@ -1,4 +1,4 @@
-"""The state on disk, replaced atomically: written, synced, renamed."""
+"""Saves the state of the client on disk atomically, and loads it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CACHED_TYPES = (AppVersion, HeldFile, HeldResult, Workunit)
 
 
 class DamagedJournalError(Exception):
-    """Neither the state nor its predecessor can be read; the message has a hint."""
+    """No state file can be read; the message has a hint."""
 
 
 class Journal:
-    """The files `state.json` and its predecessor `state.previous.json` in a folder."""
+    """The files `state.json` and `state.previous.json` in the folder of a client."""
 
     def __init__(self, folder: Path) -> None:
         self.current = folder / "state.json"
@@ -37,7 +37,7 @@ class Journal:
         self._texts: dict[int, tuple[Any, str]] = {}
 
     def save(self, state: State) -> None:
-        """Write the state durably. A kill at any moment leaves the old state or the new one."""
+        """Write the state durably; after a kill, the old or the new state is on disk."""
         written = self.current.with_suffix(".writing")
         with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(f'{{"format": {FORMAT}, "state": {self._text(state)}}}')
@@ -60,7 +60,7 @@ class Journal:
                 return json.dumps(to_plain(value))
             items = []
             for key, item in value.items():
-                # Records are immutable, and a cached record is alive, so its id is unique.
+                # Records are immutable. The cache refers to the record, so the id is unique.
                 kept = former.get(id(item))
                 if kept is None:
                     is_cached = isinstance(item, _CACHED_TYPES)
@@ -74,7 +74,10 @@ class Journal:
         return write(state)
 
     def load(self) -> State | None:
-        """Read the state, or its predecessor if it is damaged; None in a new folder."""
+        """Return the state, or the previous state if the file is damaged; None in a new folder.
+
+        Raises DamagedJournalError if there are files and none can be read.
+        """
         reasons = []
         for path in (self.current, self.previous):
             try:

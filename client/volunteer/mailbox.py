@@ -30,7 +30,7 @@ class FolderInUseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UserRequest:
-    """One request; `verb` is attach, detach, update, suspend or resume."""
+    """A request of the volunteer; `verb` is attach, detach, update, suspend or resume."""
 
     verb: str
     project: str

@@ -10,11 +10,11 @@ import unicodedata
 from collections.abc import Iterable
 
 _MAX_LENGTH = 255
-# Names that the client or BOINC's library uses itself, in a slot or beside a file of a project.
+# Names of files of the client and of BOINC's library, in a slot or in a project's folder.
 _RESERVED_NAMES = frozenset({"init_data.xml", "stderr.txt", "stdout.txt", "trickle_up.xml"})
 _RESERVED_PREFIXES = ("boinc_", "trickle_down_")
 _RESERVED_SUFFIXES = (".part", ".unzipped")
-# Windows opens a device under these names, whatever the folder and the extension.
+# Windows opens a device under these names, in any folder and with any extension.
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789"}
@@ -22,7 +22,7 @@ _DEVICES = frozenset(
 
 
 def folded(name: str) -> str:
-    """Return the form by which names are compared.
+    """Return the form of a name for comparisons.
 
     >>> folded("Worker_1") == folded("worker_1")
     True
@@ -37,7 +37,7 @@ def name_fault(name: str) -> str:
     ('', "'../x' leaves its folder", "'BOINC_finish_called' is reserved for the client")
     """
     if not 0 < len(name) <= _MAX_LENGTH:
-        return f"a name of {len(name)} characters"
+        return f"a file name has {len(name)} characters"
     if not name.isprintable():
         return f"{name!r} has control characters"
     if ".." in name or name.startswith(("/", "~")):
@@ -105,7 +105,7 @@ class NameSet:
         self._folders.update(dict.fromkeys(_parents(key), name))
 
     def clash(self, name: str) -> str:
-        """Return the name that clashes with this one; empty if no name does."""
+        """Return the stored name that clashes with a name; empty if there is no clash."""
         key = folded(name)
         for owner in (self._files.get(key), self._folders.get(key)):
             if owner is not None:

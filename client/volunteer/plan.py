@@ -42,7 +42,10 @@ Planner = Callable[[State, Project, Tick, Rules], Step]
 
 
 def next_commands(state: State, tick: Tick, rules: Rules) -> Step:
-    """Return the commands that can begin now; `state.busy` has the work in progress."""
+    """Return the new state and the commands that can begin now.
+
+    `state.busy` lists the work in progress.
+    """
     commands: list[Command] = []
     for url in state.projects:
         for planner in _PLANNERS:
@@ -52,7 +55,10 @@ def next_commands(state: State, tick: Tick, rules: Rules) -> Step:
 
 
 def _settle(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Advance results whose files have all been downloaded, or uploaded, or have failed."""
+    """Update the phase of results after their downloads and uploads.
+
+    A result that has not started before its report deadline is aborted.
+    """
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.FETCHING, Phase.READY, Phase.UPLOADING):
         settle = _settle_outputs if held_result.phase == Phase.UPLOADING else _settle_inputs
@@ -103,7 +109,7 @@ def _settle_outputs(
 
 
 def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Start downloads, those of the result with the earliest deadline first."""
+    """Start downloads in the order of the report deadlines of their results."""
     commands: list[Command] = []
     signed = _names_to_sign(project)
     for held_result in project.in_phase(Phase.FETCHING):
@@ -118,7 +124,7 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
             state = state.starting(work)
             commands.append(Fetch(project.url, ref.file_name, ref.file_name in signed))
     for name, file in project.files.items():
-        # A sticky file that no result needs yet; one at a time.
+        # Sticky files that no result needs are downloaded one at a time.
         is_put = file.info.sticky and file.info.urls and _may_fetch(file, tick.now)
         if is_put and not _count(state, f"fetch {project.url} "):
             state = state.starting(f"fetch {project.url} {name}")
@@ -127,7 +133,7 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _names_to_sign(project: Project) -> set[str]:
-    """Return the names of files that must have a valid signature: app versions and executables."""
+    """Return the names of executable files and of all files of app versions."""
     executable = {name for name, held_file in project.files.items() if held_file.info.executable}
     return executable.union(file_names(project.app_versions.values()))
 
@@ -141,7 +147,10 @@ def _count(state: State, prefix: str) -> int:
 
 
 def _run(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Start ready results while slots are free, the earliest deadline first."""
+    """Resume suspended results and start ready ones while processors are free.
+
+    The result with the earliest report deadline is first.
+    """
     commands: list[Command] = []
     if project.is_suspended or state.paused:
         return state, commands
@@ -168,7 +177,10 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _suspend(state: State, project: Project, tick: Tick, _rules: Rules) -> Step:
-    """Suspend the programs of a suspended project, or all; paused time does not count."""
+    """Suspend the programs of a suspended project, or all programs if the state is paused.
+
+    The elapsed time of a result does not include the suspension.
+    """
     commands: list[Command] = []
     if not project.is_suspended and not state.paused:
         return state, commands
@@ -185,13 +197,19 @@ def _suspend(state: State, project: Project, tick: Tick, _rules: Rules) -> Step:
 def has_free_processors(
     state: State, project: Project, held_result: HeldResult, rules: Rules
 ) -> bool:
-    """Return whether the processors for a result are free, or no processor is in use."""
+    """Return whether the processors for a result are free.
+
+    If no processor is in use, a result may use more processors than the rules allow.
+    """
     taken = processors_taken(state)
     return not taken or taken + project.version_of(held_result).avg_ncpus <= rules.slots
 
 
 def processors_taken(state: State) -> float:
-    """Return the processors of results that run or are being started, without suspended ones."""
+    """Return the number of processors in use by running and starting results.
+
+    Suspended results are not counted.
+    """
     return sum(
         project.version_of(held_result).avg_ncpus
         for project, held_result in state.all_results()
@@ -226,7 +244,10 @@ def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _upload(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Start uploads, two at a time for each project, including outputs of running programs."""
+    """Start uploads, at most two at a time per project.
+
+    Running programs can request uploads, too.
+    """
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
         for name in held_result.outputs:
@@ -274,7 +295,10 @@ def _contact(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _replicate(state: State, project: Project, seqno: int) -> Step:
-    """Send copies of new trickles to the further addresses, except busy ones."""
+    """Send copies of new trickles to the addresses in `trickle_up_urls`.
+
+    An address is skipped while an earlier copy is being sent to it.
+    """
     new = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
     commands: list[Command] = []
     for url in project.trickle_up_urls if new else ():
@@ -296,8 +320,9 @@ def _has_reason(
 ) -> bool:
     if project.update_wanted or project.hostid == 0:
         return not rules.once or project.url not in state.contacted or project.update_wanted
-    # After a recent upload ends, one contact can report its result and request work. Very short
-    # results cause a recent upload at all times, so the delay is limited to `report_wait`.
+    # Wait for the end of a recent upload, so that one contact reports its result and requests
+    # work. With very short results, some upload is always recent, so a result that has waited
+    # for `report_wait` ends the wait.
     recent_uploads = (
         now - held_result.ready_at < rules.report_wait
         for held_result in project.in_phase(Phase.UPLOADING)
@@ -312,13 +337,16 @@ def _has_reason(
 
 
 def _trickles_due(project: Project) -> bool:
-    """Return whether trickles must be sent: new ones, or ones whose request failed."""
+    """Return whether a trickle is new, or must be sent again after a failed request."""
     waiting = project.trickles_up
     return bool(waiting) and (project.rpc_failures > 0 or not all(t.is_sent for t in waiting))
 
 
 def report_due(project: Project, rules: Rules, now: float) -> bool:
-    """Return whether finished results must be reported now (PROTOCOL 2.8, sooner by default)."""
+    """Return whether finished results must be reported now (PROTOCOL 2.8).
+
+    By default, they are reported earlier than the protocol requires.
+    """
     ready = project.in_phase(Phase.REPORTABLE)
     if not ready:
         return False
@@ -335,7 +363,10 @@ def report_due(project: Project, rules: Rules, now: float) -> bool:
 
 
 def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tuple[float, float]:
-    """Return the seconds of work and the idle processors to request; (0, 0) for no work."""
+    """Return the seconds of work and the number of idle processors to request.
+
+    Both are 0 if no work must be requested.
+    """
     if (
         project.is_suspended
         or project.ended
@@ -361,7 +392,8 @@ def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tup
 def busy_seconds(state: State, rules: Rules, now: float) -> float:
     """Return the estimated seconds until a slot is free, from all unfinished results.
 
-    Sent as `estimated_delay`, from which a project calculates whether a deadline can be met.
+    A request sends it as `estimated_delay`. The project uses it to predict whether a new result can
+    meet its deadline.
     """
     busy = [0.0] * rules.slots
     for project in state.projects.values():

@@ -1,7 +1,7 @@
 """Selects the computing preferences in force and computes their effect [pure].
 
-The newest preferences of any project are in force, as in BOINC's client. The
-volunteer's own options override them, and `--ignore-preferences` disables them.
+The newest preferences of any project are in force, as in BOINC's client. The options of the client
+override single values, and `--ignore-preferences` disables all preferences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 def take_preferences(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, list[Command]]:
-    """Store preferences that are newer than the stored ones; refuse malformed ones with a line."""
+    """Store the preferences of a reply if they are newer than the stored ones.
+
+    Malformed preferences are refused with a line in the log.
+    """
     text = reply.global_preferences
     if not text:
         return state, []
@@ -57,10 +60,10 @@ def without_preferences_of(state: State, project_url: str) -> State:
 
 
 def preferences_in_force(state: State, rules: Rules) -> GlobalPreferences:
-    """Return the preferences in force: the received ones, overridden by the options.
+    """Return the received preferences with the changes by the options of the client.
 
-    `mod_time` is that of the received ones even if they are ignored, so that projects do not send
-    them with each reply.
+    `mod_time` is the time of the received preferences even if they are ignored. With an older time,
+    projects would send the preferences in every reply.
     """
     received = state.received_preferences
     preferences = GlobalPreferences(work_buf_min_days=rules.buffer_seconds / DAY)
@@ -100,10 +103,11 @@ def pause_reason(state: State, tick: Tick, rules: Rules) -> str:
 
 
 def preferences_for(state: State, project: Project) -> tuple[str, str]:
-    """Return the received preferences and the account's hash for another host of an account.
+    """Return the received preferences and the hash of the e-mail address, for a project.
 
-    Both are empty for a project with another account than the one that sent them. BOINC's clients
-    up to version 7 send them to every project, which then does not store them.
+    Both are empty unless the project has the same hash as the project that sent the preferences.
+    BOINC's clients up to version 7 send preferences to every project; a project with another hash
+    does not store them.
     """
     received = state.received_preferences
     source = state.projects.get(received.source)

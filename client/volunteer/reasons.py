@@ -65,7 +65,10 @@ def _stalled(project: Project, now: float) -> list[Wait]:
 
 
 def activity(project: Project, now: float) -> str:
-    """Return why no result of a project is running; empty if one runs or there is no reason."""
+    """Return the activity of a project without running results; empty if a result runs.
+
+    The activity is a download, the wait for a restart or an upload; empty if there is none.
+    """
     if project.in_phase(Phase.RUNNING):
         return ""
     if fetching := len(project.in_phase(Phase.FETCHING)):

@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 class Presence(StrEnum):
-    """Whether a file is on this computer, was uploaded, or has failed."""
+    """The state of the download or upload of a file."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -43,7 +43,7 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """The use of a file. It is fixed, so that a later reply cannot turn an input into a program."""
+    """The use of a file. It never changes, so a later reply cannot turn an input into a program."""
 
     NONE = ""
     PROGRAM = "program"
@@ -52,7 +52,7 @@ class Role(StrEnum):
 
 
 class ClientState:
-    """The numbers of `<state>` in a report (PROTOCOL 0.3)."""
+    """The values of `<state>` in a report (PROTOCOL 0.3)."""
 
     DOWNLOADING = 1
     COMPUTE_ERROR = 3
@@ -63,7 +63,7 @@ class ClientState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a result, as it is reported to the project."""
+    """The outcome of a result in the report to the project."""
 
     client_state: int
     exit_status: int
@@ -120,7 +120,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class HeldResult:
-    """A result from its arrival to the project's acknowledgement; times in unix seconds."""
+    """A received result that the project has not acknowledged yet; times in unix seconds.
+
+    `slot` is -1 if the result has no slot. `elapsed` and `cpu_time` are in seconds, `peak_memory`
+    and `peak_disk` in bytes.
+    """
 
     offer: Result
     phase: Phase = Phase.FETCHING
@@ -214,15 +218,18 @@ class Project:
         return self.version_of(held_result).file_refs + self.workunit_of(held_result).file_refs
 
     def input_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Return the inputs of a result as its app version requires them in the slot."""
+        """Return the inputs of the workunit, below the `file_prefix` of the app version."""
         return self._prefixed(offer, self.workunits[offer.wu_name].file_refs)
 
     def output_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Return the outputs of a result as its app version requires them in the slot."""
+        """Return the outputs of a result, below the `file_prefix` of the app version."""
         return self._prefixed(offer, offer.file_refs)
 
     def _prefixed(self, offer: Result, refs: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
-        """Put inputs or outputs below the `file_prefix` of the version, as copies (as BOINC)."""
+        """Return the files as copies below the `file_prefix` of the app version, as in BOINC.
+
+        Without a prefix, `refs` is returned unchanged.
+        """
         workunit = self.workunits.get(offer.wu_name)
         version = self.app_versions.get(version_named(workunit, offer)) if workunit else None
         # A refused result may have neither a workunit nor an app version here.
@@ -257,7 +264,10 @@ def version_named(workunit: Workunit, offer: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPreferences:
-    """The newest computing preferences of a project, as it sent them; times in unix seconds."""
+    """The newest computing preferences that a project has sent.
+
+    `source` is the address of the project, `mod_time` the time of the change in unix seconds.
+    """
 
     source: str = ""
     mod_time: float = 0.0
@@ -292,7 +302,7 @@ class State:
                 yield project, held_result
 
     def share_of(self, project: Project) -> float:
-        """Return the part of this computer that a project gets, by its resource share."""
+        """Return the part of this computer that a project gets, from 0 to 1."""
         shares = {
             url: project_preferences(other.preferences, other.venue).resource_share
             for url, other in self.projects.items()

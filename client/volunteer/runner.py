@@ -1,4 +1,4 @@
-"""Science processes: started in their slots, monitored and stopped."""
+"""Starts, monitors and stops the science programs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class RunningProcess:
-    """A process that the client started: `kill_at` is set once it was requested to end.
+    """A process that the client started.
 
-    `pid` is the program's. Under bubblewrap that is a child of `process`. `is_stopped` is true if
-    it was suspended by a signal, because it does not use BOINC's library.
+    `pid` is the process id of the program; under bubblewrap, the program is a child of `process`.
+    `kill_at` is the monotonic time at which the program is killed, None before a stop request.
+    `is_stopped` is true if the program is suspended by SIGSTOP, because it does not use BOINC's
+    library.
     """
 
     process: subprocess.Popen[bytes]
@@ -43,7 +45,10 @@ class RunningProcess:
 
 @dataclass(frozen=True, slots=True)
 class EndedProcess:
-    """A process that ended: its project and result, exit code or signal, and resource usage."""
+    """An ended process: exit code or signal, CPU time in seconds, peak memory in bytes.
+
+    `key` is the project's address and the name of the result.
+    """
 
     key: Key
     code: int
@@ -54,16 +59,16 @@ class EndedProcess:
 
 
 class Runner:
-    """All processes of this client, by (project, result)."""
+    """The processes of this client, by project and result."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._running: dict[Key, RunningProcess] = {}
         self._sandbox = sandbox
 
     def start(self, key: Key, confined: Program, program: Path, arguments: str) -> tuple[int, int]:
-        """Start a program in its slot; return its pid and start time.
+        """Start a program in its slot; return its process id and start time in clock ticks.
 
-        Raises OSError, ValueError.
+        Raises OSError if the program cannot be started, ValueError if `arguments` is malformed.
         """
         words = [str(program), *shlex.split(arguments)]
         with contextlib.ExitStack() as failing, contextlib.ExitStack() as stack:
@@ -104,8 +109,8 @@ class Runner:
             safe_files.open_to_append(slot, "stderr.txt") as stderr,
             safe_files.open_to_append(slot, "stdout.txt") as stdout,
         ):
-            # Its own session: all its processes can be stopped together, and Ctrl-C in the
-            # volunteer's terminal reaches only the client.
+            # In a new session, all processes of the program can be stopped together, and Ctrl-C in
+            # the volunteer's terminal reaches only the client.
             return subprocess.Popen(  # noqa: S603 - the project's signed program
                 words,
                 cwd=slot,
@@ -122,7 +127,7 @@ class Runner:
     def stop(self, key: Key, request: str = "<quit/>") -> None:
         """Request that a program ends; it is killed after the grace period.
 
-        A program with BOINC's library gets `request` and ends normally, others get SIGTERM.
+        A program with BOINC's library gets `request` and ends normally; other programs get SIGTERM.
         """
         running = self._running.get(key)
         if running is None or running.kill_at is not None:
@@ -164,12 +169,15 @@ class Runner:
             running.link.notify(message)
 
     def exchange(self) -> dict[Key, ProgramReport]:
-        """Send heartbeats and requests to all programs; return what they reported."""
+        """Send heartbeats and requests to all programs; return the report of each program."""
         now = time.monotonic()
         return {key: running.link.exchange(now) for key, running in self._running.items()}
 
     def collect(self) -> list[EndedProcess]:
-        """Return the processes that have ended since the last call."""
+        """Return the processes that have ended since the last call.
+
+        Kills programs that have not ended within the grace period.
+        """
         now = time.monotonic()
         ended = []
         for key, running in list(self._running.items()):
@@ -180,10 +188,10 @@ class Runner:
                 continue
             # Popen must not wait for a process that was already reaped.
             running.process.returncode = os.waitstatus_to_exitcode(status)
-            # Kill all processes that it started.
+            # Kill the processes that the program started.
             _signal_group(running.pid, signal.SIGKILL)
             del self._running[key]
-            # A short program may have ended before anything was exchanged.
+            # A short program may have ended before the first exchange of messages.
             running.link.exchange(now)
             running.link.close()
             code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
@@ -203,11 +211,14 @@ class Runner:
         return ended
 
     def slots(self) -> dict[Key, Path]:
-        """Return the slots in use."""
+        """Return the slot folder of each running process."""
         return {key: running.slot for key, running in self._running.items()}
 
     def stop_all(self) -> list[Key]:
-        """Stop all programs, kill them after the grace period; return those that were running."""
+        """Stop all programs, wait until they have ended, and return their keys.
+
+        A program that does not end within the grace period is killed.
+        """
         keys = list(self._running)
         for key in keys:
             self.stop(key)
@@ -232,7 +243,7 @@ def kill_orphan(pid: int, pid_started: int) -> None:
     if pid <= 1 or not pid_started or start_time(pid) != pid_started:
         return
     _signal_group(pid, signal.SIGKILL)
-    # Its slot is reused at once, so the process must have ended or be a zombie first.
+    # The slot is reused at once, so wait until the process has ended or is a zombie.
     for _ in range(200):
         if start_time(pid) != pid_started or _is_zombie(pid):
             return

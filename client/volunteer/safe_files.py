@@ -25,7 +25,7 @@ PRIVATE = 0o600
 
 
 class UnsafeFileError(OSError):
-    """The path is not a plain file; the message names its type."""
+    """The path is not a plain file in plain folders; the message has the reason."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _open(part: str, flags: int, folder: int, name: str, mode: int = PRIVATE) ->
 
 
 def _open_plain(part: str, flags: int, folder: int, name: str) -> int:
-    """Open a plain file that has only this name. Raises UnsafeFileError for anything else."""
+    """Open a plain file. Raises UnsafeFileError for links, special files and hard links."""
     descriptor = _open(part, flags | _FILE, folder, name)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -67,13 +67,13 @@ def _open_plain(part: str, flags: int, folder: int, name: str) -> int:
     os.close(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise UnsafeFileError(f"{name} is not a plain file")
-    # The other name may be that of a private file of the volunteer.
+    # The other name may belong to a private file of the volunteer.
     raise UnsafeFileError(f"{name} is a hard link: the file has {status.st_nlink} names")
 
 
 @contextmanager
 def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
-    """Open a plain file to read. Raises FileNotFoundError, UnsafeFileError."""
+    """Open a plain file for reading. Raises FileNotFoundError, UnsafeFileError."""
     with _parent(root, name) as (folder, last):
         descriptor = _open_plain(last, os.O_RDONLY, folder, name)
     with os.fdopen(descriptor, "rb") as file:
@@ -81,7 +81,7 @@ def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
-    """Return the first bytes of a plain file; None if it does not exist."""
+    """Return at most `max_bytes` from the start of a plain file; None if it cannot be read."""
     try:
         with opened(root, name) as file:
             return file.read(max_bytes)
@@ -90,7 +90,7 @@ def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
 
 
 def exists(root: Path, name: str) -> bool:
-    """Return whether the name exists, also as a broken link."""
+    """Return whether a file, folder or link has this name; the link may be broken."""
     try:
         with _parent(root, name) as (folder, last):
             os.stat(last, dir_fd=folder, follow_symlinks=False)
@@ -101,9 +101,9 @@ def exists(root: Path, name: str) -> bool:
 
 @contextmanager
 def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
-    """Write a new file, with its folders, in place of any file with this name.
+    """Create or replace a file, and create missing folders.
 
-    The file appears when the block ends without an error. Raises UnsafeFileError.
+    The file gets its name when the block ends without an error. Raises UnsafeFileError.
     """
     with _parent(root, name, create=True) as (folder, last):
         temporary = f".{secrets.token_hex(8)}.part"
@@ -121,7 +121,7 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 
 def open_to_append(root: Path, name: str) -> IO[bytes]:
-    """Open a file to append to; anything but a plain file is replaced by a new file."""
+    """Open a file for appending; a link or a special file is replaced by a new file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     with _parent(root, name, create=True) as (folder, last):
         try:
@@ -133,7 +133,7 @@ def open_to_append(root: Path, name: str) -> IO[bytes]:
 
 
 def open_to_change(root: Path, name: str) -> IO[bytes]:
-    """Open a plain file to read and write, or create it. Raises UnsafeFileError."""
+    """Open a plain file for reading and writing, or create it. Raises UnsafeFileError."""
     with _parent(root, name) as (folder, last):
         descriptor = _open_plain(last, os.O_RDWR | os.O_CREAT, folder, name)
     return os.fdopen(descriptor, "r+b")
@@ -157,7 +157,7 @@ def move(source_root: Path, source: str, root: Path, name: str) -> None:
 
 
 def remove(root: Path, name: str) -> None:
-    """Delete a file, or a link but not its target; no error if it does not exist."""
+    """Delete a file, or a link without its target; do nothing if it does not exist."""
     with contextlib.suppress(FileNotFoundError), _parent(root, name) as (folder, last):
         os.unlink(last, dir_fd=folder)
 

@@ -2,8 +2,8 @@
 
 Every program has resource limits and cannot gain privileges. If bubblewrap works, which is tested
 by running it, a program sees only the system's programs and libraries, its slot and the
-files of its project; it has no network unless its app version declares that it needs one.
-Bubblewrap's new user namespace also prevents it from reading or tracing other processes.
+files of its project. A program has no network unless its app version declares the need for one.
+Bubblewrap's new user namespace also prevents programs from reading or tracing other processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _FIRST_SIGNAL = 128
 
 
 class Confinement(StrEnum):
-    """When programs are confined: if the system allows it, never, or always."""
+    """The mode of confinement.
+
+    AUTO confines programs if bubblewrap works, OFF never; REQUIRE starts only confined programs.
+    """
 
     AUTO = "auto"
     OFF = "off"
@@ -55,10 +58,11 @@ class NoSandboxError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The parts of the client's folder `home` that a program may use: slot and project folder.
+    """The folders and resources that a program may use.
 
-    `read_only` are files in the project's folder that must not change. `writes_project` is whether
-    an output is written there. `max_file_bytes` 0 means no limit.
+    `home` is the folder of the client, `project` the folder of the project's files. `read_only` are
+    files in `project` that must not change. `writes_project` is true if an output is written to
+    `project`. `max_file_bytes` 0 means no limit.
     """
 
     home: Path
@@ -72,7 +76,7 @@ class Program:
 
 
 class Sandbox:
-    """Confines programs; created once per run of the client, which tests bubblewrap."""
+    """Confines programs. The constructor tests bubblewrap by running it once."""
 
     def __init__(
         self,
@@ -83,7 +87,7 @@ class Sandbox:
         self.confinement = confinement
         self._tool = "" if confinement == Confinement.OFF else shutil.which("bwrap") or ""
         self._readable = (*readable, *_program_folders(environment)) if self._tool else ()
-        self.fault = "it is disabled" if confinement == Confinement.OFF else self._probe()
+        self.fault = "confinement is disabled" if confinement == Confinement.OFF else self._probe()
         if self.fault:
             self._tool = ""
             if confinement == Confinement.REQUIRE:
@@ -99,8 +103,9 @@ class Sandbox:
     def is_wrapped(self, program: Program) -> bool:
         """Return whether a program runs under bubblewrap.
 
-        Programs that start containers do not: engines without a daemon need privileges. The
-        container confines their programs. Raises OSError if confinement is required.
+        A program that starts containers does not, because container engines without a daemon need
+        privileges. Containers confine their programs. Raises OSError for such a program if
+        confinement is required.
         """
         if program.needs_containers and self.confinement == Confinement.REQUIRE:
             raise OSError(
@@ -133,7 +138,7 @@ class Sandbox:
         words += ["--tmpfs", "/tmp", "--tmpfs", "/var/tmp"]  # noqa: S108 - new, private ones
         for path in self._readable:
             words += ["--ro-bind-try", str(path), str(path)]
-        # The client's folder may be below a visible folder; its keys must stay hidden.
+        # The client's folder has account keys, and may be below a visible folder.
         words += ["--tmpfs", str(program.home)]
         words += ["--bind" if program.writes_project else "--ro-bind", project, project]
         if program.writes_project:
@@ -143,10 +148,10 @@ class Sandbox:
         return words
 
     def prepare_process(self, program: Program) -> Callable[[], None]:
-        """Return a function that the new process runs before it becomes the program.
+        """Return a function that the child process calls between fork and exec.
 
-        It runs between fork and exec: all values are computed before, and it only makes system
-        calls.
+        The function sets the priority and the limits of the program. All values are computed
+        before, so that the function only makes system calls.
         """
         limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, _MAX_PROCESSES)]
         if program.max_file_bytes:
@@ -165,7 +170,7 @@ class Sandbox:
         return prepare
 
     def _probe(self) -> str:
-        """Run bubblewrap once; return why it does not work, or empty text."""
+        """Run bubblewrap once; return why it does not work, empty if it works."""
         if not self._tool:
             return "bubblewrap (bwrap) is not installed"
         with tempfile.TemporaryDirectory() as folder:
@@ -223,7 +228,7 @@ def _lowered(kind: int, limit: int) -> tuple[int, int]:
 
 
 def _prctl() -> Callable[..., int] | None:
-    """Return the system call that forbids new privileges, or None."""
+    """Return Linux's `prctl`, which can forbid new privileges; None on other systems."""
     if sys.platform != "linux":
         return None
     with contextlib.suppress(OSError, AttributeError):
@@ -233,10 +238,10 @@ def _prctl() -> Callable[..., int] | None:
 
 
 def _program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return folders outside the system's that programs on the search path need.
+    """Return the folders that programs on the search path need, without system folders.
 
-    An interpreter in the volunteer's home, as pyenv and conda install them, must be readable; the
-    rest of the home must not.
+    For example, an interpreter that pyenv or conda installed in the volunteer's home must be
+    readable. Other files in the home must not be readable.
     """
     folders: dict[Path, None] = {}
     for entry in environment.get("PATH", "").split(os.pathsep):
@@ -257,7 +262,7 @@ def _add_folder(folder: Path, folders: dict[Path, None]) -> None:
         beside = ("lib", "lib64", "libexec", "pyvenv.cfg")
         folders.update(dict.fromkeys(folder.parent / name for name in beside))
     elif folder.name == "shims":
-        # Scripts of pyenv, rbenv and asdf that select the version to run.
+        # This folder has scripts of pyenv, rbenv or asdf that select the version to run.
         folders[folder.parent] = None
     for target in _link_targets(folder):
         if target.parent.name in {"bin", "sbin"}:

@@ -40,7 +40,7 @@ class Ending:
 
 
 def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
-    """Take turns until the end condition of the mode holds or `stopping` is set."""
+    """Run turns of the agent until the condition of the mode holds or `stopping` is set."""
     agent.begin()
     ending = None
     try:
@@ -57,7 +57,7 @@ def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
 
 
 def judge(state: State, mode: Mode) -> Ending | None:
-    """Return how a run ended; None if it must continue."""
+    """Return the outcome of the run; None if the run must continue."""
     if mode == Mode.FOREVER or state.busy:
         return None
     endings = [_judge_project(state, project, mode) for project in state.projects.values()]

@@ -34,7 +34,9 @@ class PublicKey:
 
 
 def read_hex_block(text: str) -> bytes:
-    r"""Read a hex block: white space is skipped, the first other character ends it.
+    r"""Return the bytes of a hex block.
+
+    White space is skipped. Any other character that is not a hexadecimal digit ends the block.
 
     >>> read_hex_block("00ff\n10\n.\nrest")
     b'\x00\xff\x10'
@@ -49,7 +51,7 @@ def read_hex_block(text: str) -> bytes:
 
 
 def write_hex_block(content: bytes) -> str:
-    r"""Write a hex block, 32 bytes a line, ended by a line with a full stop.
+    r"""Return a hex block with 32 bytes per line and a last line with a full stop.
 
     >>> write_hex_block(b"\x00\xff")
     '00ff\n.\n'
@@ -64,8 +66,8 @@ def write_hex_block(content: bytes) -> str:
 def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
     """Read a public key; raises BadKeyError for other formats and for more than 1024 bits.
 
-    `exact` also refuses forms that no tool writes: other spacing, text after the key, an exponent
-    below 3 or an even one, a modulus of less than 512 bits.
+    `exact` also refuses keys that BOINC's tools never write: with other spacing, with text after
+    the key, with an exponent that is even or below 3, or with a modulus below 512 bits.
     """
     bits, _, block = text.strip().partition("\n")
     if not _BITS.fullmatch(bits.strip()) or not 0 < int(bits) <= KEY_BYTES * 8:
@@ -74,7 +76,9 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
         )
     content = read_hex_block(block)
     if len(content) != 2 * KEY_BYTES:
-        raise BadKeyError(f"A code-sign key has {2 * KEY_BYTES} bytes, this one {len(content)}.")
+        raise BadKeyError(
+            f"A code-sign key has {2 * KEY_BYTES} bytes; this key has {len(content)}."
+        )
     modulus = int.from_bytes(content[:KEY_BYTES], "big")
     if modulus == 0:
         raise BadKeyError("The modulus of the code-sign key is zero.")
@@ -92,7 +96,7 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
 
 
 def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
-    """Return whether `signature` by this key is valid for the content with that MD5.
+    """Return whether a signature by a key is valid for content with this MD5.
 
     Returns False for a key or signature that cannot be read.
     """
@@ -115,7 +119,10 @@ def verifies_text(text: str, signature: str, key_text: str) -> bool:
 
 
 def _padded(md5_hex: str, length: int) -> bytes:
-    """Pad to `length` bytes, then with zeros in front to the size of the block."""
+    """Return the hex MD5 in PKCS#1 type 1 padding of `length` bytes.
+
+    Zero bytes are added in front, up to 128 bytes.
+    """
     message = md5_hex.encode()
     padding = b"\xff" * (length - 3 - _DIGEST_LENGTH)
     return (b"\x00\x01" + padding + b"\x00" + message).rjust(KEY_BYTES, b"\x00")

@@ -1,4 +1,4 @@
-"""Slot folders: preparation before a start, outputs after the end of a program."""
+"""Prepares slot folders for programs, and collects outputs from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STDERR_FILE = "stderr.txt"
 TRICKLE_UP_FILE = "trickle_up.xml"
 UPLOAD_REQUEST_PREFIX = "boinc_ufr_"
 UPLOAD_STATUS_PREFIX = "boinc_ufs_"
-# The server's limit: it drops longer trickles.
+# The server drops longer trickles.
 MAX_TRICKLE_BYTES = 64 * 1024
 _CHUNK = 1 << 20
 # Files that a program writes for the client have one or two lines.
@@ -64,11 +64,9 @@ class Home:
 
     @property
     def slots(self) -> Path:
-        """The folder of all slots."""
         return self.path / "slots"
 
     def slot(self, number: int) -> Path:
-        """Return the folder of a slot."""
         return self.slots / str(number)
 
     def project(self, url: str) -> Path:
@@ -76,7 +74,6 @@ class Home:
         return self.path / "projects" / folder_name(url)
 
     def file(self, url: str, name: str) -> Path:
-        """Return the path of a project's file."""
         return self.project(url) / name
 
     def relative(self, url: str, name: str) -> str:
@@ -91,10 +88,11 @@ class Home:
 def prepare(
     home: Home, project: Project, held_result: HeldResult, init_data_xml: str, *, fresh: bool
 ) -> Path:
-    """Prepare the slot for a first start (`fresh`: emptied) or a restart; return its path.
+    """Prepare the slot of a result for a start or restart; return the path of the slot.
 
-    Every file of the app version is read and verified. Raises MissingInputError for a file that
-    must be downloaded again, SlotError or OSError for permanent faults.
+    `fresh` first empties the slot and deletes existing outputs. Every file of the app version is
+    read and verified. Raises MissingInputError for a file that must be downloaded again, SlotError
+    or OSError for permanent faults.
     """
     slot = home.slot(held_result.slot)
     if fault := slot_fault(project, held_result.offer) or output_fault(project, held_result.offer):
@@ -105,7 +103,7 @@ def prepare(
             safe_files.remove(home.path, home.relative(project.url, ref.file_name))
     safe_files.make_folder(home.path, f"slots/{held_result.slot}")
     safe_files.remove(slot, TEMPORARY_EXIT_FILE)
-    # An earlier start may have written it and not ended.
+    # A program of an earlier start may have written this file without ending.
     safe_files.remove(slot, FINISH_FILE)
     for ref in project.version_of(held_result).file_refs:
         sha256 = _verify_program(home, project, ref)
@@ -135,9 +133,10 @@ def _place_data(home: Home, project: Project, held_result: HeldResult, slot: Pat
 
 
 def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
-    """Return the program to start, relative to its slot; raises SlotError if it is missing.
+    """Return the path of the main program relative to the slot, and make it executable.
 
-    `prepare` has verified it.
+    Raises SlotError if the app version has no executable main program. `prepare` must be called
+    first, because it verifies the program.
     """
     names = [ref.file_name for ref in project.version_of(held_result).file_refs if ref.main_program]
     if not names:
@@ -150,7 +149,7 @@ def main_program(home: Home, project: Project, held_result: HeldResult) -> Path:
 
 
 def confined_program(home: Home, project: Project, held_result: HeldResult, slot: Path) -> Program:
-    """Return the folders that the program of a result may use (see `sandbox`)."""
+    """Return the folders and resources that the program of a result may use."""
     version, workunit = project.version_of(held_result), project.workunit_of(held_result)
     names = set(file_names([*project.app_versions.values(), workunit]))
     present = [home.file(project.url, name) for name in sorted(names)]
@@ -169,11 +168,11 @@ def confined_program(home: Home, project: Project, held_result: HeldResult, slot
 
 
 def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
-    """Read a file of the app version and return its SHA-256.
+    """Verify a file of the app version and return its SHA-256.
 
-    Its bytes must be those whose signature verified at download, by the key at that time; for a
-    file of an earlier version of the client, the signature is verified now. Raises
-    MissingInputError otherwise, so that the file is downloaded and verified again.
+    The SHA-256 must equal the one that was stored when the signature was verified at download. A
+    state of an earlier version of the client has no SHA-256; then the signature is verified now.
+    Raises MissingInputError if the file is missing or differs, so that it is downloaded again.
     """
     file = project.files[ref.file_name]
     try:
@@ -190,7 +189,10 @@ def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
 
 
 def _check_input(home: Home, project: Project, ref: FileRef) -> None:
-    """Compare sizes only, as BOINC does at each start: hashes were verified at download."""
+    """Raise MissingInputError if an input is missing or has a wrong size.
+
+    Only the size is compared, as in BOINC; the hash was verified at download.
+    """
     info = project.files[ref.file_name].info
     try:
         with safe_files.opened(home.path, home.relative(project.url, ref.file_name)) as file:
@@ -204,8 +206,8 @@ def _check_input(home: Home, project: Project, ref: FileRef) -> None:
 def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool) -> None:
     """Put a soft link (a text file in BOINC) or a copy of the file into the slot.
 
-    An existing file is left: since an earlier start, the program may have replaced the link by a
-    file or written to it.
+    An existing file is kept: the program of an earlier start may have replaced the link by a file
+    or changed the copy.
     """
     slot.mkdir(parents=True, exist_ok=True)
     if safe_files.exists(slot, ref.slot_name):
@@ -228,7 +230,7 @@ def _copy_into_slot(home: Home, project: Project, slot: Path, ref: FileRef) -> N
 
 
 def _copy(source_root: Path, source: str, root: Path, name: str, *, kept_mode: int = 0) -> None:
-    """Copy a plain file; the copy gets the permissions in `kept_mode` that the file has."""
+    """Copy a plain file; `kept_mode` is the mask of the permissions that are copied."""
     with safe_files.opened(source_root, source) as file:
         mode = os.fstat(file.fileno()).st_mode & kept_mode
         with safe_files.created(root, name, mode | safe_files.PRIVATE) as target:
@@ -248,10 +250,10 @@ def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str
 
 
 def take_outputs(home: Home, project: Project, held_result: HeldResult) -> tuple[Output, ...]:
-    """Move copied outputs out of the slot; return all outputs with size and MD5. Idempotent.
+    """Move outputs that are copies out of the slot; return all outputs with size and MD5.
 
-    Only plain files are outputs. A link is returned with a fault: its target may be a private file
-    of the volunteer.
+    The function is idempotent. An output that is a link is returned with a fault, because its
+    target may be a private file of the volunteer.
     """
     return tuple(
         _take_output(home, project, held_result, ref)
@@ -344,7 +346,7 @@ def _take_output(home: Home, project: Project, held_result: HeldResult, ref: Fil
 
 
 def _fits(home: Home, name: str, info: FileInfo) -> bool:
-    """Return whether an output is within its size limit, before it is packed."""
+    """Return whether the uncompressed output is within its size limit."""
     with safe_files.opened(home.path, name) as file:
         return not info.max_nbytes or os.fstat(file.fileno()).st_size <= info.max_nbytes
 
@@ -352,13 +354,15 @@ def _fits(home: Home, name: str, info: FileInfo) -> bool:
 def _pack(home: Home, name: str, slot: Path, note: str) -> None:
     """Compress an output with gzip in place.
 
-    Does nothing if the MD5 of the file equals the one in `note`: an earlier call compressed it.
+    The MD5 of the compressed file is written to the file `note` in the slot. If the output has
+    this MD5, an earlier call has compressed it, and nothing is done.
     """
     noted = safe_files.read_start(slot, note, _MAX_NOTE)
     if noted and noted.decode("ascii", "replace") == digests_of(home.path, name).md5:
         return
     slot.mkdir(parents=True, exist_ok=True)
-    # Without name and time, as BOINC's clients: identical files stay identical when compressed.
+    # The header has no name and time, as in BOINC's clients, so that the compressed forms of
+    # identical files are identical.
     packer = zlib.compressobj(wbits=31)
     digest = hashlib.md5(usedforsecurity=False)
     with (
@@ -417,7 +421,10 @@ def clear(slot: Path) -> None:
 
 
 def sweep(home: Home, project: Project) -> None:
-    """Delete files that are not in the state; such files remain if the client is killed."""
+    """Delete links, and files that are not in the state, from the folder of a project.
+
+    Such files remain if the client is killed.
+    """
     folder = home.project(project.url)
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -427,7 +434,7 @@ def sweep(home: Home, project: Project) -> None:
 
 
 def falsify(path: Path) -> None:
-    """Change one byte of a file, a digit if there is one: for demonstrations of validation."""
+    """Change one byte of a file, if possible a digit, to demonstrate validation."""
     content = bytearray(path.read_bytes())
     digits = [index for index, byte in enumerate(content) if byte in b"0123456789"]
     if digits:
@@ -448,7 +455,7 @@ def init_data(
     """Return the content of `init_data.xml` for BOINC's application library (PROTOCOL 5.1).
 
     `share` is the part of this computer that the project gets, from 0 to 1;
-    `computing_preferences` are those in force.
+    `computing_preferences` are the preferences in force.
     """
     workunit, version = project.workunit_of(held_result), project.version_of(held_result)
     account = project.account
@@ -498,7 +505,7 @@ def init_data(
         rsc_disk_bound=workunit.rsc_disk_bound,
         computation_deadline=held_result.offer.report_deadline,
         vbox_window=0,
-        # The client has set the priority; programs keep it for the processes that they start.
+        # The client has set the priority; child processes inherit it.
         no_priority_change=1,
         process_priority=-1,
         process_priority_special=-1,

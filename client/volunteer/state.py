@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-# Imported for the event kinds that they register.
+# `runs`, `talk` and `transfers` are imported because they register event handlers.
 from volunteer import events, runs, talk, transfers
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Print
@@ -60,7 +60,8 @@ def _(event: events.Attached, state: State, _rules: Rules) -> Step:
     if same:
         # Two projects in one folder could replace each other's files.
         text = (
-            f"not attached to {event.project}: its folder is that of {same[0]}; detach that first"
+            f"not attached to {event.project}: it needs the same folder as {same[0]}; "
+            "detach that project first"
         )
         return state, [Print(text)]
     if attached is not None and attached.key != event.key and not event.replaces:
@@ -192,12 +193,15 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
 def _count_answer(
     project: Project, event: events.ReplyReceived, rules: Rules, *, has_work: bool
 ) -> Project:
-    """Increase the delay between work requests after each reply without work."""
+    """Return the project with the delay until its next work request.
+
+    The delay is zero after a reply with work, and grows with each further reply without work.
+    """
     if has_work:
         return replace(project, work_failures=0, work_retry_at=0.0)
     failures = project.work_failures + 1
     wait = rules.work_backoff(failures, event.chance)
     if event.reply.next_rpc_delay > 0:
-        # The project expects work by then. BOINC's client also requests work in that contact.
+        # The project expects work after this delay. BOINC's client also requests work then.
         wait = min(wait, event.reply.next_rpc_delay)
     return replace(project, work_failures=failures, work_retry_at=event.now + wait)

@@ -1,4 +1,4 @@
-"""Descriptions of the state, as lines and as JSON."""
+"""Describes the state of the client as lines and as JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Messages between running programs and their project [pure].
 
-The state has each trickle up until the project acknowledges it, and each trickle down until the
+The state stores each trickle up until the project acknowledges it, and each trickle down until the
 program runs. An output that a program uploads before its end is sent like other outputs.
 """
 
@@ -108,7 +108,7 @@ def _(event: events.UploadRequested, state: State, _rules: Rules) -> Step:
 
 
 def upload_notices(project: Project, name: str) -> list[Command]:
-    """Return the notices for the running programs whose output was uploaded or refused."""
+    """Return the notices to running programs that an output was uploaded or refused."""
     presence = project.files[name].presence
     if presence == Presence.UPLOADED:
         return _notices(project, name, 0)
@@ -125,9 +125,10 @@ def _notices(project: Project, name: str, status: int) -> list[Command]:
 
 
 def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Set the addresses that get copies of trickles; a reply without addresses ends the copies.
+    """Store the addresses in a reply to which copies of trickles are sent.
 
-    Copies contain the account key, so they need the same protection as requests.
+    A reply without addresses ends the copies. Copies contain the account key, so they need the same
+    protection as requests.
     """
     needs_https = any(url.startswith("https:") for url in (project.url, *project.scheduler_urls))
     accepted: list[str] = []
@@ -137,7 +138,7 @@ def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Com
         if len(url) > _MAX_URL_CHARACTERS or not is_web_url(url):
             fault = "it is not an http or https address"
         elif needs_https and not url.startswith("https:"):
-            fault = "it is not encrypted, and the project is"
+            fault = "it is not encrypted, but the address of the project is"
         elif len(accepted) == _MAX_TRICKLE_URLS:
             fault = f"{_MAX_TRICKLE_URLS} addresses are already in use"
         if not fault:

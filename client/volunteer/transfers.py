@@ -85,9 +85,9 @@ def _transfer(
 def _after_failure(
     held_file: HeldFile, event: events.TransferFailed, rules: Rules, code: str
 ) -> tuple[HeldFile, str]:
-    """Return the file after a failed transfer, and the end of the line that reports it.
+    """Return the file after a failed transfer, and a text with the time of the retry.
 
-    A transfer is repeated unless its failure is permanent or it has failed for 90 days.
+    The text is empty without a retry: if the failure is permanent, or after 90 days of failures.
     """
     first = held_file.first_failed_at or event.now
     if event.permanent or event.now - first > rules.give_up_transfers_after:

@@ -51,15 +51,16 @@ class TransferError(Exception):
 def try_each(
     urls: tuple[str, ...], transfer: Callable[[str], None], failure: TransferError
 ) -> None:
-    """Call `transfer` with each address until one succeeds.
+    """Call `transfer` with each address until a call succeeds.
 
-    Raises `failure` without addresses, else the last permanent or the first other TransferError.
+    Raises `failure` if there are no addresses. If all calls fail, raises the first transient
+    TransferError, or the last permanent one if all are permanent.
     """
     for url in urls:
         try:
             transfer(url)
         except TransferError as error:
-            # If the failure of one address is transient, the file must be retried.
+            # If one address fails transiently, the transfer must be retried.
             if failure.permanent:
                 failure = error
         else:
@@ -86,9 +87,9 @@ class TransferLimits:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body of a POST: some bytes, then those of a file from an offset on.
+    """The body of a POST: `head`, then the bytes of the file `path` from `offset` on.
 
-    The file is opened without following a link below `root` (default: its own folder).
+    Links below `root` (default: the folder of the file) are not followed.
     """
 
     head: bytes
@@ -149,17 +150,20 @@ class HttpTransport:
             # Only codings that `_unpacked` decodes with a limit.
             headers={"User-Agent": agent, "Accept-Encoding": "gzip"},
             follow_redirects=False,
-            # Each exchange has its own connection, so cutting one off affects no other.
+            # Each exchange has its own connection, so closing it does not affect other exchanges.
             limits=httpx.Limits(max_keepalive_connections=0),
         )
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Fetch a small response, through redirects."""
+        """Send a GET request; return the response of at most `max_page_bytes`."""
         request = _Request("GET", has_credentials=has_credentials)
         return self._whole(url, request, self._limits.max_page_bytes)
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Post a body, and post it again to a redirect's target, also after a 302."""
+        """Send a POST request; return the response.
+
+        The body is sent again to the target of a redirect, also after a 302.
+        """
         headers = {"Content-Type": "text/xml", "Content-Length": str(len(body))}
         limits = self._limits
         max_bytes = limits.max_reply_bytes if has_credentials else limits.max_upload_reply_bytes
@@ -167,7 +171,7 @@ class HttpTransport:
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Fetch by GET with a Range; `start` is the offset at which the response begins."""
+        """Send a GET request for the bytes from `offset` on; yield the response as a stream."""
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -271,7 +275,7 @@ class _Watch:
     def counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Yield chunks and count their bytes."""
         for chunk in chunks:
-            # Small enough that a slow line shows progress within each window.
+            # Pieces of 16 KiB, so that a slow connection makes progress within each window.
             for start in range(0, len(chunk), 1 << 14):
                 piece = chunk[start : start + (1 << 14)]
                 yield piece
@@ -300,10 +304,10 @@ class _Watch:
     def _cut(self, reason: str) -> None:
         self.reason = reason
         while not self._over.wait(0.2):
-            # More than once, because a redirect may be opening another connection.
+            # Repeated, because a redirect may be opening another connection.
             for raw_socket in list(self._sockets):
                 with contextlib.suppress(OSError):
-                    # Not the SSL socket's method: it would change the socket while a thread reads.
+                    # SSLSocket.shutdown would change the socket while another thread reads.
                     socket.socket.shutdown(raw_socket, socket.SHUT_RDWR)
 
 
@@ -354,7 +358,10 @@ def _unreachable(url: str, watch: _Watch) -> Iterator[None]:
 
 
 def _host(url: str) -> str:
-    """Return the host of an address for messages; the query may contain a password's hash."""
+    """Return the host of an address for messages.
+
+    The full address is not shown, because its query may contain the hash of a password.
+    """
     return urlsplit(url).netloc or f"{url!r:.80}"
 
 
@@ -383,7 +390,10 @@ def _checked_redirect(url: str, location: str, *, has_credentials: bool) -> str:
 
 
 def _is_same_host(source: SplitResult, destination: SplitResult) -> bool:
-    """Return whether an address has the same host and port, or is its encrypted form."""
+    """Return whether a redirect stays on the same host and port.
+
+    A redirect from http on port 80 to https on port 443 counts as the same port.
+    """
     port = source.port or _PORTS.get(source.scheme, 0)
     if source.hostname != destination.hostname:
         return False
@@ -393,6 +403,6 @@ def _is_same_host(source: SplitResult, destination: SplitResult) -> bool:
 
 
 def _start_of(response: httpx.Response) -> int:
-    """Read `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
+    """Return the first offset in `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
     match = re.match(r"bytes +([0-9]{1,19})-", response.headers.get("Content-Range", ""))
     return int(match[1]) if match else -1

@@ -21,14 +21,15 @@ _REFUSED = -1
 
 
 class UploadError(TransferError):
-    """An upload failed; `permanent` if every address refused it permanently."""
+    """An upload failed; `permanent` if a retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUpload:
-    """An output to send: its size in bytes and MD5 as they are reported.
+    """An output to upload; `nbytes` and `md5` are the values that are reported.
 
-    The file is opened without following a link below `root` (default: its own folder).
+    `resume` first queries the size on the server. Links below `root` (default: the folder of the
+    file) are not followed.
     """
 
     info: FileInfo
@@ -40,7 +41,7 @@ class FileUpload:
 
 
 def send(transport: HttpTransport, upload: FileUpload) -> None:
-    """Send a file to the first address that accepts it; raises UploadError."""
+    """Upload a file to the first address that accepts it; raises UploadError."""
     try_each(
         upload.info.upload_urls,
         lambda url: _send_to(transport, url, upload),
@@ -80,7 +81,10 @@ def _is_unchanged(upload: FileUpload) -> bool:
 
 
 def _exchange(transport: HttpTransport, url: str, body: Body) -> UploadReply:
-    """Send one request. Only status -1 is a permanent error, all others are transient."""
+    """Send one request and return the reply.
+
+    Raises UploadError, which is permanent only for status -1.
+    """
     try:
         response = transport.post(url, body)
     except UnreachableError as error:

@@ -1,4 +1,4 @@
-"""Verdicts on ended programs, for the report, or a restart [pure]."""
+"""Decides whether an ended program has finished, failed or must restart [pure]."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def _judge_outputs(
 ) -> Verdict:
     """Return the verdict on the outputs after exit 0.
 
-    For a missing or too large output it has exit status 0 and state 3, as in BOINC.
+    For a missing or too large output, the exit status is 0 and the state COMPUTE_ERROR, as in
+    BOINC.
     """
     optional = {ref.file_name for ref in held_result.offer.file_refs if ref.optional}
     errors = ""
@@ -92,7 +93,7 @@ def can_be_sent(output: Output, file: HeldFile) -> bool:
 
 
 def ready_to_send(output: Output, file: HeldFile) -> HeldFile:
-    """Return an output's file as present, so that its upload begins."""
+    """Return the file of an output with the values for its upload."""
     return replace(
         file,
         presence=Presence.PRESENT,

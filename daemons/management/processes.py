@@ -26,7 +26,7 @@ _PR_SET_NAME = 15
 #: A child that ends within this many seconds of its start is restarted with a longer pause.
 STEADY_AFTER = 30.0
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-#: The time after which a program, and a fork that finishes its pass, is killed; seconds.
+#: The times that a program, and a fork that finishes its pass, have to stop; seconds.
 PROGRAM_STOP_TIMEOUT_SECONDS, STOP_TIMEOUT_SECONDS = 15.0, 30.0
 #: The interval at which the children are checked; seconds.
 LOOK_EVERY = 0.2
@@ -70,7 +70,7 @@ class Children:
         return None
 
     def restart(self, child: Child, write: Callable[[str], object]) -> None:
-        """Restart a program if it has ended by itself; to be called several times a second."""
+        """Restart a program that has ended by itself; call this several times per second."""
 
         def report(code: int) -> None:
             self.stop(child.name)  # kills the rest of its group
@@ -148,7 +148,7 @@ class ProcessGroup:
     write: Callable[[str], None]
 
     def run(self, stop: StopSign) -> None:
-        """Keep every child running until `stop` is set, then end them."""
+        """Keep every child running until `stop` is set, then stop all children."""
         try:
             while not stop.is_set():
                 for child in self.children:
@@ -202,7 +202,7 @@ def _begin(parent: int, name: str, do: Callable[[], object]) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], *, within: float, look_again: float = 0.05) -> bool:
-    """Wait at most `within` seconds for a condition; returns whether it is true."""
+    """Wait until a condition is true, at most `within` seconds; return whether it is true."""
     give_up_at = monotonic() + within
     while not is_so():
         if monotonic() > give_up_at:

@@ -20,9 +20,10 @@ _HEAD = """\
 
 
 def suggested(apps: Iterable[App]) -> str:
-    """Return TOML with an entry for each name that is not allowed, under the same name.
+    """Return a draft allow-list in TOML, with an entry for each plug-in that is not allowed.
 
-    An app's options become fixed options; comments name apps with different options.
+    The options of the first app with a plug-in become its fixed options.  Comments list the apps
+    with different options.
     """
     entries: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     lines = [_HEAD]
@@ -70,7 +71,7 @@ def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """Return JSON as TOML on one line, without members that are null: TOML has no null."""
+    """Return a JSON value as TOML on one line, without null members: TOML has no null."""
     if isinstance(value, dict):
         pairs = (
             f"{_key(name)} = {_value(item)}" for name, item in value.items() if item is not None

@@ -56,7 +56,7 @@ def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
     for path in files:
         if not path.exists():
             raise UsageError(
-                f"{path} does not exist. Hint: name one file per result, or one folder."
+                f"{path} does not exist. Hint: give one file or one folder per result."
             )
     if all(path.is_dir() for path in files):
         results = {
@@ -64,9 +64,9 @@ def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
             for folder in files
         }
     elif any(path.is_dir() for path in files):
-        raise UsageError("Files and folders cannot be mixed. Hint: name either files or folders.")
+        raise UsageError("Files and folders cannot be mixed. Hint: give either files or folders.")
     elif len(files) % outputs:
-        hint = "name the same number for each result, those of the first result first."
+        hint = "give the same number of files for each result, result by result."
         raise UsageError(
             f"{len(files)} files cannot be divided into {outputs} per result. Hint: {hint}"
         )
@@ -77,13 +77,16 @@ def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
         }
     if len(results) < 2 or len({len(paths) for paths in results.values()}) > 1:  # noqa: PLR2004 - a pair
         counts = ", ".join(f"{name}: {len(paths)}" for name, paths in results.items())
-        hint = "name at least two different results with the same number of outputs."
+        hint = "give at least two different results with the same number of outputs."
         raise UsageError(f"The results cannot be compared ({counts}). Hint: {hint}")
     return results
 
 
 def listed_outputs(app: App, count: int) -> tuple[str, list[dict[str, Any]]]:
-    """Return the name and output list of the app's newest workunit, if it has `count` outputs."""
+    """Return the name and output list of the app's newest workunit.
+
+    Both are empty unless this workunit has `count` outputs.
+    """
     newest = Workunit.objects.filter(app=app).order_by("-id").first()
     if newest is None or len(newest.outputs) != count:
         return "", []

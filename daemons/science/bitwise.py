@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from daemons.science.interfaces import Options, ReportedOutput
 
-#: The SHA-256 of each compared output, by position; None for a missing optional output.
+#: The SHA-256 of each compared output, in order of positions; None for a missing optional output.
 Evidence = tuple[str | None, ...]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scheduler.apps.rules.plugins import Plugin
 
-#: The maximum number of files that a call returns, and the size of its answer in bytes.
+#: The maximum number of files that a call returns, and the maximum size of its answer in bytes.
 _MAX_FILES: Final = 1000
 _MAX_ANSWER: Final = 16 << 20
 _MAX_NAME: Final = 1000
@@ -35,7 +35,7 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Callable:
-    """A function as an assimilator."""
+    """An assimilator that calls a Python function."""
 
     options: Mapping[str, Any]
     plugin: Plugin
@@ -43,11 +43,11 @@ class Callable:
 
     @property
     def transactional(self) -> bool:
-        """Return the allow-list's flag; an attribute of the function has no effect."""
+        """Return the flag in the allow-list; an attribute of the function has no effect."""
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
-        """Call the function, in this process and transaction if transactional, else in a worker."""
+        """Call the function in a worker, or in this transaction if it is `transactional`."""
         from daemons.science import worker  # noqa: PLC0415 - the worker itself has no Django
 
         with_options = replace(assimilation, options=self.options)
@@ -67,7 +67,7 @@ class Callable:
 
 
 def _filed(app: str, files: Files) -> list[Path]:
-    """Write files to ``var/results/<app>/``; raises `storage.BadFileName` for bad names."""
+    """Write files to ``var/results/<app>/``; raises `storage.BadFileName` for invalid names."""
     from scheduler import storage  # noqa: PLC0415 - see above
 
     return [storage.write_result(app=app, relative=name, data=data) for name, data in files.items()]
@@ -89,7 +89,7 @@ def read_answer(value: object) -> Files | Defer:
     for entry in a_list(answer["files"], "files", _MAX_FILES):
         pair = a_list(entry, "a file", 2)
         if len(pair) != 2:  # noqa: PLR2004 - name and content
-            raise BadMessage("A file has a name and a content.")
+            raise BadMessage("A file is not a pair of name and content.")
         name = a_text(pair[0], "a file's name", _MAX_NAME)
         try:
             files[name] = base64.b64decode(a_text(pair[1], "a content", _MAX_ANSWER), validate=True)
@@ -121,7 +121,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _called(function: Any, assimilation: Assimilation) -> Files | Defer:  # noqa: ANN401 - any callable
-    """Call the function; return its files by name.
+    """Call the function; return the contents of its files by name, or its `Defer`.
 
     If it returned paths of files that it wrote itself, these files are synced to disk.
     """

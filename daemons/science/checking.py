@@ -46,28 +46,28 @@ def checked(
 
 
 def text(value: object) -> str:
-    """Read text that is not empty."""
+    """Return a value that is non-empty text; raises ValueError."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Read a list of texts."""
+    """Return a value that is a list of texts, as a tuple; raises ValueError."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of texts")
     return tuple(value)
 
 
 def texts_by_name(value: object) -> dict[str, str]:
-    """Read an object whose values are texts."""
+    """Return a value that is an object of texts; raises ValueError."""
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValueError("an object of texts")
     return value
 
 
 def flag(value: object) -> bool:
-    """Read true or false."""
+    """Return a value that is a boolean; raises ValueError."""
     if not isinstance(value, bool):
         raise ValueError("true or false")  # noqa: TRY004 - the caller expects ValueError
     return value
@@ -87,7 +87,7 @@ def number(least: float, most: float) -> Callable[[Any], float]:
 
 
 def one_of(*words: str) -> Callable[[Any], str]:
-    """Return a reader that accepts one of these words."""
+    """Return a reader of values that are one of these words."""
 
     def read(value: object) -> str:
         if value not in words:

@@ -27,8 +27,8 @@ class Question:
     """The results to compare, by id, with their outputs.
 
     `validator` is built in, or a target of the allow-list.  If `canonical` is set, the other
-    results are compared with that one only.  Fewer than `at_least` readable results are not
-    compared.  `folder` contains the project's own programs and modules of science.
+    results are compared only with it.  Otherwise, results are compared only if at least `at_least`
+    of them are readable.  `folder` contains the project's own science programs and modules.
     """
 
     validator: str
@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of the validator.
+    """The outcome of a comparison by the validator.
 
     `bad` maps result ids to the reason why their outputs cannot be read.  `agreeing` contains the
     pairs of results that agree, the lower id first.  `suspicious` results must not be accepted
@@ -60,12 +60,12 @@ class Answer:
     unusable: str = ""
 
     def agree(self, first: int, second: int) -> bool:
-        """Return whether two results agree; each agrees with itself."""
+        """Return whether two results agree; a result agrees with itself."""
         return first == second or (min(first, second), max(first, second)) in self.agreeing
 
 
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
-    """Run `compare` on a question in JSON and return the answer as JSON; runs in the worker."""
+    """Call `compare`, with question and answer as JSON; runs in the worker."""
     results = {
         result_id: [ReportedOutput(**output) for output in outputs]
         for result_id, outputs in question["results"]
@@ -103,7 +103,7 @@ def read_answer(question: Question, value: object) -> Answer:
             raise BadMessage(f"A pair is in the wrong order: {result_id}, {other_id}.")
         agreeing.add((result_id, other_id))
     if question.canonical in bad:
-        raise BadMessage("The canonical result cannot be bad.")
+        raise BadMessage("The canonical result must not be in bad.")
     return Answer(
         bad,
         frozenset(agreeing),
@@ -131,7 +131,10 @@ class CanonicalUnreadable(Exception):
 
 
 def compare(question: Question) -> Answer:
-    """Prepare each result and compare each pair; call `tidy` for all evidence, even on errors."""
+    """Prepare each result and compare the pairs; call `tidy` for all evidence, even on errors.
+
+    Raises `CanonicalUnreadable`, and the exceptions of the validator except `BadOutput`.
+    """
     try:
         validator = find(question.validator, question.options, folder=question.folder)
     except (UnknownPlugin, BadOptions) as error:
@@ -159,7 +162,7 @@ def compare(question: Question) -> Answer:
 def _matching_ids(
     validator: Validator[Any], name: str, evidence: Mapping[int, Any]
 ) -> frozenset[int]:
-    """Return the results for which an optional function of the validator returns True."""
+    """Return the ids of results for which the validator's optional function returns True."""
     matches = getattr(validator, name, None) or _never
     return frozenset(result_id for result_id, entry in evidence.items() if matches(entry))
 
@@ -172,12 +175,12 @@ def _evidence(
     try:
         evidence = validator.prepare(outputs, question.options)
     except OSError as error:
-        # The files exist, as was just checked: the disk failed, which may be transient.
+        # The files existed a moment ago, so the disk failed, which may be transient.
         if error.filename in {output.path for output in outputs}:
             raise TransientScienceError(f"An output cannot be read now: {error}") from error
         raise
     if evidence is None:
-        raise BadOutput("The validator returned no evidence for its outputs.")
+        raise BadOutput("The validator returned no evidence for the outputs.")
     tidy = getattr(validator, "tidy", None)
     if tidy is not None:
         tidying.callback(tidy, evidence)
@@ -195,7 +198,7 @@ def _check_arrived(outputs: Sequence[ReportedOutput]) -> None:
         try:
             path.stat()
         except FileNotFoundError as error:
-            # If the disk is not mounted, all files are missing, which is no fault of the results.
+            # If the disk is not mounted, all files are missing, and the results are not at fault.
             if not path.parent.parent.is_dir():
                 msg = f"The folder of outputs does not exist: {path.parent.parent}"
                 raise TransientScienceError(msg) from error

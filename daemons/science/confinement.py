@@ -1,6 +1,6 @@
 """Confines science code to the files and resources that it needs.
 
-A worker runs in one of four forms.  Each is tested by running a worker in it, once per process:
+A worker runs in one of four forms.  Each process tests a form once, by running a worker in it:
 
 bubblewrap  private namespaces: the worker sees the system's programs, its inputs and a private
             /tmp, but no other process and no network
@@ -10,7 +10,7 @@ service     a process of another user, reached by a Unix socket (`daemons.scienc
 none        limits of memory, time, files and processes only
 
 In each form the environment is scrubbed and inputs are read-only.  A daemon that runs as root
-starts its workers as the user id `SCIENCE_UID`, which owns nothing, if that user can read the
+starts its workers as the user id `SCIENCE_UID`, which owns no files, if that user can read the
 needed files.
 """
 
@@ -43,7 +43,7 @@ LOCAL_FORMS = (BUBBLEWRAP, LANDLOCK, NONE)
 SCIENCE_UID: Final = 65_533
 #: Timeout of the test run of a form; seconds.
 _PROBE_SECONDS: Final = 20.0
-#: The only variables that science code inherits; all others may hold secrets.
+#: The only variables that science code inherits; other variables may contain secrets.
 _ENVIRONMENT: Final = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|OMP_[A-Z_]+|OPENBLAS_NUM_THREADS|MKL_NUM_THREADS"
 )
@@ -96,7 +96,7 @@ class Started:
     folder: str = ""
 
     def tidy(self) -> None:
-        """Close the channel and files, and delete the temporary folder; the process has ended."""
+        """Close the channel and files, and delete the temporary folder, after the process ended."""
         self.channel.close()
         os.close(self.traces)
         if self.folder:
@@ -111,7 +111,7 @@ def best_form(wanted: str = "auto") -> str:
 
 
 def trouble(form: str) -> str:
-    """Return why a local form does not work here, or "".  Each form is tested once per process."""
+    """Return why a local form fails on this machine, or "".  The result is cached per process."""
     with _probing:
         if form not in _troubles:
             _troubles[form] = _test_form(form)
@@ -120,7 +120,7 @@ def trouble(form: str) -> str:
 
 def _test_form(form: str) -> str:
     why = "it does not work"
-    # The users that workers can run as, the preferred one first; None is the daemon's user.
+    # The users that workers can run as, in order of preference; None is the daemon's user.
     for user in (None,) if os.geteuid() else (SCIENCE_UID, None):
         try:
             _try(form, user)
@@ -133,7 +133,7 @@ def _test_form(form: str) -> str:
 
 
 def _try(form: str, user: int | None) -> None:
-    """Run a worker until it is ready; raises an exception if it does not become ready."""
+    """Start a worker and stop it when it is ready; raises an exception if it is never ready."""
     started = start(form, Profile(), user, stderr=subprocess.DEVNULL)
     try:
         started.channel.settimeout(_PROBE_SECONDS)
@@ -153,7 +153,7 @@ def _try(form: str, user: int | None) -> None:
 def _exactly(channel: socket.socket, count: int, form: str) -> bytes:
     data = receive(channel, count)
     if len(data) < count:
-        raise CannotConfine(f"{form}: its worker ended at once")
+        raise CannotConfine(f"{form}: the worker ended at its start")
     return data
 
 
@@ -188,7 +188,8 @@ def user_for(form: str, profile: Profile) -> int | None:
 def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
     """Return the group id of root's worker: the number of its user, or the daemon's group.
 
-    The daemon's group is used if other users cannot read all inputs: FILE_UMASK lets it read them.
+    The daemon's group is used if other users cannot read all inputs: FILE_UMASK lets this group
+    read them.
     """
     if user is None or _can_read_all(form, profile, in_group=False):
         return user
@@ -198,7 +199,7 @@ def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
 def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
     """Return whether a user other than root, in the daemon's group or not, can read all inputs.
 
-    The parent folders must also be open to search, except in bubblewrap, where root binds inputs.
+    The parent folders must also be searchable, except in bubblewrap, where root mounts the inputs.
     """
     for path in map(Path, profile.reads):
         above = () if form == BUBBLEWRAP else path.parents
@@ -274,7 +275,7 @@ def spawn(
 
 
 def environment(tmp: str) -> dict[str, str]:
-    """Return the environment of science code: its own variables and inherited harmless ones."""
+    """Return the environment of science code, which inherits only harmless variables."""
     inherited = {name: text for name, text in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
     return {
         "PATH": os.defpath,
@@ -329,7 +330,7 @@ def _bubblewrap(profile: Profile, user: int | None) -> list[str]:
 
 
 def _above(paths: Iterable[str]) -> list[str]:
-    """Return the parents of these paths, except folders inside the paths, the highest first."""
+    """Return the parents of these paths, sorted from the root, without folders inside the paths."""
     paths = tuple(paths)
     above = {str(folder) for path in paths for folder in Path(path).parents}
     return sorted(
@@ -340,14 +341,14 @@ def _above(paths: Iterable[str]) -> list[str]:
 
 
 def _shown_in_place(path: str, how: str) -> list[str]:
-    """Return arguments that show a path; links such as /bin on most systems stay links."""
+    """Return bwrap arguments that make a path visible; a link in / such as /bin stays a link."""
     if os.path.islink(path) and os.path.dirname(path) == "/":
         return ["--symlink", os.readlink(path), path]
     return [how, path, path]
 
 
 def _shown(profile: Profile) -> Iterator[str]:
-    """Return the readable paths: system, Python, the project's code, the profile's folders.
+    """Yield the readable paths: system, Python, the project's code, the profile's folders.
 
     Hidden folders, and parts of the project's folder that are not code, are excluded from other
     folders that contain them: the project may be installed below /usr.
@@ -378,7 +379,7 @@ def _python_paths() -> Iterator[str]:
 def _module_paths() -> list[str]:
     """Return the worker's module search path: Python's, the project's, and PYTHONPATH.
 
-    The current folder, which Python may put first, is left out.
+    The current folder, which Python may put first, is excluded.
     """
     named = {
         os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path
@@ -401,9 +402,9 @@ def _code(base: Path) -> Iterator[str]:
 
 
 def _without(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that cover `path` except the hidden folders.
+    """Yield paths that together contain `path` without the hidden folders.
 
-    Yields `path` itself if it contains none of them, else the result for each of its entries.
+    Yields `path` itself if it contains no hidden folder, else applies this to each of its entries.
     """
     real = os.path.realpath(path)
     if any(_is_in(real, folder) for folder in hidden):
@@ -420,7 +421,7 @@ def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-# Counting
+# The limit of processes
 
 
 def _processes_before(form: str, user: int | None) -> int:
@@ -439,6 +440,6 @@ def _processes_before(form: str, user: int | None) -> int:
 
 
 _troubles: dict[str, str] = {}
-#: The user that the workers of a form run as.
+#: The user that workers run as, by form; None is the daemon's user.
 _user_of: dict[str, int | None] = {}
 _probing = threading.RLock()

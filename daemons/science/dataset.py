@@ -47,7 +47,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """An app's dataset; `columns` are the columns of a CSV file without the server's own."""
+    """An app's dataset; `columns` are the columns of a CSV file except the server's columns."""
 
     name: str = "dataset"
     format: str = "jsonl"
@@ -90,7 +90,7 @@ class Dataset:
         return _csv([row.get(column, "") for column in (KEY, WORKUNIT, *self.columns)])
 
     def _mark(self, key: str) -> bytes:
-        """Return the bytes with which every line of this workunit begins, but no other line."""
+        """Return the prefix that every line of this workunit has, and no other line."""
         if self.format == "jsonl":
             return b"{%s: %s, " % (
                 json.dumps(KEY).encode(),
@@ -112,7 +112,7 @@ class Dataset:
         if list(reader.fieldnames or ()) != list(self.columns):
             raise BadRecords(
                 f"Output {path.name} has the columns {reader.fieldnames}, the dataset "
-                f"{list(self.columns)}. Hint: the first line names them, in the same order."
+                f"{list(self.columns)}. Hint: the first line must list the dataset's columns."
             )
         for row in rows:
             # DictReader stores surplus fields under the key None, and missing fields as None.
@@ -147,7 +147,7 @@ def make(options: object, _time_limit: timedelta) -> Dataset:
 
 
 def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
-    """Write a batch's records by part; return the paths, and the errors by workunit id."""
+    """Write a batch's records to their parts; return the paths, and errors by workunit id."""
     parts: dict[tuple[str, str], list[Records]] = defaultdict(list)
     for entry in gathered:
         parts[entry.app, entry.part].append(entry)
@@ -163,7 +163,7 @@ def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
 
 
 def merged(old: bytes, added: list[Records]) -> bytes:
-    """Return a part in which these workunits' records replace their earlier ones; pure."""
+    """Return the new content of a part: `added` replaces older records of the same workunits."""
     header = added[0].header
     lines = old.splitlines(keepends=True)
     if header and lines:
@@ -173,8 +173,8 @@ def merged(old: bytes, added: list[Records]) -> bytes:
             )
         lines = lines[1:]
     marks = tuple(entry.mark for entry in added)
-    kept = [line for line in lines if not line.startswith(marks)]
-    return header + b"".join(kept) + b"".join(line for entry in added for line in entry.lines)
+    kept_lines = [line for line in lines if not line.startswith(marks)]
+    return header + b"".join(kept_lines) + b"".join(line for entry in added for line in entry.lines)
 
 
 def _csv(fields: Iterable[object]) -> bytes:

@@ -21,7 +21,7 @@ from scheduler.apps.rules.plugins import GENERATOR
 if TYPE_CHECKING:
     from scheduler.apps.rules.plugins import Plugin, Plugins
 
-#: The longest answer of a generator, with the contents of its input files; bytes.
+#: The maximum size of a generator's answer, including the contents of input files; bytes.
 MAX_ANSWER: Final = 16 << 20
 #: The built-in generator: ``copy:WORKUNIT``.
 COPY: Final = "copy"
@@ -33,9 +33,10 @@ class BadGenerator(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedWork:
-    """The output of a generator: workunits, its new state, and when to run it again.
+    """The output of a generator: workunits, its new state, and when to call it again.
 
-    Workunits of science code are `from_outside`: they may not contain paths of the server's disk.
+    `from_outside` is True for the workunits of science code, which must not contain paths on the
+    server's disk.
     """
 
     workunits: tuple[Any, ...]
@@ -50,7 +51,7 @@ class Generator(Protocol):
     def __call__(
         self, count: int, options: Mapping[str, Any], state: dict[str, Any], /
     ) -> Iterable[Mapping[str, Any]]:
-        """Describe the next `count` workunits.
+        """Return descriptions of the next `count` workunits.
 
         `state` is the state after the last call, empty at first.  Change it in place, before
         yielding the workunit that causes the change: it is saved in the same transaction as the
@@ -111,16 +112,16 @@ def run(
     except Defer as defer:
         ask_again = defer.until
     try:
-        kept = json.loads(json.dumps(state))
+        new_state = json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         msg = f"The generator's state is not JSON: {error}. Hint: keep numbers, texts and lists."
         raise BadGenerator(msg) from error
     again = None if ask_again is None else moment_message(ask_again)
-    return {"workunits": workunits, "state": kept, "ask_again": again}
+    return {"workunits": workunits, "state": new_state, "ask_again": again}
 
 
 def _plain(workunit: Any) -> Any:  # noqa: ANN401 - the generator's output
-    """Return a description as JSON: durations in seconds, times as text, contents in Base64."""
+    """Convert a description to JSON: durations in seconds, times as text, contents in Base64."""
     if not isinstance(workunit, Mapping):
         return workunit
     plain = {name: _plain_value(value) for name, value in workunit.items()}
@@ -141,7 +142,7 @@ def _plain_value(value: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def _plain_file(file: Any) -> Any:  # noqa: ANN401 - as above
-    """Return an input file; a `path` is read here, with the access of the generator."""
+    """Convert an input file to JSON; reads a `path`, with the access rights of the generator."""
     if not isinstance(file, Mapping):
         return file
     plain = dict(file)

@@ -126,7 +126,7 @@ class Assimilation:
 
     @property
     def failed(self) -> bool:
-        """Return whether the workunit failed, so that it has errors and no canonical result."""
+        """Return whether the workunit failed: it then has errors and no canonical result."""
         return self.canonical_result_id is None
 
 
@@ -147,7 +147,7 @@ class Records:
 
 
 if TYPE_CHECKING:
-    #: A file of ``var/results`` that is not synced yet, or records not yet in a file.
+    #: The path of a file in ``var/results`` that is not synced yet, or records for a dataset.
     Written = Path | Records
 
 

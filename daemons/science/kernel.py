@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
-#: Looked up before any fork: a child between fork and exec must not load libraries.
+#: The function is looked up at import: a child between fork and exec must not load libraries.
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
@@ -34,6 +34,6 @@ def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTE
     """
     parent = os.getppid() if parent is None else parent
     prctl(_PR_SET_PDEATHSIG, by)
-    # The parent may have ended before the call above.
+    # If the parent ended before the call above, the kernel sends no signal.
     if os.getppid() != parent:
         os._exit(1)

@@ -36,7 +36,7 @@ _STATUSES: Final = {
 
 
 class BadMessage(ValueError):
-    """An answer does not have the shape of its call. Hint: the message names the fault."""
+    """A message does not have the required format. Hint: the message names the fault."""
 
 
 def packed(message: object) -> bytes:
@@ -66,16 +66,16 @@ def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
 
 
 def status_of(message: object) -> Mapping[str, Any]:
-    """Check that a message is an answer of a worker, of one of the four shapes."""
+    """Return a worker's answer; raises `BadMessage` unless it has one of the four formats."""
     if not isinstance(message, dict) or message.keys() != _STATUSES.get(
         str(message.get("status")), set()
     ):
-        raise BadMessage("It has no status that a worker sends.")
+        raise BadMessage("The message does not have the fields of a worker's answer.")
     for name in ("form", "sentence", "traceback"):
         if not isinstance(message.get(name, ""), str):
-            raise BadMessage(f"Its {name} is not text.")
+            raise BadMessage(f"The message's {name} is not text.")
     if type(message.get("uid", 0)) is not int:
-        raise BadMessage("Its uid is not a number.")
+        raise BadMessage("The message's uid is not a number.")
     return message
 
 
@@ -109,14 +109,14 @@ def _check_tree(message: object) -> None:
 
 
 def _check_text(text: str) -> None:
-    """Refuse NUL and lone surrogates, which PostgreSQL cannot store."""
+    """Raise `BadMessage` for NUL and lone surrogates, which PostgreSQL cannot store."""
     if "\0" in text or (
         not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
     ):
         raise BadMessage("A text has a NUL or a lone surrogate.")
 
 
-# Shapes
+# Checks of values
 
 
 def an_object(value: object, what: str, names: Collection[str]) -> Mapping[str, Any]:
@@ -153,12 +153,12 @@ def a_number(value: object, what: str) -> float:
 
 
 def one_of(value: object, what: str, allowed: Collection[int]) -> int:
-    """Return one of the `allowed` integers, such as ids of the question; raises `BadMessage`."""
+    """Return an integer of `allowed`, such as a result id; raises `BadMessage` for others."""
     if type(value) is not int or value not in allowed:
         raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value
 
 
 def optional(read: Callable[[object], T]) -> Callable[[object], T | None]:
-    """Return a reader that accepts null, or what `read` accepts."""
+    """Return a reader that accepts null, and all values that `read` accepts."""
     return lambda value: None if value is None else read(value)

@@ -23,7 +23,7 @@ def moment_message(until: object) -> dict[str, Any]:
 
 
 def read_moment(value: object) -> datetime | timedelta:
-    """Read the output of `moment_message`, a datetime in UTC; raises `BadMessage`."""
+    """Decode the output of `moment_message`; datetimes are in UTC.  Raises `BadMessage`."""
     if isinstance(value, dict) and value.keys() == {"seconds"}:
         seconds = a_number(value["seconds"], "seconds")
         return timedelta(seconds=min(max(seconds, 0.0), _MAX_SECONDS))
@@ -46,6 +46,6 @@ def defer_message(defer: Defer) -> dict[str, Any]:
 
 
 def read_defer(value: object) -> Defer:
-    """Read the output of `defer_message`; raises `BadMessage`."""
+    """Decode the output of `defer_message`; raises `BadMessage`."""
     answer = an_object(value, "A deferral", ("defer", "reason"))
     return Defer(read_moment(answer["defer"]), a_text(answer["reason"], "a reason"))

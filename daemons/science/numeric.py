@@ -96,7 +96,7 @@ def check_options(options: Options) -> None:
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
-    """Read a result's outputs; raises `BadOutput` for an output that does not have its format."""
+    """Read a result's outputs; raises `BadOutput` for an output that is not in its format."""
     if any(output.is_missed for output in outputs):
         return None
     rules, evidence = _rules(options), Evidence()
@@ -135,7 +135,7 @@ def _rules(options: Options) -> Rules:
 
 
 def _tolerances(values: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:
-    """Return the tolerances of single columns or keys, based on the general tolerance."""
+    """Return the tolerances by column or key; unset values are those of `general`."""
     options_by_name = {
         name: checked(f"numeric's {kind} {name!r}", options, _TOLERANCES)
         for name, options in values.items()
@@ -287,7 +287,7 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
 
 
 def _number(spelled: str) -> Number | str:
-    """Parse a number; return the text if it is too large, because infinities would all be equal."""
+    """Parse a number; return the text if it overflows, because infinities would be equal."""
     try:
         return int(spelled)
     except ValueError:

@@ -37,7 +37,7 @@ _KNOWN = {"arguments": checking.texts, "environment": checking.texts_by_name}
 
 @dataclass(frozen=True, slots=True)
 class RunScript:
-    """A program as an assimilator; `arguments` precede the key."""
+    """An assimilator that runs a program; `arguments` precede the key in the command."""
 
     program: str
     arguments: tuple[str, ...]

@@ -62,7 +62,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A program as a validator; `program` is its path."""
+    """A validator that runs the program with the path `program`."""
 
     program: str
 
@@ -106,7 +106,7 @@ def _accepts(command: list[str], rules: Rules) -> bool:
 
 
 def _run(command: list[str], seconds: float | None) -> tuple[int, str]:
-    """Run a program; return its exit status and the end of its output on both channels."""
+    """Run a program; return its exit status and the end of its standard output and error."""
     with tempfile.TemporaryFile() as output:
         process = start(command, output, output)
         try:
@@ -123,7 +123,7 @@ def _run(command: list[str], seconds: float | None) -> tuple[int, str]:
 def start(
     command: list[str], stdout: IO[bytes], stderr: IO[bytes], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a program that ends with this worker; it is in the worker's process group.
+    """Start a program in the worker's process group; it ends when the worker ends.
 
     Raises `ScriptFailed`, or `TransientScienceError` for a lack of processes or memory.
     """
@@ -151,7 +151,7 @@ def end_of(file: IO[bytes], nbytes: int) -> str:
 
 
 def _filled(words: Sequence[str], first: Evidence, second: Evidence | None = None) -> list[str]:
-    """Replace the placeholders for files in a command line by paths."""
+    """Return a command line with paths in place of the placeholders for files."""
     filled: list[str] = []
     for word in words:
         if word == FILES:
@@ -167,7 +167,7 @@ def _rules(options: Options) -> Rules:
     rules = Rules(**checked("script", options, _OPTIONS))
     if rules.invalid == rules.transient:
         hint = "'invalid' and 'transient' must differ."
-        raise BadOptions(f"Exit status {rules.invalid} has two meanings. Hint: {hint}")
+        raise BadOptions(f"Exit status {rules.invalid} is set for two options. Hint: {hint}")
     return rules
 
 

@@ -1,4 +1,4 @@
-"""The validator `substring`: searches a text in an output or standard error.
+"""The validator `substring`: searches an output or standard error for a text.
 
 Any two valid results agree.  Source: BOINC's sample validator by substring.
 """
@@ -32,7 +32,7 @@ def check_options(options: Options) -> None:
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> tuple[()] | None:
-    """Search the text; raises `BadOutput` if it is missing, or with `reject` if it is present."""
+    """Raise `BadOutput` if the text is missing, or with `reject` if it is present."""
     if any(output.is_missed for output in outputs):
         return None
     place = options.get("output", STDERR)
@@ -43,7 +43,7 @@ def prepare(outputs: Sequence[ReportedOutput], options: Options) -> tuple[()] | 
     has_it = options["text"] in (source.text if place == STDERR else _content(source))
     if has_it == options.get("reject", False):
         verb = "contains" if has_it else "does not contain"
-        raise BadOutput(f"Its {name} {verb} the text {options['text']!r}.")
+        raise BadOutput(f"The result's {name} {verb} the text {options['text']!r}.")
     return ()
 
 

@@ -31,7 +31,7 @@ _KNOWN = {
     "workunit_column": checking.text,
     "error_column": checking.text,
 }
-#: The apps whose tables are the server's own.
+#: The Django apps whose tables belong to the server.
 _SERVER_APPS = frozenset({"scheduler", "auth", "admin", "contenttypes", "sessions"})
 _SERVER_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
 
@@ -67,7 +67,7 @@ class Table:
             for record in records(chosen(assimilation, self.output))
         ]
         if any(set(row) != set(rows[0]) for row in rows):
-            raise BadRecords("The records have different fields. Hint: name the option 'columns'.")
+            raise BadRecords("The records have different fields. Hint: set the option 'columns'.")
         if reserved := {name for row in rows for name in row if name in own}:
             raise BadRecords(
                 f"A record has a field {min(reserved)!r}, which the app's options fill."
@@ -99,7 +99,7 @@ def make(options: object) -> Table:
     read = checking.checked("table", options, _KNOWN)
     model, table = read.pop("model", None), read.pop("table", None)
     if (model is None) == (table is None):
-        raise BadOptions("table needs either the option 'table' or 'model'. Hint: name one.")
+        raise BadOptions("table needs either the option 'table' or 'model'. Hint: set one.")
     name = _table_of(model) if model else tuple(table.split("."))
     if len(name) > 2 or not all(name):  # noqa: PLR2004 - schema and table
         raise BadOptions(f"{table!r} is not a table. Hint: write table or schema.table.")
@@ -139,7 +139,7 @@ def _table_of(model: str) -> tuple[str, ...]:
 
 
 def _is_server_table(name: tuple[str, ...]) -> bool:
-    """Return whether a table is the server's, a partition of the ledger, or PostgreSQL's own."""
+    """Return whether a table belongs to the server (also ledger partitions) or PostgreSQL."""
     schema, table = name if len(name) > 1 else ("public", name[0])
     if schema not in _SERVER_SCHEMAS:
         return schema.startswith("pg_")

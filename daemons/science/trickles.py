@@ -14,7 +14,7 @@ _KNOWN = ("extend_deadline", "fraction_done", "reply")
 
 
 class BadAnswer(ValueError):
-    """A handler returned an invalid answer. Hint: the message names what is valid."""
+    """A handler returned an invalid answer. Hint: the message states what is valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> Any:  # noqa: ANN4
 
 
 def read(answer: object) -> Answer:
-    """Read what a handler returned; raises `BadAnswer`.
+    """Return the effects of a handler's answer; raises `BadAnswer`.
 
     `extend_deadline` is a timedelta or seconds, `fraction_done` a number from 0 to 1, `reply` the
     text of a trickle down.

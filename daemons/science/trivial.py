@@ -22,7 +22,7 @@ def check_options(options: Options) -> None:
 
 
 def prepare(outputs: Sequence[ReportedOutput], _options: Options) -> tuple[()] | None:
-    """Return an empty evidence; None if a required output is missing."""
+    """Return empty evidence; None if a required output is missing."""
     return None if any(output.is_missed for output in outputs) else ()
 
 

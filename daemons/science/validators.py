@@ -60,7 +60,7 @@ def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
     """Return the validator of a target; a program with a relative path is in `folder`.
 
-    Raises `UnknownPlugin` and `BadOptions`.  Imports science code: for the worker only.
+    Raises `UnknownPlugin` and `BadOptions`.  Imports science code, so call it only in the worker.
     """
     kind, _, rest = target.partition(":")
     validator: Validator[Any]

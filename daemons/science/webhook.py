@@ -46,7 +46,7 @@ _KNOWN = {
 
 
 class WebhookRefused(Exception):
-    """The receiver refused permanently; the message contains the status and start of its answer."""
+    """A permanent refusal; the message contains the status and the start of the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def make(options: object, time_limit: timedelta) -> Webhook:
 
 
 def signature(body: bytes, secret: str) -> str:
-    """Return the signature of a body; the receiver computes it as well and compares."""
+    """Return the signature of a body, by which the receiver authenticates the request."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 

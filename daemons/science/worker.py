@@ -54,7 +54,7 @@ MAX_ANSWER: Final = 1 << 20
 _MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
-#: The interval at which a silent worker is checked, and the time that a dying one has to write its
+#: The interval of checks of a silent worker, and the time in which a failed worker must write its
 #: traceback; seconds.
 _POLL_SECONDS, _TRACEBACK_SECONDS = 0.05, 1.0
 
@@ -76,7 +76,7 @@ class ScienceCrashed(ScienceFailed):
 
 
 class ScienceRaised(ScienceFailed):
-    """Science code raised (the sentence is the exception's last line) or answered invalidly."""
+    """Science code raised an exception (its last line is the sentence) or returned bad data."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Failures:
     transient: set[int] = field(default_factory=set)
 
     def add(self, subject_id: int, error: Exception) -> None:
-        """Add the failure of a subject, with the traceback in the worker if the error has one."""
+        """Add the failure of a subject, with the worker's traceback if the error has one."""
         text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         self.errors[subject_id] = getattr(error, "traceback", text)
         if isinstance(error, TransientScienceError):
@@ -95,7 +95,7 @@ class Failures:
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Accept any JSON, for calls whose answer is not used."""
+    """Return any JSON value unchecked; the default reader of answers."""
     return value
 
 
@@ -141,9 +141,10 @@ def call(
 def call_plugin(
     plugin: Plugin, run: str, *args: Any, read: Callable[[object], T] = anything, **options: Any
 ) -> T:
-    """Call `run` as `call` does, in a worker of the plug-in.
+    """Call `run` in a worker of the plug-in, as `call` does.
 
-    Its first arguments are the plug-in's ``package.module:function`` and the science folder.
+    The first arguments of `run` are the plug-in's ``package.module:function`` and the folder of
+    science code.
     """
     profile = profile_of(plugin)
     return call(
@@ -175,9 +176,10 @@ def science_folder() -> str:
 
 
 def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
-    """Return the access of a plug-in's worker; None is built-in science.
+    """Return the access of a plug-in's worker; None means built-in science.
 
-    `reads` are further folders.  All workers can read outputs and the project's science folder.
+    The worker can also read the folders `reads`.  All workers can read outputs and the project's
+    science folder.
     """
     inputs = (f"{settings.VAR_DIR}/upload", science_folder())
     own: tuple[str, ...] = ()
@@ -209,7 +211,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
 
 
 def warning() -> str:
-    """Return the warning that science code is not confined; empty if it is."""
+    """Return a warning if science code is not confined, else an empty string."""
     if settings.SCIENCE_SOCKET or confinement.best_form(settings.SCIENCE_CONFINEMENT) != "none":
         return ""
     if settings.SCIENCE_CONFINEMENT == "none":
@@ -272,7 +274,7 @@ class _Worker:
             raise TransientScienceError(msg)
 
     def ask(self, target: str, request: bytes, seconds: float, most: int) -> dict[str, Any]:
-        """Send a request and return the answer; ends the worker if it raises an exception."""
+        """Send a request and return the answer; any exception ends the worker."""
         self.calls += 1
         began = monotonic()
         deadline = began + seconds
@@ -287,7 +289,7 @@ class _Worker:
         except OSError:
             raise self._crashed(target) from None
         except BaseException:
-            # Interrupted: the answer to this request must not be read as that of the next one.
+            # Interrupted: the next request must not receive the answer to this one.
             self.end()
             raise
         self.busy += monotonic() - began
@@ -325,7 +327,7 @@ class _Worker:
         process.wait()
 
     def is_usable(self) -> bool:
-        """Return whether this process started the worker, and it is alive and its channel empty."""
+        """Return whether this process started the worker, which is alive, without unread data."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]
@@ -356,7 +358,7 @@ class _Worker:
         return bytes(data)
 
     def _wait_for_bytes(self, target: str, deadline: float) -> None:
-        # A child that the science code forked may keep the channel open: watch the worker, too.
+        # A child that the science code forked may keep the channel open, so watch the worker, too.
         while True:
             left = deadline - monotonic()
             if left <= 0:
@@ -378,7 +380,7 @@ class _Worker:
         return ScienceCrashed(sentence, f"{sentence}\n{where}")
 
     def _hang_traceback(self) -> str:
-        """Return the Python traceback of a hanging worker, which its keeper requests."""
+        """Return the Python traceback of a hanging worker, after its keeper has requested it."""
         deadline = monotonic() + _TRACEBACK_SECONDS
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
@@ -427,7 +429,7 @@ def _service(profile: Profile) -> Started:
         Started(channel, traces).tidy()
         msg = (
             f"The science service does not answer at {path}: {error}. "
-            "Hint: systemctl status manyhands-science; SCIENCE_SOCKET names its socket."
+            "Hint: check `systemctl status manyhands-science` and the setting SCIENCE_SOCKET."
         )
         raise TransientScienceError(msg) from error
     return Started(channel, traces)

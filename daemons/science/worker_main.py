@@ -119,12 +119,12 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
     with suppress(OSError):
         os.pwrite(traces, words.encode()[:ENDING_SIZE], TRACES_SIZE - ENDING_SIZE)
     with suppress(OSError):
-        # A process that outlives this one may have a copy of the channel: shut it down for all.
+        # A surviving process may have a copy of the channel, so shut down all copies.
         channel.shutdown(socket.SHUT_RDWR)
 
 
 def _watched(worker: int, channel: socket.socket) -> int | None:
-    """Return the worker's exit status; None if the daemon closed its end before that."""
+    """Return the worker's exit status; None if the daemon closed the channel first."""
     poll = select.poll()
     poll.register(channel, getattr(select, "POLLRDHUP", 0))
     with suppress(AttributeError, OSError):  # needs Linux 5.3
@@ -149,7 +149,7 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill all descendants; a process that loses its parent becomes a child of this process."""
+    """Kill all descendants; orphaned descendants become children of this process."""
     give_up_at = monotonic() + _KILLING_SECONDS
     while monotonic() < give_up_at:
         for child in _children():
@@ -210,9 +210,9 @@ def confine(config: Config) -> None:
         resource.RLIMIT_NPROC: config.limits.processes,
     }
     for limit, value in limits.items():
-        hard = resource.getrlimit(limit)[1]
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)  # noqa: PLW2901 - a limit only falls
+        hard_limit = resource.getrlimit(limit)[1]
+        if hard_limit != resource.RLIM_INFINITY:
+            value = min(value, hard_limit)  # noqa: PLW2901 - a limit only falls
         resource.setrlimit(limit, (value, value))
     if config.form == "landlock":
         landlock.confine(

@@ -1,4 +1,4 @@
--- Claim a chore whose interval has passed; of several concurrent claims one succeeds.
+-- Claim a chore whose interval has passed; only one of several concurrent claims succeeds.
 INSERT INTO heartbeat AS done (name, seen_at)
 VALUES (%(name)s::text, %(now)s::timestamptz)
 ON CONFLICT (name) DO UPDATE

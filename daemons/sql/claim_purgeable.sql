@@ -1,4 +1,4 @@
--- Claim workunits for archiving: completed, with all files deleted.
+-- Claim completed workunits whose files are deleted, to archive them.
 WITH due AS (
     SELECT w.id
     FROM workunit AS w

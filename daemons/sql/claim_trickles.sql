@@ -1,4 +1,4 @@
--- Claim unhandled trickles by a lease, with the facts for their handlers; skip parked trickles.
+-- Claim unhandled trickles by a lease, and read the data for their handlers; skip parked trickles.
 WITH chosen AS (
     SELECT t.id
     FROM trickle_up AS t

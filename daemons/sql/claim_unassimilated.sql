@@ -1,4 +1,4 @@
--- Claim finished workunits by a lease, with the facts for their assimilators.
+-- Claim finished workunits by a lease, and read the data for their assimilators.
 WITH due AS (
     SELECT id
     FROM workunit

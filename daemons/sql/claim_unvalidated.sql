@@ -1,5 +1,5 @@
--- Claim workunits of an app for its validator: new workunits first, then failed workunits that are
--- due again.  Parked workunits and leased workunits are skipped.
+-- Claim workunits of an app for its validator: new workunits first, then retries that are
+-- due.  Parked workunits and leased workunits are skipped.
 WITH due AS (
     SELECT w.id
     FROM workunit AS w

@@ -1,4 +1,4 @@
--- Reset the trust of locked hosts that did not reply, and reduce their daily quotas.
+-- Reset the trust and set the daily quota in locked rows of `host_app_version`, after timeouts.
 UPDATE host_app_version AS record
 SET
     consecutive_valid = 0,

@@ -1,4 +1,4 @@
--- Drop the rows of files that were deleted from disk, and delay files that could not be deleted.
+-- Drop the rows of files that were deleted from disk; set the retry time of files that were not.
 WITH dropped AS (
     DELETE FROM file
     WHERE id = any(%(gone_ids)s::bigint[]) AND doomed_at IS NOT NULL
@@ -18,7 +18,7 @@ unheld AS (
     WHERE hold.file_id = dropped.id
 ),
 
--- A name in `job_file` does not keep a file.
+-- An entry in `job_file` does not prevent the deletion of a file.
 unnamed AS (
     DELETE FROM job_file
     USING dropped

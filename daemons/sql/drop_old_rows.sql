@@ -1,4 +1,4 @@
--- Drop the rows of a table whose time is before a limit.
+-- Drop the rows of a table whose time is before `before`.
 WITH old AS (
     SELECT id
     FROM {{table}}

@@ -1,6 +1,6 @@
 -- Drop locked, archived workunits with all their rows except credit entries.
--- Their batches are locked before them, and keep counts of their outcomes and costs.
--- Totals of apps are locked last, in ascending order of their keys; only purgers write them.
+-- The caller has locked the batches, which keep counts of outcomes and costs of these workunits.
+-- Totals of apps are locked last, in ascending order of keys; only purgers write these totals.
 WITH all_results AS MATERIALIZED (
     SELECT r.id
     FROM result AS r

@@ -45,12 +45,12 @@ WITH inserted AS (
         %(attempts)s::integer[],
         %(retries)s::boolean[]
     ) WITH ORDINALITY AS replica (workunit_id, attempt, is_retry, place)
-    -- One look-up per row: while a new table has no statistics, a join reads all of it.
+    -- One look-up per row: while a new table has no statistics, a join reads the whole table.
     CROSS JOIN LATERAL (SELECT * FROM workunit WHERE workunit.id = replica.workunit_id OFFSET 0) AS w
     INNER JOIN app ON w.app_id = app.id
     LEFT JOIN batch ON w.batch_id = batch.id
     CROSS JOIN LATERAL (SELECT replica.is_retry OR coalesce(batch.accelerate, FALSE)) AS urgent (is_so)
-    -- Ids are in the order of attempts, however the tables are joined.
+    -- Ids ascend in the order of attempts with every plan of the joins.
     ORDER BY replica.place
     RETURNING id, workunit_id
 ),

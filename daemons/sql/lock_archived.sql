@@ -1,4 +1,4 @@
--- Lock archived workunits whose lease token is unchanged and which were not woken since.
+-- Lock archived workunits whose lease token is unchanged and which were not made due since.
 SELECT w.id
 FROM workunit AS w
 INNER JOIN unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token) ON w.id = u.id

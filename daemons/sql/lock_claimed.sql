@@ -1,4 +1,4 @@
--- Lock workunits whose lease token is unchanged and that still need validation, with apps' rules.
+-- Lock workunits that still have the lease token and need validation; read the rules of their apps.
 SELECT
     w.id,
     w.name,

@@ -1,6 +1,6 @@
--- Lock due workunits, the longest due first; skip workunits locked by another pass.
+-- Lock due workunits in ascending order of due times; skip workunits locked by another pass.
 -- Identifying columns come first, then the columns that the transitioner's rules use.
--- The due time is not read, because decoding a time takes longer than judging.
+-- The due time is not read, because decoding a time takes longer than judging a workunit.
 SELECT
     id,
     name,

@@ -1,4 +1,4 @@
--- Lock the statistics of app versions on hosts that did not reply, in ascending order of the pairs.
+-- Lock the statistics of app versions on hosts with timed-out results, in ascending order of pairs.
 WITH late AS (
     SELECT
         host_id,

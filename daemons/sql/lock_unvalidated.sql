@@ -1,4 +1,4 @@
--- Lock workunits with validators on the fast path, with apps' rules; skip locked workunits.
+-- Lock workunits with fast-path validators, and read the rules of their apps; skip locked rows.
 SELECT
     w.id,
     w.name,

@@ -1,4 +1,4 @@
--- Lock the app versions of valid results, in ascending id, with the averages of their claims.
+-- Lock the app versions of valid results, in ascending id, and read their average claims.
 SELECT
     id,
     pfc_n,

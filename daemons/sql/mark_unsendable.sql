@@ -1,4 +1,4 @@
--- Mark workunits as unsendable and make them due, or mark them as hard to send.
+-- Mark workunits as unsendable and due, or as hard to send.
 WITH asked AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(unsendables)s::boolean[]) AS u (id, is_unsendable)

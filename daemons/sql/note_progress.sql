@@ -1,4 +1,4 @@
--- Store the fractions done of results in progress.  Locked rows are skipped, because their hosts
+-- Store the fraction done of results in progress.  Locked rows are skipped, because their hosts
 -- will send further trickles.  No daemon is woken.
 WITH free AS (
     SELECT r.id

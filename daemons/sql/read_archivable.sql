@@ -1,4 +1,4 @@
--- Read rarely present rows of claimed workunits and their results: refusals, failures, usage,
+-- Read data that few claimed workunits and results have: refusals, failures, usage samples and
 -- messages.  Each table is read by one array, without a join, so that a plan made while the tables
 -- were small stays efficient when they have grown.
 SELECT

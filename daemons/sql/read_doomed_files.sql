@@ -1,4 +1,4 @@
--- Read unreferenced files to delete from disk, the earliest marked first.
+-- Read files that are marked for deletion, in the order of their marks.
 SELECT
     id,
     name

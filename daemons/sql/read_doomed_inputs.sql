@@ -1,4 +1,4 @@
--- Read the past inputs of workunits that are marked for deletion, to delete them from disk.
+-- Read files marked for deletion among the former inputs of workunits, to delete them from disk.
 -- Each file is looked up separately, because a join would read all files.
 SELECT
     w.id AS workunit_id,
@@ -11,7 +11,7 @@ CROSS JOIN LATERAL (
         file.id,
         file.name
     FROM file
-    -- Written so that the planner does not use the partial index, which it would read completely.
+    -- This form prevents the use of the partial index, which the planner would read completely.
     WHERE file.name = past.input ->> 'name' AND (file.doomed_at IS NULL) IS FALSE
     LIMIT 1
 ) AS doomed

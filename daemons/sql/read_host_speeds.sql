@@ -1,5 +1,5 @@
--- Read each host's speed for an app's work, by its best version: estimated operations per second,
--- times the fraction of time in which it computes.
+-- Read each host's speed with its fastest version of an app: estimated operations per second, times
+-- the fraction of time in which the host computes.
 SELECT max(least(1, greatest(0.1, host.on_frac * host.active_frac)) / record.et_avg) AS speed
 FROM host_app_version AS record
 INNER JOIN app_version AS version ON record.app_version_id = version.id

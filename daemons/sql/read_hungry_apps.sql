@@ -1,5 +1,5 @@
--- Read apps with a generator and fewer unsent results than their cushion, and count the workunits
--- of the generator's last call that have no results yet.
+-- Read apps with a generator and fewer unsent results than the cushion.  `coming` is the number of
+-- workunits of the generator's last call that have no results yet.
 SELECT
     a.id,
     a.name,

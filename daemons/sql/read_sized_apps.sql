@@ -1,4 +1,4 @@
--- Read apps that offer work in several sizes, with the boundaries of the last census.
+-- Read apps with several size classes, and the class boundaries of the last census.
 SELECT
     id,
     n_size_classes,

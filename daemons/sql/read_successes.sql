@@ -1,4 +1,4 @@
--- Read the usable successes of locked workunits: one row for each uploaded file, with its digest.
+-- Read successes in the validation states `usable`: one row per uploaded file, at least one row.
 SELECT
     r.id,
     r.workunit_id,
@@ -16,7 +16,7 @@ SELECT
     f.position,
     f.name,
     f.sha256
--- One look-up per row: while a new table has no statistics, a join or a list reads all of it.
+-- One look-up per row: while a new table has no statistics, a join reads the whole table.
 FROM unnest(%(workunit_ids)s::bigint[]) AS asking (id)
 CROSS JOIN LATERAL (SELECT * FROM result WHERE workunit_id = asking.id OFFSET 0) AS r
 LEFT JOIN LATERAL (SELECT * FROM result_file WHERE result_id = r.id OFFSET 0) AS f ON TRUE

@@ -1,4 +1,4 @@
--- Read the workunit that a generator copies, with its input files, as a description.
+-- Read the description of a workunit that the generator `copy` copies, with its input files.
 SELECT
     w.app_id,
     w.file_delete_state,

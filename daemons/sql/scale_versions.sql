@@ -1,4 +1,4 @@
--- Set the scales of app versions' claims, in ascending id; unchanged rows are not written.
+-- Set the credit scales of app versions, locked in ascending id; unchanged rows are not written.
 WITH scale AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(scales)s::double precision[]) AS s (id, pfc_scale)

@@ -1,4 +1,4 @@
--- Set the measured cost of apps' results per estimated operation, in ascending id, if it changed.
+-- Set the measured cost per estimated operation of apps, locked in ascending id, if it changed.
 WITH cost AS (
     SELECT *
     FROM unnest(%(ids)s::bigint[], %(costs)s::double precision[]) AS c (id, min_avg_pfc)

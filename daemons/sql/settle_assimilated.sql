@@ -1,4 +1,4 @@
--- Settle assimilated workunits whose lease token is unchanged, and wake the transitioner.
+-- Mark workunits as assimilated and due, if their lease token is unchanged.
 WITH leased AS (
     SELECT w.id
     FROM workunit AS w

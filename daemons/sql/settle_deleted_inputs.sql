@@ -1,4 +1,4 @@
--- Settle workunits whose input files were deleted or could not be deleted.
+-- Record that the inputs of workunits were deleted, or set the retry time of failed deletions.
 WITH tried AS (
     SELECT *
     FROM unnest(

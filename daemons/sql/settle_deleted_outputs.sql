@@ -1,5 +1,5 @@
--- Settle results whose outputs were deleted or could not be deleted, unless they were reported
--- since.
+-- Record that the outputs of results were deleted, or set the retry time of failed deletions.
+-- Results that were reported since are skipped.
 WITH tried AS (
     SELECT *
     FROM unnest(

@@ -1,5 +1,5 @@
--- Settle validated workunits: set the canonical result and its credit, if it was chosen, and wake
--- the transitioner.
+-- Record the validation of workunits, and make them due.  If a canonical result was chosen, set the
+-- result and its credit.
 WITH verdict AS (
     SELECT *
     FROM unnest(

@@ -14,7 +14,7 @@ WITH passed AS (
     LIMIT %(limit)s::bigint
 ),
 
--- After an outage, every host gets the whole timeout again.
+-- After an outage, the whole `ack_timeout` runs again for every host.
 never_acknowledged AS (
     SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
     FROM app

@@ -1,4 +1,4 @@
--- Write the verdicts on locked workunits, with the time at which each is due next, and their moves.
+-- Write the verdicts on locked workunits: new states, next due times, and moves.
 -- Verdicts and moves are numbered, because most workunits of a pass get the same verdict.
 WITH moved AS (
     UPDATE workunit AS w
@@ -15,8 +15,9 @@ WITH moved AS (
         unsendable_at = CASE
             WHEN verdict.error_mask & %(couldnt_send)s::integer <> 0 THEN w.unsendable_at
         END,
-        -- The request was carried out, or is too late.  If the workunit is reopened, the new lease
-        -- token rejects an assimilator that still has the revoked canonical result.
+        -- The revalidation was carried out, or the request was too late.  If the workunit is
+        -- reopened, the new lease token rejects an assimilator that still has the revoked canonical
+        -- result.
         revalidate_requested_at = NULL,
         canonical_result_id = CASE WHEN NOT verdict.reopened THEN w.canonical_result_id END,
         canonical_credit = CASE WHEN verdict.reopened THEN 0 ELSE w.canonical_credit END,

@@ -1,2 +1,2 @@
--- Lock an app's generator, which one daemon at a time runs; a session lock needs no transaction.
+-- Try to lock an app's generator, so that one daemon at a time runs it; the session holds the lock.
 SELECT pg_try_advisory_lock(hashtextextended('generator ' || %(id)s::bigint::text, 0)) AS locked

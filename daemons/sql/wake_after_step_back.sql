@@ -1,4 +1,4 @@
--- Make workunits due now that became due before the clock was set back.
+-- Make workunits due now whose due time is between the new and the old time of the clock.
 WITH due AS (
     SELECT id
     FROM workunit

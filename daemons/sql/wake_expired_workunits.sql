@@ -1,4 +1,4 @@
--- Wake unfinished workunits whose `end_before` has passed, unless they are already due.
+-- Make unfinished workunits due whose `end_before` has passed, unless they are already due.
 WITH expired AS (
     SELECT id
     FROM workunit

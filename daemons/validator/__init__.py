@@ -1,7 +1,7 @@
-"""Compares results, chooses the canonical one, grants credit.
+"""Compares results, chooses the canonical result, grants credit.
 
 A pass has two parts.  First, one transaction judges the workunits whose validators need only facts
-in the database, such as digests.  Then each app with any other validator gets a turn: see `turns`.
+in the database, such as digests.  Then the validators of other apps run in workers (`turns`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _warned: set[tuple[str, str]] = set()
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Judge the successes of pending workunits; validators that may hang run last."""
+    """Judge the successes of workunits that need validation; validators that may hang run last."""
     quick = _judge_fast(now=now, limit=limit, shard=shard)
     apps = [app for app in _waiting_apps() if app.reason is None]
     slow = take_turns(apps, now=now, limit=limit, shard=shard)
@@ -76,8 +76,8 @@ def _lock(*, limit: int, shard: Shard) -> list[PendingWorkunit]:
         lambda after: sql.fetch_rows("lock_unvalidated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
-        # Rows come in ascending ids; workunits that became pending below the mark are found when
-        # the queue is read from its head.
+        # Rows are in ascending order of ids.  A workunit below the mark that needs validation later
+        # is found when the queue is read from its head.
         queue.mark = rows[-1][0]
     # Many rows have the same JSON texts, so each text is decoded once.
     decoded = {text: loads(text) for text in {row[index] for row in rows for index in _JSON}}
@@ -91,7 +91,7 @@ def _with(decoded: dict[str, Any], row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _waiting_apps() -> list[PendingApp]:
-    """Return apps whose pending workunits need a worker; log each unusable validator once."""
+    """Return apps with workunits to validate in a worker; log each unusable validator once."""
     rows = sql.fetch("read_waiting_apps", {"at_once": list(FAST_VALIDATORS)}, PACKAGE)
     apps = [
         PendingApp(**row, reason=_reason(row["validator"], row["validator_options"]))

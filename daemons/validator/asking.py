@@ -30,7 +30,7 @@ def answer_of(
 ) -> Answer:
     """Compare these successes with each other, or with the canonical result if there is one.
 
-    Raises the exceptions of `worker.call`.
+    `stderrs` maps result ids to standard error.  Raises the exceptions of `worker.call`.
     """
     try:
         target, options, plugin = allowed(
@@ -54,7 +54,7 @@ def answer_of(
 
 
 def comparison_of(answer: Answer) -> Comparison[int]:
-    """Return a comparison that uses a validator's answer; unreadable results have no evidence."""
+    """Return a comparison by a validator's answer; evidence is the id, None if unreadable."""
     return Comparison(
         lambda success: None if success.id in answer.bad else success.id,
         answer.agree,

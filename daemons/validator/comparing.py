@@ -1,4 +1,4 @@
-"""Judges a workunit's successes: agreement, canonical result and pay."""
+"""Judges a workunit's successful results: agreement, canonical result and pay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PendingWorkunit:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A success that may be compared; times in seconds.
+    """A result with outcome SUCCESS that may be compared; times are in seconds.
 
     `turnaround` is the time from sending to reporting, `age` the time from sending to now.  The
     times of a `runtime_outlier` are not used for averages.  `positions`, `names` and `digests`
@@ -109,7 +109,7 @@ class Comparison(Generic[E]):
 def judge(
     workunit: PendingWorkunit, successes: Sequence[Success], comparison: Comparison[Any]
 ) -> Judged:
-    """Compare the unjudged successes with each other, or with the canonical result."""
+    """Compare unjudged successes with each other, or with the canonical result if it exists."""
     by_id = {success.id: success for success in successes}
     new = [success for success in successes if success.validate_state in UNJUDGED]
     if workunit.error_mask or not new:
@@ -141,7 +141,7 @@ def judge(
 
 
 def fact_comparison(workunit: PendingWorkunit, science: Validator[Any]) -> Comparison[Any]:
-    """Return a comparison that uses facts in the database only and opens no file."""
+    """Return a comparison that uses only data in the database, and opens no file."""
     options = workunit.validator_options
     prepared: dict[tuple[object, ...], Any] = {}
 
@@ -211,7 +211,7 @@ def _moves(
 
 @cache
 def _step(source: int, target: ValidateState, because: Because) -> tuple[Move, ...]:
-    """Return the moves of a success from the validation state `source` to a verdict."""
+    """Return the moves of a success from the validation state `source` to `target`."""
     unreadable = (_UNREADABLE,) if because is Because.OUTPUT_MISSING else ()
     if source == target:
         return unreadable

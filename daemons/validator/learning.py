@@ -29,7 +29,7 @@ class JudgedResult:
     success: Success
     workunit: PendingWorkunit
     is_valid: bool
-    #: Operations claimed per operation estimated; None if it is not usable for averages.
+    #: Claimed operations per estimated operation; None if averages must not include this result.
     cost: float | None
 
     @property
@@ -79,7 +79,7 @@ class Record:
         self.turnaround_avg, self.turnaround_n = running_average(
             self.turnaround_avg, self.turnaround_n, max(0.0, success.turnaround)
         )
-        # An elapsed time of 0, as of a very short run, would mean infinite speed.
+        # A very short run may have an elapsed time of 0, which would mean infinite speed.
         if success.elapsed_time > 0 and not success.runtime_outlier:
             self.et_avg, self.et_n = running_average(
                 self.et_avg, self.et_n, success.elapsed_time / result.workunit.rsc_fpops_est
@@ -116,7 +116,7 @@ def _cost(success: Success, workunit: PendingWorkunit) -> float | None:
 
 
 def update_records(results: Iterable[JudgedResult]) -> None:
-    """Update the records of the locked hosts, with two statements."""
+    """Update the statistics of app versions on hosts; the caller has locked the hosts."""
     on_versions = [result for result in results if result.success.app_version_id is not None]
     pairs = sorted({result.pair for result in on_versions})
     if not pairs:
@@ -131,11 +131,11 @@ def update_records(results: Iterable[JudgedResult]) -> None:
         records[pair] = Record(**row)
     for result in on_versions:
         records[result.pair].update(result)
-    kept = [records[pair] for pair in pairs]
+    rows = [records[pair] for pair in pairs]
     params = {
         **params,
         **{
-            f"{column}s": sql.array(getattr(record, column) for record in kept)
+            f"{column}s": sql.array(getattr(record, column) for record in rows)
             for column in (field.name for field in fields(Record))
         },
     }

@@ -73,7 +73,7 @@ class _Gains:
 
 
 def pay_and_learn(judged: Sequence[Judged], *, now: datetime) -> int:
-    """Write credit, averages and host records; return how many results were paid.
+    """Write credit, averages and host statistics; return the number of paid results.
 
     Runs in the caller's transaction, which has locked the workunits and results.
     """
@@ -157,7 +157,7 @@ def _update_accounts(gains: _Gains, *, now: datetime) -> None:
         "account_ids": sql.array(account for account, _ in pairs),
         "app_ids": sql.array(app for _, app in pairs),
     }
-    # Read after locking: payments to an account wait for its lock, so earlier ones are visible.
+    # Read after the accounts are locked, so that all earlier payments to them are visible.
     app_credits = {
         (row["account_id"], row["app_id"]): row
         for row in sql.fetch("read_app_credits", pair_params, PACKAGE)
@@ -192,7 +192,7 @@ def _update_teams(gains: _Gains, *, now: datetime) -> None:
 
 
 def _update_apps(results: Sequence[JudgedResult], gains: _Gains) -> None:
-    """Debit the apps and update app versions; called last, because all passes lock these rows."""
+    """Debit apps, update app versions; the last step, because all passes lock these rows."""
     versions = version_averages(results)
     if not gains.apps and not versions:
         return

@@ -35,9 +35,9 @@ _JUDGED = [
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The outcome of a revalidation: the canonical result and, by result id, the verdicts.
+    """The expected outcome of a revalidation: the canonical result, and verdicts by result id.
 
-    `trouble` is the reason if the workunit could not be compared.
+    `trouble` is the error if the results could not be compared.
     """
 
     workunit_id: int
@@ -50,7 +50,7 @@ class Preview:
 
     @property
     def changed(self) -> dict[int, tuple[ValidateState, ValidateState]]:
-        """Return the results whose verdict would change: by id, the old and the new verdict."""
+        """Return the old and the new verdict of each result whose verdict would change, by id."""
         before, after = self.before or {}, self.after or {}
         return {
             result_id: (before[result_id], after[result_id])
@@ -60,16 +60,16 @@ class Preview:
 
     @property
     def is_other(self) -> bool:
-        """Return whether anything would change."""
+        """Return whether any verdict or the canonical result would change."""
         return bool(self.changed) or (
             not self.trouble and self.canonical_before != self.canonical_after
         )
 
 
 def preview(ids: Sequence[int], limits: Mapping[int, timedelta], *, now: datetime) -> list[Preview]:
-    """Compare the successes of workunits again; reads all of them with two statements.
+    """Return what a revalidation of these workunits would change.
 
-    `limits` are the time limits of the apps' science code, by app id.
+    `limits` maps app ids to the time limits of their science code.
     """
     workunits = sql.fetch_into(PendingWorkunit, "read_to_compare", {"ids": list(ids)}, PACKAGE)
     successes = successes_of(ids, usable=_JUDGED, now=now)
@@ -99,7 +99,7 @@ def _preview(workunit: PendingWorkunit, successes: list[Success], limit: timedel
 def _comparison(
     workunit: PendingWorkunit, successes: list[Success], limit: timedelta
 ) -> Comparison[Any]:
-    """Return the comparison that the validator daemon would make."""
+    """Return the comparison that the validator daemon would use; raises `BadOptions`."""
     if science := FAST_VALIDATORS.get(workunit.validator):
         return fact_comparison(workunit, science)
     stderrs = stderrs_of(workunit.validator, successes)

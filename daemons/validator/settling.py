@@ -1,4 +1,4 @@
-"""Writes verdicts, in the transaction that holds the locks."""
+"""Writes verdicts in the transaction that has locked the workunits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def successes_of(
 
 
 def settle(judged: Sequence[Judged], *, now: datetime, is_leased: bool = False) -> dict[str, int]:
-    """Write the verdicts; return the numbers of changed workunits and results by kind of change.
+    """Write the verdicts and credit; return the counts of the pass's `Tally`.
 
     With `is_leased`, release the workunits' leases.  Raises `StaleValidation`.
     """
@@ -90,7 +90,7 @@ def _moving(
 ) -> Iterator[tuple[int, int, int, Decimal | None]]:
     for success, step in entry.moves:
         number = numbers.get(step) or numbers.setdefault(step, moves.step(step))
-        # Credit that was granted before is kept: later verdicts do not change it.
+        # Later verdicts do not change credit that was already granted.
         agrees = any(move.because is Because.AGREES for move in step)
         yield (
             entry.workunit.id,

@@ -1,7 +1,8 @@
-"""Runs each app's own validator in turn: claim, compare, settle.
+"""Runs the validators of apps in turn, in worker processes.
 
-While a validator runs, no transaction is open and rows are held only by a lease with a token.  A
-turn is short, and a failure in it delays the other apps by no more than one time limit:
+In its turn, an app's workunits are claimed, compared and settled.  While a validator runs, no
+transaction is open, and the workunits are protected only by a lease with a token.  A turn is short,
+and a failure delays the other apps by at most one time limit:
 
 - a workunit whose validator raises, crashes or hangs is retried with growing back-off, and finally
   parked (`daemons.poison`); transient failures are retried longer;
@@ -35,29 +36,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The maximum number of workunits claimed for a turn, and the time after which no further one is
-#: compared; seconds.
+#: The maximum number of workunits claimed for a turn, and the time after which a turn compares no
+#: further workunit; seconds.
 TURN_ROWS, TURN_SECONDS = 100, 2.0
 #: The duration of a lease, in addition to the turn and one time limit.
 LEASE_MARGIN = timedelta(minutes=1)
 #: The longest back-off after failures of a validator.
 MAX_WAIT = timedelta(hours=6)
-#: The delay before workunits are retried whose validator cannot be loaded or refuses its options.
+#: The retry delay of workunits whose validator cannot be loaded or refuses its options.
 UNUSABLE_WAIT = timedelta(minutes=1)
-#: An app that hung twice in a row is suspended for twice the time of the last hang, then for four
-#: times.
+#: After two hangs in a row, an app is suspended for twice the duration of the last hang; after more
+#: hangs, for four times that duration.
 REST_FACTOR, MAX_REST_FACTOR = 2, 4
 
-#: By app id: consecutive hangs of its validator in this process, and the end of its suspension.
+#: The number of consecutive hangs in this process, and the end of the suspension, by app id.
 _hangs: dict[int, int] = {}
 _suspended_until: dict[int, datetime] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class PendingApp:
-    """An app with pending workunits for the worker; `seconds` is its time limit.
+    """An app with workunits to validate in a worker; `seconds` is the time limit for one workunit.
 
-    `reason` is set if its validator cannot be used.
+    `reason` is the error if the validator cannot be used.
     """
 
     id: int
@@ -69,7 +70,6 @@ class PendingApp:
 
     @property
     def limit(self) -> timedelta:
-        """Return the time limit for one workunit."""
         return timedelta(seconds=self.seconds)
 
 
@@ -89,12 +89,12 @@ class _Turn:
 
     @property
     def untouched(self) -> list[int]:
-        """Return the ids of claimed workunits that were not compared."""
+        """Return the ids of claimed workunits without an answer or a failure."""
         return sorted(self.tokens.keys() - self.answers.keys() - self.failures.errors.keys())
 
 
 def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
-    """Run one turn for each app that is not suspended."""
+    """Run one turn for each app that is not suspended; return the total."""
     began = monotonic()
     total = Tally()
     is_more = False
@@ -199,7 +199,7 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
     if turn.answers:
         with transaction.atomic():
             workunits = _lock_leased(turn, sorted(turn.answers))
-            # A separate statement: only a snapshot taken after the locks sees what changed.
+            # A separate statement: only a snapshot taken after the locks sees all changes.
             current = successes_of([workunit.id for workunit in workunits], now=now)
             judged = [
                 _judge_again(turn, workunit, current.get(workunit.id, ())) for workunit in workunits
@@ -215,7 +215,7 @@ def _settle_turn(turn: _Turn, *, now: datetime) -> Tally:
 
 
 def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Success]) -> Judged:
-    """Judge the compared results that are unchanged; set `unfinished` if there are others."""
+    """Judge compared results that are unchanged; set `unfinished` if some are new or changed."""
     before = next(claimed for claimed in turn.workunits if claimed.id == workunit.id)
     compared = {_content(success) for success in turn.successes.get(workunit.id, ())}
     same = [success for success in current if _content(success) in compared]
@@ -244,7 +244,10 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
 
 
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
-    """Record failures; release leases, also of the ids in `lost`; return how many were parked."""
+    """Record failures and release leases; return the number of parked workunits.
+
+    `lost` contains the ids of compared workunits that were not settled.
+    """
     records = poison.record(
         poison.Stage.VALIDATE,
         turn.failures.errors,

@@ -22,11 +22,11 @@ Pairs = dict[tuple[int, int], adaptive.Averages]
 
 
 def appraise(judged: Sequence[Judged]) -> list[Judged]:
-    """Set the pay of workunits with a new canonical result, by the app's credit rule.
+    """Return the outcomes with the pay of workunits that have a new canonical result.
 
-    A revalidation pays the amount that was paid before.  Only the adaptive rule reads rows, with
-    one statement; the other rules were applied when the results were judged.  Late results get the
-    same pay as the canonical result.
+    A revalidation pays the amount that was paid before.  The adaptive rule is applied here, because
+    it reads averages from the database; the other rules were applied when the results were judged.
+    Late results get the same pay as the canonical result.
     """
     new = [entry for entry in judged if entry.canonical is not None and entry.valid]
     averages = _read_averages([entry for entry in new if entry.workunit.credit_rule == ADAPTIVE])

@@ -19,7 +19,7 @@ _TIMESTAMPTZ = psycopg.adapters.get_loader(_OID, psycopg.pq.Format.TEXT)
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
-    """The minimum version; the statements need MERGE and NULLS NOT DISTINCT."""
+    """Sets the minimum version: the statements need MERGE and NULLS NOT DISTINCT."""
 
     minimum_database_version = (15,)
 
@@ -36,7 +36,7 @@ class DatabaseCreation(creation.DatabaseCreation):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's connection; with EMBEDDED in its settings, the server is started on demand."""
+    """Django's connection; with EMBEDDED in the settings, it starts the server on demand."""
 
     features_class = DatabaseFeatures
     creation_class = DatabaseCreation

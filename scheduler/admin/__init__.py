@@ -1,4 +1,4 @@
-"""The interface for staff: Django admin."""
+"""The admin site for staff, built on Django's admin."""
 
 # ruff: noqa: F401  these modules register their pages
 from __future__ import annotations

@@ -36,7 +36,7 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="actor and address")
     def by_and_from(self, entry: AuditEntry) -> SafeString:
-        """Return the actor, and below it the address, each with a link to its other entries."""
+        """Return actor and address in two lines, each linked to all entries with that value."""
         return format_html("{}<br>{}", self.by(entry), self.from_address(entry))
 
     @admin.display(description="actor")
@@ -46,17 +46,17 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="address")
     def from_address(self, entry: AuditEntry) -> SafeString | str:
-        """Return the address, with a link to all entries from it."""
+        """Return the address, with a link to all entries from the same address."""
         return _same("address", entry.address or "")
 
     @admin.display(description="event")
     def event_name(self, entry: AuditEntry) -> str:
-        """Return the event as it is named in the log and in the docs."""
+        """Return the name of the event, as in the log and the documentation."""
         return entry.event
 
     @admin.display(description="subject and details")
     def subject_and_details(self, entry: AuditEntry) -> SafeString:
-        """Return the subject, and below it the details in a few words."""
+        """Return the subject and, below it, at most 80 characters of the details."""
         text = ", ".join(
             f"{name}: {value if isinstance(value, str) else dumps(value)}"
             for name, value in entry.details.items()
@@ -74,7 +74,7 @@ class AuditEntryAdmin(RecordAdmin):
         return format_html("<pre>{}</pre>", dumps(entry.details, indent=2, sort_keys=True))
 
 
-#: Longest text of an entry's details in the list.
+#: Maximum length of an entry's details in the list.
 _MAX_SUMMARY = 80
 
 

@@ -1,7 +1,9 @@
 """Base classes of the admin pages, which stay fast on huge tables.
 
-Two rules.  A page never counts a whole table, and never sorts by a column without an index.  A form
-saves only the columns that were changed in it, because daemons change others at the same time.
+Two rules apply:
+
+- A page never counts a whole table, and never sorts by a column without an index.
+- A form saves only the columns that the user changed, because daemons write to the same rows.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ else:
     Base, InlineBase, Pages = admin.ModelAdmin, admin.TabularInline, Paginator
     FormBase = ModelForm
 
-#: Maximum number of rows that a list counts and pages through; other rows are found by search.
+#: Maximum number of rows that a list counts and shows.  A search covers the whole table.
 MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
 
@@ -53,12 +55,12 @@ def is_superuser(request: HttpRequest) -> bool:
 
 
 def section(title: str | None, *fields: str, is_collapsed: bool = False) -> Any:
-    """Return a group of fields of a form, for `fieldsets`."""
+    """Return an entry for `ModelAdmin.fieldsets`."""
     return title, {"fields": fields, "classes": ("collapse",) if is_collapsed else ()}
 
 
 def _is_id(value: object) -> bool:
-    """Return whether a value is a row's id, or a list of them."""
+    """Return whether a value of the query string is an id or a list of ids."""
     values = value if isinstance(value, list) else [value]
     return all(
         isinstance(text, str)
@@ -70,7 +72,7 @@ def _is_id(value: object) -> bool:
 
 
 def without_fields(fieldsets: Any, names: Collection[str]) -> Any:
-    """Return groups of fields of a form without those of these names."""
+    """Return `fieldsets` without the fields in `names`."""
     return tuple(
         (title, options | {"fields": tuple(f for f in options["fields"] if f not in names)})
         for title, options in fieldsets
@@ -78,17 +80,17 @@ def without_fields(fieldsets: Any, names: Collection[str]) -> Any:
 
 
 class BoundedPaginator(Pages):
-    """Counts at most `MAX_LISTED_ROWS` rows, because counting millions takes seconds."""
+    """A paginator that counts at most `MAX_LISTED_ROWS` rows, because a full count is slow."""
 
     @cached_property
     def count(self) -> int:
-        """Number of rows that can be paged through; `MAX_LISTED_ROWS` means that many or more."""
+        """The number of rows, capped at `MAX_LISTED_ROWS`."""
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
         return rows.order_by()[:MAX_LISTED_ROWS].count()
 
 
 class StaffAdmin(Base):
-    """A table whose rows staff can add and change, but not delete."""
+    """Base class of pages on which staff can add and change rows, but not delete them."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -103,78 +105,78 @@ class StaffAdmin(Base):
         },
     }
     sortable_by = ()
-    #: Related rows that the list needs besides those that are columns, which are always joined.
+    #: Relations to join for the list, in addition to the foreign keys in `list_display`.
     list_select_related: ClassVar[tuple[str, ...]] = ()
-    #: Integer columns that a search for a number checks first.
+    #: Integer columns that are searched first, if the search term is a number.
     search_numbers: tuple[str, ...] = ("id",)
-    #: Indexed text columns that a search checks first, for the exact text.
+    #: Indexed text columns that are searched first, for the exact search term.
     search_names: tuple[str, ...] = ()
-    #: Help texts by field, shown below the field: meaning and unit.
+    #: Help texts by field: meaning and unit.
     helps: Mapping[str, str] = {}
-    #: The right that adding and changing rows needs, in addition to Django's permission.
+    #: Right required to add and change rows, in addition to Django's permission.
     change_right: ClassVar[Right | None] = None
-    #: The audit event of an addition or change; None where an operation records it.
+    #: Audit event of an addition or change; None if an operation records the event.
     audit_event: ClassVar[Event | None] = None
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns, formatted for people by `columns.column_of`."""
+        """Return the columns, converted by `columns.column_of`."""
         return tuple(
             column_of(self.opts, name) if isinstance(name, str) else name
             for name in super().get_list_display(request)
         )
 
     def get_list_select_related(self, request: HttpRequest) -> tuple[str, ...]:
-        """Join the rows that columns of the list refer to, and `list_select_related`."""
+        """Return the foreign keys in `list_display`, and `list_select_related`."""
         related = {field.name for field in self.opts.concrete_fields if field.is_relation}
         shown = [str(name) for name in self.list_display if name in related]
         return (*shown, *self.list_select_related)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return the text columns; without any, the list has a search box for numbers."""
+        """Return `search_fields`, or else `search_numbers`, so that the list has a search box."""
         return (*self.search_fields,) or self.search_numbers
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Require Django's permission and the right of the page."""
+        """Require Django's permission and `change_right`."""
         return super().has_add_permission(request) and self._has_change_right(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Require Django's permission and the right of the page."""
+        """Require Django's permission and `change_right`."""
         return super().has_change_permission(request, obj) and self._has_change_right(request)
 
     def has_move_permission(self, request: HttpRequest) -> bool:
-        """Return whether the member of staff may cancel, hold and retry other people's work."""
+        """Return whether the user may cancel, hold and retry work of other accounts."""
         return has_right(request, Right.MANAGE_OTHERS_BATCHES)
 
     def _has_change_right(self, request: HttpRequest) -> bool:
         return self.change_right is None or has_right(request, self.change_right)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record the addition in the audit log, too."""
+        """Also record the addition in the audit log."""
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"added": True})
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Record the names of the changed fields in the audit log, too, without their values."""
+        """Also record the names of the changed fields in the audit log, without their values."""
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"changed": changed_fields(message)})
         return super().log_change(request, obj, message)
 
     def record(self, event: Event, obj: Model, details: Mapping[str, Any]) -> None:
-        """Write an entry of the audit log about a row."""
+        """Write an audit entry about a row."""
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
 
     @contextmanager
     def refusals_shown(self, request: HttpRequest, *refusals: type[Exception]) -> Iterator[None]:
-        """Show these exceptions of an action as messages."""
+        """Catch exceptions of these types in the block, and show them as error messages."""
         try:
             yield
         except refusals as refusal:
             self.message_user(request, str(refusal), messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """Return initial values from the query, without related rows that are not ids."""
+        """Return initial values from the query string, without invalid ids of related rows."""
         related = {field.name for field in self.opts.get_fields() if field.is_relation}
         return {
             name: value
@@ -185,7 +187,7 @@ class StaffAdmin(Base):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return exact matches, found by an index; without any, search the texts."""
+        """Return exact matches, found by an index; without a match, search the text columns."""
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
@@ -202,19 +204,19 @@ class StaffAdmin(Base):
     def formfield_for_dbfield(
         self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
-        """Add the help text of `helps`."""
+        """Set the help text from `helps`."""
         if (help_text := self.helps.get(db_field.name)) is not None:
             kwargs["help_text"] = help_text
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse: rows are deprecated, denied or purged, but never deleted by hand."""
+        """Return False, because rows are deprecated, denied or purged, but not deleted here."""
         return False
 
     def save_model(
         self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool
     ) -> None:
-        """Save only the changed columns; set `created_at` of a new row."""
+        """Save only the changed columns; for a new row, set `created_at`."""
         if change:
             columns = {field.name for field in obj._meta.concrete_fields}
             obj.save(update_fields=[name for name in form.changed_data if name in columns])
@@ -225,14 +227,14 @@ class StaffAdmin(Base):
 
 
 class WrittenByPrograms:
-    """Makes pages and inlines read-only, for rows that only programs write."""
+    """A mixin for rows that only programs write: the page or inline is read-only."""
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse: programs add these rows."""
+        """Return False, because only programs add these rows."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse: programs change these rows."""
+        """Return False, because only programs change these rows."""
         return False
 
 
@@ -241,7 +243,7 @@ class RecordAdmin(WrittenByPrograms, StaffAdmin):
 
 
 class RecordInline(WrittenByPrograms, InlineBase):
-    """Read-only related rows on the page of another row."""
+    """A read-only inline of rows that programs write."""
 
     extra = 0
     can_delete = False
@@ -249,13 +251,16 @@ class RecordInline(WrittenByPrograms, InlineBase):
 
 
 def changed_fields(message: Any) -> list[str]:
-    """Return the names of the fields in a history message of Django's admin."""
+    """Return the names of changed fields from a history message of Django's admin.
+
+    An added or deleted row of an inline is listed as its model and the verb.
+    """
     names: list[str] = []
     for part in message if isinstance(message, list) else ():
         if isinstance(part, dict):
-            for verb, what in part.items():
-                named = what.get("fields") or [f"{what['name']} {verb}"] if what else []
-                names.extend(str(name) for name in named)
+            for verb, details in part.items():
+                labels = details.get("fields") or [f"{details['name']} {verb}"] if details else []
+                names.extend(str(label) for label in labels)
     return names
 
 
@@ -271,7 +276,7 @@ def is_bigint(term: str) -> bool:
     return re.fullmatch(r"[0-9]{1,30}", term) is not None and int(term) <= _BIGINT_MAX
 
 
-#: The tones of states; states that are not listed are plain.
+#: State labels by tone, which sets the color of a badge; all other labels are plain.
 _GOOD = {"OVER/SUCCESS", "VALID", "CANONICAL", "DONE", "RELEASED"}
 _BAD = {
     "OVER/CLIENT_ERROR",
@@ -285,7 +290,7 @@ _UNEASY = {"OVER/NO_REPLY", "OVER/CLIENT_DETACHED", "INCONCLUSIVE", "TOO_LATE", 
 
 
 def tone(label: str) -> str:
-    """Return the tone of a state: good, bad, uneasy or plain."""
+    """Return the tone of a state label, for its CSS class: good, bad, uneasy or plain."""
     if label in _GOOD:
         return "good"
     if label in _BAD:
@@ -294,12 +299,12 @@ def tone(label: str) -> str:
 
 
 def badge(label: str) -> SafeString:
-    """Return a state as HTML, with the color of its tone."""
+    """Return a state label as HTML, colored by its tone."""
     return format_html('<span class="state state-{}">{}</span>', tone(label), label)
 
 
 def link_to(row: Model | None, text: str = "") -> SafeString | str:
-    """Return a link to a row's page."""
+    """Return a link to the admin page of a row, or a dash if `row` is None."""
     if row is None:
         return "–"
     url = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
@@ -307,7 +312,7 @@ def link_to(row: Model | None, text: str = "") -> SafeString | str:
 
 
 def nbytes_label(nbytes: float) -> str:
-    """Return a number of bytes with a binary unit.
+    """Return a number of bytes as text with a binary unit.
 
     >>> nbytes_label(1_500_000)
     '1.4 MiB'
@@ -321,7 +326,7 @@ def nbytes_label(nbytes: float) -> str:
 
 
 def duration_label(duration: timedelta) -> str:
-    """Return a duration with its largest unit and the next smaller one.
+    """Return a duration as text, in its largest unit and the next smaller unit.
 
     >>> duration_label(timedelta(days=7, minutes=3))
     '7 d'
@@ -340,5 +345,5 @@ def duration_label(duration: timedelta) -> str:
 
 
 def bits_label(names: Iterable[str | None]) -> str:
-    """Return the names of flags in lower case, separated by commas."""
+    """Return flag names in lower case, separated by commas; a dash for an empty list."""
     return ", ".join(str(name).lower().replace("_", " ") for name in names) or "–"

@@ -22,7 +22,7 @@ from scheduler.work.progress import progress_of
 
 @admin.register(Batch, site=staff)
 class BatchAdmin(RecordAdmin):
-    """Batches of workunits."""
+    """The page of batches, with actions on them."""
 
     list_display = (
         "name",
@@ -41,7 +41,7 @@ class BatchAdmin(RecordAdmin):
     readonly_fields = ("progress", "workunits_link")
 
     def progress(self, batch: Batch) -> SafeString:
-        """Return a bar, and the numbers of workunits by status."""
+        """Return a progress bar and the numbers of workunits by status."""
         figures = progress_of([batch], now=timezone.now())[batch.pk]
         return format_html(
             '<progress max="{}" value="{}"></progress> {}',
@@ -52,13 +52,13 @@ class BatchAdmin(RecordAdmin):
 
     @admin.display(description="workunits")
     def workunits_link(self, batch: Batch) -> SafeString:
-        """Return a link to the list of its workunits."""
+        """Return a link to the list of the batch's workunits."""
         url = reverse("admin:scheduler_workunit_changelist")
         return format_html('<a href="{}?batch__id__exact={}">show</a>', url, batch.pk)
 
     @admin.action(description="Cancel the selected batches", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
-        """Abort the batches after a confirmation, which cancels all unfinished workunits."""
+        """Abort the batches after a confirmation; this cancels all unfinished workunits."""
         if not is_confirmed(request):
             workunits = Workunit.objects.filter(batch__in=queryset.values("id"))
             return confirmation_page(self, request, workunits, "cancel")
@@ -66,13 +66,13 @@ class BatchAdmin(RecordAdmin):
         for batch in queryset:
             with self.refusals_shown(request, operations.BatchNotReady):
                 outcome = operations.abort(batch.pk, reason=reason, now=timezone.now())
-                sentence = outcome_sentence(outcome, "asked to be cancelled")
+                sentence = outcome_sentence(outcome, "are being cancelled")
                 self.message_user(request, f"{batch}: {sentence}")
         return None
 
     @admin.action(description="Accelerate the selected batches", permissions=["move"])
     def accelerate(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send their results before those of other batches."""
+        """Send results of these batches before results of other batches."""
         self._accelerate(request, queryset, on=True)
 
     @admin.action(description="Stop accelerating the selected batches", permissions=["move"])
@@ -89,7 +89,7 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Retire the selected batches", permissions=["move"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Retire the finished batches among them, which deletes their files."""
+        """Retire the finished batches of the selection; this deletes their files."""
         for batch in queryset.order_by("id"):
             with self.refusals_shown(request, operations.BatchNotReady):
                 operations.retire(batch.pk, now=timezone.now())
@@ -133,7 +133,7 @@ class PurgedResultsAdmin(RecordAdmin):
 
 @admin.register(Queue, site=staff)
 class QueueAdmin(StaffAdmin):
-    """Queues: sets of workunits with a limit and an order of their own."""
+    """Queues: sets of workunits with their own limit and order."""
 
     change_right = Right.ADMINISTER_PROJECT
     list_display = ("name", "app", "order", "max_in_progress", "created_at")

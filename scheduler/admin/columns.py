@@ -1,6 +1,6 @@
 """Columns of lists: readable headers, rounded numbers, times to the minute.
 
-A list names fields of its model; `column_of` converts a name to a column.
+`column_of` converts a name in `list_display` to a column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.options import Options
 
-#: Headers of fields whose names are BOINC's or unclear.
+#: Column headers by field, for field names that are unclear or from BOINC.
 HEADERS: Final = {
     "avg_ncpus": "CPUs",
     "cpu_seconds": "CPU seconds",
@@ -37,13 +37,13 @@ HEADERS: Final = {
     "user_friendly_name": "title",
 }
 _NO_DECIMALS_FROM: Final = 1000
-#: Times are in UTC.
+#: Format of times, which are in UTC.
 _MINUTE: Final = "%Y-%m-%d %H:%M"
 
 
 @cache
 def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
-    """Return the column for a name of `list_display`: a function, or the name itself."""
+    """Return the column for a name in `list_display`: a function, or the unchanged name."""
     try:
         field = model.get_field(name)
     except FieldDoesNotExist:
@@ -61,7 +61,7 @@ def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
         value = getattr(row, name)
         return value if show is None or value is None else show(value)
 
-    shown.__name__ = name  # names the cells' class
+    shown.__name__ = name  # Django derives the CSS class of the cells from it
     return shown
 
 
@@ -78,7 +78,7 @@ def _minute(moment: datetime) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with two decimals below 1000, without trailing zeros, else with none.
+    """Return a number as text: below 1000 with at most two decimals, otherwise without decimals.
 
     >>> number(1234567.890123), number(12.345678), number(0.5), number(0), number(3.0)
     ('1,234,568', '12.35', '0.5', '0', '3')

@@ -12,19 +12,19 @@ from django.template.response import TemplateResponse
 from scheduler.lifecycle import ServerState
 from scheduler.models import Result, Workunit
 
-#: Maximum number of names on the page.
+#: Maximum number of workunit names on the page.
 _MAX_NAMES = 10
 
 
 def is_confirmed(request: HttpRequest) -> bool:
-    """Return whether the form of the confirmation page was submitted."""
+    """Return whether the user submitted the confirmation page."""
     return "confirmed" in request.POST
 
 
 def confirmation_page(
     page: admin.ModelAdmin[Any], request: HttpRequest, workunits: QuerySet[Workunit], action: str
 ) -> TemplateResponse:
-    """Return the page that asks for a confirmation of an action on these workunits."""
+    """Return the confirmation page for an action on `workunits`, with counts of affected rows."""
     unfinished = workunits.filter(Q(canonical_result__isnull=True), error_mask=0)
     results = Result.objects.filter(workunit__in=unfinished.order_by().values("id"))
     counts = (

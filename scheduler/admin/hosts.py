@@ -21,7 +21,7 @@ from scheduler.models import Host, HostAppVersion
 from scheduler.people.audit import Event
 from scheduler.rights import Right
 
-#: Fields that staff sets; other fields come from the client or from daemons.
+#: Fields that staff can change; clients and daemons set all other fields.
 DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
 
 
@@ -40,14 +40,14 @@ class RecordsOfHost(RecordInline):
     ordering = ("app_version_id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Read the names of the versions in the same statement."""
+        """Join the app versions, because the rows show their names."""
         rows = super().get_queryset(request)
         return rows.select_related("app_version__app", "app_version__platform", "host")
 
 
 @admin.register(Host, site=staff)
 class HostAdmin(StaffAdmin):
-    """Hosts; staff can deny and limit them."""
+    """The page of hosts.  Staff can deny a host, and limit its results in progress."""
 
     change_right = Right.ADMINISTER_HOSTS
     audit_event = Event.HOST_CHANGED
@@ -104,7 +104,7 @@ class HostAdmin(StaffAdmin):
         ),
     )
     helps = {
-        "denied": "The host gets no work, and cannot report the results it has.",
+        "denied": "The host gets no work and cannot report its results in progress.",
         "deny_reason": "The reason, for staff.",
         "max_in_progress": "Maximum number of results in progress; empty: the usual limit.",
         "venue": "home, school or work: the set of the owner's preferences that applies.",
@@ -114,40 +114,40 @@ class HostAdmin(StaffAdmin):
     actions = ("deny", "admit")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: hosts are added by the scheduler RPC."""
+        """Return False, because the scheduler RPC adds hosts."""
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return all fields except those that staff sets."""
+        """Return all fields except `DECIDED_BY_STAFF`."""
         names = [field.name for field in Host._meta.concrete_fields]
         others = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
         return (*others, "decisions", "capabilities_text")
 
     def processors(self, host: Host) -> str:
-        """Return number and model of the CPUs, without stepping and trade marks."""
+        """Return number and model of the CPUs, without stepping and trademarks."""
         model = re.sub(r"\s*\[[^]]*\]|\((?:R|TM|C)\)", "", host.p_model, flags=re.IGNORECASE)
         return f"{host.p_ncpus} × {model}" if model else str(host.p_ncpus)
 
     def decisions(self, host: Host) -> SafeString | str:
-        """Return the outcomes of its last requests for work."""
+        """Return the outcomes of the host's last work requests as HTML, one paragraph each."""
         lines = [(decision_label(decision),) for decision in host.last_decisions]
         return format_html_join("", "<p>{}</p>", lines) or "–"
 
     @admin.display(description="capabilities")
     def capabilities_text(self, host: Host) -> SafeString:
-        """Return GPUs, virtual machines and containers, as its client reports them."""
+        """Return the capabilities that the client reported, such as GPUs, as JSON in HTML."""
         return format_html("<pre>{}</pre>", dumps(host.capabilities, indent=2, sort_keys=True))
 
     @admin.action(description="Deny work to the selected hosts", permissions=["change"])
     def deny(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
-        """Send no more work to these hosts."""
+        """Stop sending work to the selected hosts."""
         reason = f"denied in the administration by {request.user}"
         count = denials.change_all(queryset, denied=True, reason=reason, now=timezone.now())
         self.message_user(request, f"{count} hosts will get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
-        """Send work to these hosts again."""
+        """Resume sending work to the selected hosts."""
         count = denials.change_all(queryset, denied=False, now=timezone.now())
         self.message_user(request, f"{count} hosts will get work again.")
 

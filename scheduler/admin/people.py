@@ -31,10 +31,10 @@ else:
 
 
 class NewAccountForm(Passwords, AccountForm):
-    """The form of a new account, which `people.accounts` creates."""
+    """The form that creates an account, by `accounts.create_staff`."""
 
     required_css_class = "required"
-    #: The hash of the password, computed before the transaction in which the form is saved.
+    #: Hash of the password, computed before the transaction that saves the form.
     stored_password: str | None = None
     password1, password2 = SetPasswordMixin.create_password_fields()
 
@@ -43,11 +43,11 @@ class NewAccountForm(Passwords, AccountForm):
         fields = ("email", "name", "is_staff")
 
     def clean_email(self) -> str:
-        """Return the address in lower case, as it is stored."""
+        """Return the address in lower case, which is the stored form."""
         return str(self.cleaned_data["email"]).lower()
 
     def clean_name(self) -> str:
-        """Refuse invalid names; an empty name is later derived from the e-mail address."""
+        """Validate the name; an empty name is replaced by one from the e-mail address."""
         name = str(self.cleaned_data["name"])
         try:
             return accounts.good_name(name) if name else ""
@@ -55,7 +55,7 @@ class NewAccountForm(Passwords, AccountForm):
             raise forms.ValidationError(str(refusal)) from refusal
 
     def clean(self) -> dict[str, Any]:
-        """Check that the passwords match and are strong enough."""
+        """Validate the passwords, and check that no account has the e-mail address."""
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.instance)
@@ -79,11 +79,11 @@ class NewAccountForm(Passwords, AccountForm):
         )
 
     def save_m2m(self) -> None:
-        """Do nothing: a new account has no groups yet."""
+        """Do nothing, because a new account has no groups."""
 
 
 class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
-    """The form to set another account's password."""
+    """The form that sets another account's password."""
 
     required_css_class = "required"
     field_order = ("password1", "password2", "revoke_host_keys")
@@ -99,24 +99,24 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.user)
-        # Django's view reads this key; a password set here is always usable.
+        # Django's view reads this key.  Passwords set by this form are always usable.
         return {**self.cleaned_data, "set_usable_password": True}
 
     def save(self) -> Account:
-        """Set the password."""
         return self.set_password(self.user, self.cleaned_data["password1"])
 
     @property
     def changed_data(self) -> list[str]:
-        """Return the changed field, for the history of changes."""
+        """Return the name of the changed field, for the history."""
         return ["password"]
 
 
 @admin.register(Account, site=staff)
 class AccountAdmin(StaffAdmin, UserBase):
-    """Accounts. The e-mail address is part of the password's digest, so it is read-only.
+    """The page of accounts.
 
-    A moderator changes accounts without rights; staff and superusers are changed by superusers.
+    The e-mail address is read-only, because it is part of the password digest.  Only superusers can
+    change staff, superusers and accounts with rights that the moderator lacks.
     """
 
     change_right = Right.MODERATE_PEOPLE
@@ -169,7 +169,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse accounts that have rights which the member of staff lacks."""
+        """Require Django's permission, `change_right` and `roles.may_change`."""
         if not super().has_change_permission(request, obj):
             return False
         return obj is None or (
@@ -177,7 +177,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         )
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Write Django's history only: the operation has written the audit log."""
+        """Write only Django's history, because the operation has written the audit entry."""
         return admin.ModelAdmin.log_addition(self, request, obj, message)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -188,7 +188,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         return without_fields(fieldsets, ("is_staff",))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make the e-mail address of an account read-only; only superusers give rights."""
+        """Make the rights of an existing account read-only, unless the user is a superuser."""
         if obj is None:
             return ()
         if request.user.is_superuser:
@@ -208,25 +208,25 @@ class AccountAdmin(StaffAdmin, UserBase):
         return super().add_view(request, form_url, extra_context)
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """Pass the hash of its password to the form of a new account."""
+        """Pass the password hash to the form of a new account."""
         if not change:
             form.stored_password = self._stored_passwords.get(request)
         return super().save_form(request, form, change)
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Read the content types of permissions in the same statement."""
+        """Join the content types of permissions."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the changed columns; a new account was already saved by its form."""
+        """Save the changed columns; the form has already saved a new account."""
         if change:
             super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save groups and permissions; record the rights that were given and taken."""
-        if not change:  # a new account has no groups yet, and its form has made another object
+        """Save groups and permissions; record the added and removed rights in the audit log."""
+        if not change:  # a new account has no groups, and `form.instance` is not the saved row
             super().save_related(request, form, formsets, change)
             return
         account = form.instance
@@ -247,14 +247,14 @@ class AccountAdmin(StaffAdmin, UserBase):
 
 
 def _rights_of(account: Account) -> set[str]:
-    """Return the names of an account's groups, and the codenames of its own permissions."""
+    """Return the names of the account's groups and the codenames of its permissions."""
     groups = account.groups.values_list("name", flat=True)
     return {*groups, *account.user_permissions.values_list("codename", flat=True)}
 
 
 @admin.register(AccountKey, site=staff)
 class AccountKeyAdmin(RecordAdmin):
-    """Account keys by name; their secrets are never shown."""
+    """Account keys by name, without their secrets."""
 
     list_display = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
     list_filter = ("kind", "is_current", ("revoked_at", admin.EmptyFieldListFilter))
@@ -265,8 +265,6 @@ class AccountKeyAdmin(RecordAdmin):
 
 @admin.register(Team, site=staff)
 class TeamAdmin(StaffAdmin):
-    """Teams."""
-
     change_right = Right.MODERATE_PEOPLE
     list_display = ("name", "founder", "country", "joinable", "created_at")
     list_filter = ("joinable",)
@@ -277,22 +275,22 @@ class TeamAdmin(StaffAdmin):
 
 @admin.register(Group, site=staff)
 class StaffGroupAdmin(GroupAdmin):
-    """Roles: those of the release, which are read-only, and others that superusers create."""
+    """The page of roles: read-only built-in groups, and groups that superusers create."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Let only superusers create groups: a group can give every right."""
+        """Return whether the user is a superuser, because a group can give every right."""
         return is_superuser(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers change groups; roles of the release cannot be changed."""
+        """Return True for superusers, except for built-in groups."""
         return is_superuser(request) and not _is_built_in(obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Let only superusers delete groups; roles of the release cannot be deleted."""
+        """Return True for superusers, except for groups in `ROLES`."""
         return is_superuser(request) and (obj is None or obj.name not in ROLES)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the permissions; record those that were given and taken."""
+        """Save the permissions; record the added and removed permissions in the audit log."""
         group = form.instance
         before = set(group.permissions.values_list("codename", flat=True))
         super().save_related(request, form, formsets, change)

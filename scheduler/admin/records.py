@@ -32,7 +32,7 @@ from scheduler.work.timeline import describe_move
 
 @admin.register(LedgerEntry, site=staff)
 class LedgerEntryAdmin(RecordAdmin):
-    """All moves, newest workunit first, which is the order of the table's index."""
+    """The page of ledger entries, in the order of the table's index: newest workunit first."""
 
     list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
     list_filter = ("axis", "because", "by")
@@ -45,7 +45,10 @@ class LedgerEntryAdmin(RecordAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the moves of one workunit; the ledger has no index for other searches."""
+        """Return the moves of the workunit with this number or name.
+
+        The ledger has no index for other searches.
+        """
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
@@ -61,7 +64,6 @@ class LedgerEntryAdmin(RecordAdmin):
 
     @admin.display(description="axis")
     def of(self, entry: LedgerEntry) -> str:
-        """Return the axis, which is the state machine that moved."""
         return describe_move(entry).axis
 
     @admin.display(description="from → to")
@@ -72,18 +74,16 @@ class LedgerEntryAdmin(RecordAdmin):
 
     @admin.display(description="because")
     def reason(self, entry: LedgerEntry) -> str:
-        """Return the reason."""
         return describe_move(entry).because
 
     @admin.display(description="by")
     def actor(self, entry: LedgerEntry) -> str:
-        """Return the program or person that made the move."""
         return describe_move(entry).by
 
 
 @admin.register(CreditEntry, site=staff)
 class CreditEntryAdmin(RecordAdmin):
-    """All grants of credit."""
+    """The page of credit grants."""
 
     list_display = ("granted_at", "amount", "account", "host", "app", "result_id", "rule")
     list_filter = ("app",)
@@ -101,7 +101,7 @@ class FileAdmin(RecordAdmin):
     search_names = ("name", "sha256")
 
     def size(self, file: File) -> str:
-        """Return the size with a unit."""
+        """Return the file size with a unit."""
         return nbytes_label(file.nbytes)
 
 
@@ -116,7 +116,7 @@ class FileHoldAdmin(RecordAdmin):
 
 @admin.register(JobFile, site=staff)
 class JobFileAdmin(RecordAdmin):
-    """File names of submissions by BOINC's remote job submission."""
+    """File names of BOINC's remote job submission."""
 
     list_display = ("name", "account", "file", "created_at")
     search_fields = ("name__startswith", "account__email")
@@ -126,7 +126,7 @@ class JobFileAdmin(RecordAdmin):
 
 @admin.register(Installation, site=staff)
 class InstallationAdmin(RecordAdmin):
-    """The project's identifier, which is also in the file `project-id` of each VAR_DIR."""
+    """The project's identifier, also stored in the file `project-id` of each VAR_DIR."""
 
     list_display = ("identifier",)
     search_fields = ("identifier",)
@@ -190,7 +190,7 @@ class FileRequestAdmin(RecordAdmin):
 
 @admin.register(ThrottleBucket, site=staff)
 class ThrottleBucketAdmin(RecordAdmin):
-    """Limits in use; networks and accounts appear as keyed hashes."""
+    """Throttle buckets; networks and accounts are shown as keyed hashes."""
 
     list_display = ("key", "empty_at", "was_allowed", "recorded_at")
     list_filter = ("was_allowed",)

@@ -21,8 +21,6 @@ from scheduler.work.explain import explanation_of
 
 
 class OutputsOfResult(RecordInline):
-    """The output files of a result."""
-
     model = ResultFile
     fields = ("position", "name", "nbytes", "md5", "sha256")
     ordering = ("position",)
@@ -30,7 +28,7 @@ class OutputsOfResult(RecordInline):
 
 @admin.register(Result, site=staff)
 class ResultAdmin(RecordAdmin):
-    """Results: the attempts at workunits."""
+    """The page of results, which are attempts at workunits."""
 
     list_display = (
         "name",
@@ -87,7 +85,7 @@ class ResultAdmin(RecordAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Defer the logs of up to 64 KB in lists; join related rows on the page of one result."""
+        """Defer logs (up to 64 KB) in lists; on the page of a result, join related rows."""
         rows = super().get_queryset(request)
         match = request.resolver_match
         if match is None or match.url_name != "scheduler_result_change":
@@ -97,16 +95,15 @@ class ResultAdmin(RecordAdmin):
         )
 
     def state(self, result: Result) -> SafeString:
-        """Return server state and outcome, as `lifecycle` names them."""
+        """Return a badge with the server state and the outcome."""
         return badge(state_label(Axis.RESULT, result_state(result)))
 
     def validation(self, result: Result) -> SafeString:
-        """Return the state of its validation."""
         return badge(state_label(Axis.VALIDATION, result.validate_state))
 
     @admin.display(description="output files")
     def files(self, result: Result) -> SafeString:
-        """Return whether its output files are kept or deleted."""
+        """Return a badge with the deletion state of the output files."""
         return badge(state_label(Axis.RESULT_FILES, result.file_delete_state))
 
     @admin.display(description="client state")
@@ -119,12 +116,11 @@ class ResultAdmin(RecordAdmin):
 
     @admin.display(description="workunit")
     def workunit_link(self, result: Result) -> SafeString | str:
-        """Return a link to the workunit."""
         return link_to(result.workunit)
 
     @admin.display(description="stderr")
     def log(self, result: Result) -> SafeString | str:
-        """Return the standard error output of the program."""
+        """Return the stderr output of the application."""
         return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
 
     def render_change_form(
@@ -143,12 +139,12 @@ class ResultAdmin(RecordAdmin):
 
 @admin.register(ResultFile, site=staff)
 class ResultFileAdmin(RecordAdmin):
-    """Uploaded output files with their digests."""
+    """The page of uploaded output files, with their digests."""
 
     list_display = ("name", "position", "size", "md5", "sha256")
     search_help_text = "Number of a result"
     search_numbers = ("result_id",)
 
     def size(self, file: ResultFile) -> str:
-        """Return the size with a unit."""
+        """Return the file size with a unit."""
         return nbytes_label(file.nbytes)

@@ -24,9 +24,9 @@ from scheduler.models import App, AppVersion, AppVersionFile, PlanClass, Platfor
 from scheduler.people.audit import Event
 from scheduler.rights import Right
 
-#: Options that may contain secrets, such as a webhook's: shown only to staff that may set them.
+#: Fields that may contain secrets, shown only to users with the right to set them.
 SECRET_FIELDS = ("assimilator_options",)
-#: Fields that decide which code runs on the server, and the credit: `administer_project` only.
+#: Fields that select server-side code and credit; setting them requires `administer_project`.
 RESERVED_FIELDS = (
     "weight",
     "validator",
@@ -46,7 +46,7 @@ RESERVED_FIELDS = (
 
 
 class _DefaultsForm(FormBase):
-    """A form whose empty JSON fields get their defaults."""
+    """A form that sets empty JSON fields to their defaults."""
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
@@ -57,11 +57,11 @@ class _DefaultsForm(FormBase):
 
 
 class AppForm(_DefaultsForm):
-    """The form of an app; checks that its plug-ins exist before a daemon needs them."""
+    """The form of an app, which validates the fields with `apps.faults`."""
 
     def _post_clean(self) -> None:
-        """Check the app that would be saved, with stored values for fields that are not shown."""
-        super()._post_clean()  # type: ignore[misc]  # the stubs lack it
+        """Validate the app; fields that the form omits have their stored values."""
+        super()._post_clean()  # type: ignore[misc]  # django-stubs omits this method
         is_new_kind = "kind" in self.changed_data or self.instance.pk is None
         for name, refusal in apps.faults(self.instance, self.fields, is_new_kind=is_new_kind):
             self.add_error(name if name in self.fields else None, refusal)
@@ -69,8 +69,6 @@ class AppForm(_DefaultsForm):
 
 @admin.register(App, site=staff)
 class AppAdmin(StaffAdmin):
-    """Apps, and the rules for their results."""
-
     form = AppForm
     change_right = Right.MANAGE_APPS
     audit_event = Event.APP_CHANGED
@@ -93,9 +91,10 @@ class AppAdmin(StaffAdmin):
     helps = HELPS
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make the name of an app read-only: clients and result folders use it.
+        """Return the read-only fields, with `RESERVED_FIELDS` for users without the right.
 
-        Its kind is read-only once the app has versions.
+        The name of an existing app is read-only, because clients and result folders use it.  The
+        kind is read-only once the app has versions.
         """
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.ADMINISTER_PROJECT):
@@ -106,24 +105,24 @@ class AppAdmin(StaffAdmin):
         return ("name", *(["kind"] if is_published else []), *fixed)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Leave out fields that may contain secrets, unless the member of staff may set them."""
+        """Omit `SECRET_FIELDS` for users without the right to set them."""
         fieldsets = super().get_fieldsets(request, obj)
         if has_right(request, Right.ADMINISTER_PROJECT):
             return fieldsets
         return without_fields(fieldsets, SECRET_FIELDS)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Refuse filters by fields with secrets: repeated queries could reveal them bit by bit."""
+        """Refuse filters by `SECRET_FIELDS`, because repeated queries could reveal the secrets."""
         if lookup.startswith(SECRET_FIELDS):
             return False
         return super().lookup_allowed(lookup, value, request)
 
 
 class PlanClassForm(_DefaultsForm):
-    """The form of a plan class; checks the spec."""
+    """The form of a plan class, which validates `spec`."""
 
     def clean(self) -> dict[str, Any]:
-        """Add an error to `spec` for every fault of the spec."""
+        """Add an error to the field `spec` for each fault."""
         cleaned = super().clean()
         name = cleaned.get("name") or self.instance.name
         if name and "spec" in cleaned:
@@ -137,17 +136,15 @@ class PlanClassForm(_DefaultsForm):
 
 @admin.register(PlanClass, site=staff)
 class PlanClassAdmin(StaffAdmin):
-    """Plan classes: requirements of app versions."""
-
     change_right = Right.MANAGE_APPS
     form = PlanClassForm
     list_display = ("name", "spec", "created_at")
     search_fields = ("name",)
     ordering = ("name",)
     helps = {
-        "name": "The name that app versions use; it cannot be changed.",
-        "spec": "A JSON object; docs/plan-classes.md has every key. "
-        "`manage.py plan_class try NAME` lists the hosts that can run it.",
+        "name": "The name that app versions refer to; it cannot be changed.",
+        "spec": "A JSON object; docs/plan-classes.md lists the keys. "
+        "`manage.py plan_class try NAME` counts the hosts that can run it.",
     }
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -157,8 +154,6 @@ class PlanClassAdmin(StaffAdmin):
 
 @admin.register(Platform, site=staff)
 class PlatformAdmin(StaffAdmin):
-    """Platforms."""
-
     change_right = Right.MANAGE_APPS
     list_display = ("name", "user_friendly_name")
     search_fields = ("name", "user_friendly_name")
@@ -166,8 +161,6 @@ class PlatformAdmin(StaffAdmin):
 
 
 class FilesOfVersion(RecordInline):
-    """The signed files of a version."""
-
     model = AppVersionFile
     fields = ("position", "file", "open_name", "main_program", "executable", "copy_file")
     ordering = ("position",)
@@ -175,7 +168,10 @@ class FilesOfVersion(RecordInline):
 
 @admin.register(AppVersion, site=staff)
 class AppVersionAdmin(StaffAdmin):
-    """App versions. Clients never download a version again, so most fields are read-only."""
+    """The page of app versions.
+
+    Most fields are read-only, because clients never download a version again.
+    """
 
     change_right = Right.PUBLISH_VERSIONS
     audit_event = Event.VERSION_CHANGED
@@ -206,16 +202,16 @@ class AppVersionAdmin(StaffAdmin):
     helps = {
         "min_core_version": "Oldest supported client: 10000*major + 100*minor + release; 0: any.",
         "max_core_version": "Newest supported client, in the same format; 0: any.",
-        "deprecated": "No longer sent; results in progress go on.",
+        "deprecated": "The version is no longer sent; results in progress continue.",
         "beta": "Only for volunteers who want test applications.",
     }
 
     def version(self, version: AppVersion) -> str:
-        """Return the version with two decimals."""
+        """Return the version number with two decimals."""
         return f"{version.version_num / 100:.2f}"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Refuse: ``manage.py publish_app`` hashes, signs and publishes a version's files."""
+        """Return False, because ``manage.py publish_app`` adds versions and signs their files."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""The admin site: titles, log-in by e-mail, and an index page with live counts."""
+"""The admin site: log-in, password change, and an index page with live counts."""
 
 from __future__ import annotations
 
@@ -29,21 +29,24 @@ View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 class RefusableForm(forms.BaseForm):
-    """A form that checks a password; a refused attempt sets the status of its page."""
+    """A form that checks a password and stores the refusal of a throttled attempt.
+
+    `_with_status` sets the status of the page from `refusal`.
+    """
 
     refusal: TooManyAttempts | HashQueueFull | None = None
 
     def refuse_attempt(self, refusal: TooManyAttempts | HashQueueFull) -> ValidationError:
-        """Store the refusal for the page, and return it as the form's error."""
+        """Store the refusal and return it as an error of the form."""
         self.refusal = refusal
         return ValidationError(str(refusal), code="throttled")
 
 
 class LogInForm(RefusableForm, AdminAuthenticationForm):
-    """The log-in form; shows why an attempt was not checked."""
+    """The log-in form, which shows why an attempt was refused."""
 
     def clean(self) -> dict[str, Any]:
-        """Check the password, unless the throttle or the hash queue refuses."""
+        """Check the password, unless the throttle or the hash queue refuses the attempt."""
         try:
             return super().clean()
         except (TooManyAttempts, HashQueueFull) as refusal:
@@ -63,7 +66,7 @@ class RevokesKeysForm(forms.Form):
     )
 
     def set_password(self, account: Account, password: str) -> Account:
-        """Set a new password; stores the hash of the digest that BOINC's clients compute."""
+        """Set the password, revoke keys as the form specifies, and return the account."""
         accounts.change_password(
             account=account,
             passwd_hash=accounts.password_digest(email=account.email, password=password),
@@ -74,14 +77,14 @@ class RevokesKeysForm(forms.Form):
 
 
 class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
-    """The form to change one's own password; stores the hash of BOINC's digest."""
+    """The form with which users change their own password."""
 
     required_css_class = "required"
     request: HttpRequest | None = None
     field_order = ("old_password", "new_password1", "new_password2", "revoke_host_keys")
 
     def clean_old_password(self) -> str:
-        """Check the old password as log-in does."""
+        """Check the old password; the log-in throttle counts wrong passwords."""
         old: str = self.cleaned_data["old_password"]
         try:
             account = authenticate(self.request, username=self.user.get_username(), password=old)
@@ -98,13 +101,13 @@ class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
 
 
 class OwnPasswordView(PasswordChangeView):
-    """Changes the password of the member of staff who is logged in."""
+    """The page on which users change their own password."""
 
     form_class = OwnPasswordForm
     template_name = "scheduler/admin/own_password.html"
 
     def get_form(self, form_class: type[Any] | None = None) -> Any:
-        """Pass the request to the form: the throttle counts its address."""
+        """Pass the request to the form, because the throttle needs the client address."""
         form: Any = super().get_form(form_class)
         form.request = self.request
         return form
@@ -119,11 +122,11 @@ class StaffSite(AdminSite):
     index_template = "scheduler/admin/index.html"
     login_form = LogInForm
     empty_value_display = "–"
-    # Lists need the width; the index page and the breadcrumbs lead everywhere.
+    # Lists need the width of the page; the index page and breadcrumbs link to all pages.
     enable_nav_sidebar = False
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
-        """Attribute the audit entries of a page to the account that is logged in."""
+        """Return the view, with its audit entries attributed to the user's account."""
 
         @wraps(view)
         def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -136,7 +139,7 @@ class StaffSite(AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Show the alerts and the live counts above the list of tables."""
+        """Return the index page with alerts and live counts above the list of tables."""
         live = status.current(now=timezone.now())
         rows = (("workunits", live.workunits), ("results", live.results), ("people", live.people))
         counts = {
@@ -149,7 +152,6 @@ class StaffSite(AdminSite):
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Let members of staff change their own password."""
         view = OwnPasswordView.as_view(
             success_url=reverse("admin:password_change_done", current_app=self.name),
             extra_context={**self.each_context(request), **(extra_context or {})},
@@ -160,7 +162,10 @@ class StaffSite(AdminSite):
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Log in; a throttled or postponed attempt shows the form with status 429 or 503."""
+        """Log in.
+
+        The status is 429 if the attempt is throttled, and 503 if the hash queue is full.
+        """
         return _with_status(super().login(request, extra_context))
 
 
@@ -168,7 +173,7 @@ Answer = TypeVar("Answer", bound=HttpResponse)
 
 
 def _with_status(response: Answer) -> Answer:
-    """Set status and Retry-After of a page whose form was refused."""
+    """Return the response; set the status and `Retry-After` if its form stored a refusal."""
     context = getattr(response, "context_data", None) or {}
     refusal = getattr(context.get("form"), "refusal", None)
     if isinstance(refusal, TooManyAttempts):

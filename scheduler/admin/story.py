@@ -1,4 +1,4 @@
-"""The timeline of a workunit, and the moves that are possible next."""
+"""The timeline of a workunit, and its possible next moves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_TIMELINE_MOVES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Possibility:
-    """One move that the law allows next."""
+    """A move that the law permits next."""
 
     subject: str
     axis: str
@@ -29,7 +29,7 @@ class Possibility:
 
 @dataclass(frozen=True, slots=True)
 class Event(Possibility):
-    """One line of a timeline: a move that was made."""
+    """A row of a timeline: a move in the ledger."""
 
     at: datetime
     since_first: str
@@ -39,9 +39,9 @@ class Event(Possibility):
 def timeline(
     workunit_id: int, *, result_id: int | None = None, names: dict[int, str] | None = None
 ) -> list[Event]:
-    """Return the moves of a workunit, or of one of its results, oldest first.
+    """Return the moves of a workunit or of one of its results, oldest first.
 
-    `names` has the titles of results by id; other results are shown with their id.
+    `names` maps ids of results to titles; other results are shown by id.
     """
     rows = moves_of(workunit_id, result_id=result_id, at_most=MAX_TIMELINE_MOVES)
     return [_event(row, rows[0].at, names or {}) for row in rows]
@@ -61,19 +61,18 @@ def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Eve
 
 
 def workunit_state(workunit: Workunit) -> WorkunitState:
-    """Return the state of a workunit's answer."""
+    """Return the state of a workunit's answer: OPEN, CANONICAL or FAILED."""
     if workunit.canonical_result_id is not None:
         return WorkunitState.CANONICAL
     return WorkunitState.FAILED if workunit.error_mask else WorkunitState.OPEN
 
 
 def result_state(result: Result) -> ResultState:
-    """Return the state of a result, from its server state and outcome."""
     return ResultState(10 * result.server_state + result.outcome)
 
 
 def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibility]:
-    """Return every move of a workunit and its results that the law allows next."""
+    """Return all moves of a workunit and its results that the law permits next."""
     moves = _on(
         "workunit",
         (Axis.WORKUNIT, workunit_state(workunit)),
@@ -87,15 +86,15 @@ def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibi
 
 
 def result_title(result: Result) -> str:
-    """Return the title of a result on its workunit's page: the number of the attempt."""
+    """Return the title of a result on the workunit's page, with the number of the attempt."""
     return f"result {result.attempt}"
 
 
 def result_possibilities(result: Result) -> list[Possibility]:
-    """Return every move of a result that the law allows next."""
+    """Return all moves of a result that the law permits next."""
     state = result_state(result)
     axes: list[tuple[Axis, int]] = [(Axis.RESULT, state)]
-    # Only a reported success can be validated, and only a finished result has files to delete.
+    # Only successes are validated, and only finished results have files to delete.
     if state is ResultState.SUCCESS:
         axes.append((Axis.VALIDATION, result.validate_state))
     if state.server_state is ResultState.SUCCESS.server_state:

@@ -18,29 +18,32 @@ from scheduler.rights import Right
 
 
 def _may_give_apps(request: HttpRequest) -> bool:
-    """Return whether the member of staff has the rights that `may_manage` gives for one app."""
+    """Return whether the user has the rights that `may_manage` gives to a submitter."""
     return has_right(request, Right.PUBLISH_VERSIONS) and has_right(request, Right.MANAGE_APPS)
 
 
 class AppsOfSubmitter(InlineBase):
-    """The apps for which a submitter may submit, if not for all apps."""
+    """The apps for which a submitter may submit, unless `all_apps` is set."""
 
     model = SubmitterApp
     fields = ("app", "may_manage")
     extra = 0
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Refuse staff that may not give `may_manage`: they could move it to another app."""
+        """Require the right to give `may_manage`, because a change could move it to another app."""
         return super().has_change_permission(request, obj) and _may_give_apps(request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make `may_manage` read-only for staff that may not publish every app."""
+        """Make `may_manage` read-only for users that may not publish every app."""
         return () if _may_give_apps(request) else ("may_manage",)
 
 
 @admin.register(Submitter, site=staff)
 class SubmitterAdmin(StaffAdmin):
-    """Present and former submitters: a row without apps keeps the share and the clock."""
+    """The page of submitters.
+
+    A row without apps gives no permission; it stores the share and the logical start time.
+    """
 
     change_right = Right.ADMINISTER_PROJECT
     audit_event = Event.RIGHTS_CHANGED
@@ -71,7 +74,7 @@ class SubmitterAdmin(StaffAdmin):
         "all_apps": "Every app, including future ones; otherwise only the apps below.",
         "max_unfinished_workunits": "Maximum at a time; empty: no limit.",
         "max_kept_bytes": "Total size of files and outputs; empty: no limit.",
-        "share": "With fair shares: share of the computing, relative to other submitters.",
+        "share": "If fair shares are on: computing time relative to other submitters.",
     }
     actions = ("forbid",)
 
@@ -80,13 +83,13 @@ class SubmitterAdmin(StaffAdmin):
         return super().get_queryset(request).prefetch_related("apps__app")
 
     def may_submit_for(self, submitter: Submitter) -> str:
-        """Return the names of the apps."""
+        """Return the names of the apps for which the submitter may submit."""
         names = sorted(row.app.name for row in submitter.apps.all())
         return "every app" if submitter.all_apps else (", ".join(names) or "no app")
 
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
     def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
-        """Withdraw their permission to submit; work already submitted goes on."""
+        """Remove the permissions to submit; submitted work continues."""
         now = timezone.now()
         rows = queryset.select_related("account")
         if not is_superuser(request):
@@ -95,7 +98,7 @@ class SubmitterAdmin(StaffAdmin):
         self.message_user(request, f"{count} people may no longer submit.")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make the account read-only, and `all_apps` for staff who lack that right."""
+        """Make `all_apps` read-only without `submit_for_every_app`, and an existing `account`."""
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
             fixed = ("all_apps", *fixed)
@@ -104,7 +107,7 @@ class SubmitterAdmin(StaffAdmin):
 
 @admin.register(SubmitterApp, site=staff)
 class SubmitterAppAdmin(RecordAdmin):
-    """Permissions to submit, by app; they are changed on the submitter's page."""
+    """The read-only page of permissions by app; they are changed on the submitter's page."""
 
     list_display = ("submitter", "app", "may_manage")
     list_filter = ("may_manage", "app")
@@ -114,7 +117,7 @@ class SubmitterAppAdmin(RecordAdmin):
 
 @admin.register(ApiToken, site=staff)
 class ApiTokenAdmin(RecordAdmin):
-    """API tokens by name; their secrets are not stored."""
+    """API tokens by name; secrets are stored only as hashes."""
 
     list_display = ("account", "name", "scopes", "last_used_on", "expire_at", "revoked_at")
     list_filter = (
@@ -141,16 +144,15 @@ class ApiTokenAdmin(RecordAdmin):
     )
 
     def scopes(self, token: ApiToken) -> str:
-        """Return the scopes of a token."""
         return ", ".join(api_tokens.scopes_of(token))
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Return whether the member of staff may revoke tokens of others."""
+        """Return whether the user may revoke tokens of other accounts."""
         return has_right(request, Right.ADMINISTER_PROJECT)
 
     @admin.action(description="Revoke the selected tokens permanently", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Revoke the tokens; only superusers revoke those of superusers."""
+        """Revoke the tokens; only superusers may revoke tokens of superusers."""
         now, revoked, kept = timezone.now(), 0, 0
         for token in queryset.select_related("account"):
             if token.account.is_superuser and not is_superuser(request):

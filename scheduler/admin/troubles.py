@@ -19,7 +19,7 @@ from scheduler.rights import Right
 
 @admin.register(Refusal, site=staff)
 class RefusalAdmin(RecordAdmin):
-    """Permanent refusals: why a host cannot get results of a workunit."""
+    """Permanent refusals: the reasons why hosts cannot get results of a workunit."""
 
     list_display = ("workunit_id", "host_id", "reason", "sentence", "at")
     search_help_text = "Number of a workunit or a host"
@@ -28,7 +28,7 @@ class RefusalAdmin(RecordAdmin):
 
 @admin.register(ScienceFailure, site=staff)
 class ScienceFailureAdmin(RecordAdmin):
-    """Failures of science code, and the subjects that are parked after them."""
+    """The page of failures of science code, with actions on parked subjects."""
 
     list_display = (
         "stage",
@@ -46,7 +46,7 @@ class ScienceFailureAdmin(RecordAdmin):
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Reset the failures, so that the daemons try again immediately."""
+        """Delete the failures, so that the daemons retry immediately."""
         if not (ids := self._ids(request, queryset)):
             return
         with self.refusals_shown(request, parked.NotParked):
@@ -55,7 +55,7 @@ class ScienceFailureAdmin(RecordAdmin):
 
     @admin.action(description="Give up the selected subjects", permissions=["move"])
     def drop(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Give up parked subjects, with the effect that their stage defines."""
+        """Drop parked subjects; `health.parked` describes the effect for each stage."""
         if not (ids := self._ids(request, queryset)):
             return
         reason = f"given up in the administration by {request.user}"
@@ -66,7 +66,7 @@ class ScienceFailureAdmin(RecordAdmin):
             self.message_user(request, f"{len(done.changed)} were given up{rest}.")
 
     def _ids(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> list[int]:
-        """Return the ids of the selected failures; show a message if all were deleted meanwhile."""
+        """Return the ids of the selected failures; show an error if no failure is left."""
         ids = list(queryset.values_list("pk", flat=True))
         if not ids:
             self.message_user(request, "The selected failures no longer exist.", messages.ERROR)
@@ -74,7 +74,7 @@ class ScienceFailureAdmin(RecordAdmin):
 
 
 class OutageForm(FormBase):
-    """The form of an outage; checks its times."""
+    """The form of an outage, which checks the times."""
 
     def clean(self) -> dict[str, Any]:
         """Check the times with `outages.check`."""
@@ -98,16 +98,16 @@ class OutageAdmin(StaffAdmin):
     list_filter = (("applied_at", admin.EmptyFieldListFilter),)
     search_fields = ("reason",)
     helps = {
-        "began_at": "UTC. Deadlines of results in progress then are extended by its length.",
+        "began_at": "UTC. Deadlines of results in progress are extended by the outage's length.",
         "ended_at": "UTC.",
     }
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Refuse: deadlines were already extended by it."""
+        """Return False, because the outage has already extended deadlines."""
         return False
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields that staff enters; of a recorded outage, also its application."""
+        """Return the fields; a recorded outage also has `applied_at` and `applied_up_to`."""
         entered = ("began_at", "ended_at", "reason")
         return entered if obj is None else (*entered, "applied_at", "applied_up_to")
 
@@ -119,7 +119,7 @@ class OutageAdmin(StaffAdmin):
 
 @admin.register(Heartbeat, site=staff)
 class HeartbeatAdmin(RecordAdmin):
-    """The last heartbeats of parts of the server."""
+    """The page of heartbeats: the last heartbeat of each part of the server."""
 
     list_display = ("name", "seen_at")
     search_fields = ("name",)

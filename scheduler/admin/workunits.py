@@ -27,16 +27,16 @@ from scheduler.models import Result, Workunit, WorkunitFile
 from scheduler.work import cancel as operations
 from scheduler.work import explain as queries
 
-#: Maximum number of workunits of an action; more are handled by batch or on the command line.
+#: Maximum number of workunits of an action; use the batch or the command line for more.
 MAX_ACTION_ROWS = 10_000
-#: Maximum number of workunits that are explained at a time.
+#: Maximum number of workunits that an action explains.
 MAX_EXPLAINED = 20
 
 Filters = list[tuple[str, str]]
 
 
 class AnswerFilter(admin.SimpleListFilter):
-    """Filters by the state of a workunit's answer: open, canonical or failed."""
+    """Filters by `WorkunitState`: open, canonical or failed."""
 
     title = "answer"
     parameter_name = "answer"
@@ -57,8 +57,6 @@ class AnswerFilter(admin.SimpleListFilter):
 
 
 class InputsOfWorkunit(RecordInline):
-    """The input files of a workunit."""
-
     model = WorkunitFile
     fields = ("position", "file", "open_name", "copy_file", "sticky")
     ordering = ("position",)
@@ -66,7 +64,7 @@ class InputsOfWorkunit(RecordInline):
 
 @admin.register(Workunit, site=staff)
 class WorkunitAdmin(RecordAdmin):
-    """Workunits, with the reasons why they wait, their timelines and possible next moves."""
+    """The page of workunits, with timelines, reasons for waiting and possible next moves."""
 
     list_display = (
         "name",
@@ -163,29 +161,28 @@ class WorkunitAdmin(RecordAdmin):
     # Columns
 
     def answer(self, workunit: Workunit) -> SafeString:
-        """Return whether it is open, has a canonical result, or failed."""
+        """Return a badge with the state of the answer: open, canonical or failed."""
         return badge(workunit_state(workunit).name)
 
     def release(self, workunit: Workunit) -> SafeString:
-        """Return whether it is held, waits for a dependency, or is released."""
+        """Return a badge with the release state: held, waiting or released."""
         return badge(state_label(Axis.RELEASE, workunit.release_state))
 
     def validation(self, workunit: Workunit) -> SafeString | str:
-        """Return whether it waits for the validator."""
+        """Return a badge if the workunit waits for the validator, and a dash otherwise."""
         return badge("WAITING") if workunit.need_validate else "–"
 
     def assimilation(self, workunit: Workunit) -> SafeString:
-        """Return whether its answer was assimilated."""
         return badge(state_label(Axis.ASSIMILATION, workunit.assimilate_state))
 
     @admin.display(description="input files")
     def files(self, workunit: Workunit) -> SafeString:
-        """Return whether its input files are kept or deleted."""
+        """Return a badge with the deletion state of the input files."""
         return badge(state_label(Axis.WORKUNIT_FILES, workunit.file_delete_state))
 
     @admin.display(description="why it failed")
     def errors(self, workunit: Workunit) -> str:
-        """Return the names of the bits of its error mask."""
+        """Return the names of the bits in the error mask."""
         return bits_label(bit.name for bit in ErrorMask if bit & workunit.error_mask)
 
     # Actions
@@ -197,12 +194,12 @@ class WorkunitAdmin(RecordAdmin):
             ids = queryset.order_by().values("id")[:MAX_ACTION_ROWS]
             return confirmation_page(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
         reason = f"cancelled in the administration by {request.user}"
-        self._act(request, queryset, "asked to be cancelled", operations.cancel, reason=reason)
+        self._act(request, queryset, "are being cancelled", operations.cancel, reason=reason)
         return None
 
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
     def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Stop sending their results until they are released."""
+        """Hold the workunits: stop sending their results until they are released."""
         self._act(request, queryset, "held", operations.hold)
 
     @admin.action(description="Release the selected workunits", permissions=["move"])
@@ -212,7 +209,7 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.action(description="Explain what the selected workunits wait for", permissions=["view"])
     def explain(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Show what each workunit waits for."""
+        """Show one message for each workunit, with the reasons why it waits."""
         for workunit in queryset[:MAX_EXPLAINED]:
             self.message_user(request, f"{workunit.name}: {'; '.join(reasons_of(workunit))}")
 
@@ -226,7 +223,7 @@ class WorkunitAdmin(RecordAdmin):
     ) -> None:
         ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
         if len(ids) > MAX_ACTION_ROWS:
-            msg = f"More than {MAX_ACTION_ROWS} are selected. Hint: act on their batch instead."
+            msg = f"More than {MAX_ACTION_ROWS} are selected. Hint: use the actions of their batch."
             self.message_user(request, msg, messages.ERROR)
             return
         with self.refusals_shown(request, LookupError):
@@ -238,7 +235,7 @@ class WorkunitAdmin(RecordAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Add its results, timeline, reasons for waiting and possible next moves."""
+        """Add results, timeline, reasons for waiting and possible next moves."""
         workunit: Workunit = context["original"]
         results = results_of(workunit)
         context |= {
@@ -253,12 +250,12 @@ class WorkunitAdmin(RecordAdmin):
 
 
 def reasons_of(workunit: Workunit) -> tuple[str, ...]:
-    """Return what a workunit waits for now, by the rules of the transitioner."""
+    """Return the reasons for a workunit's current state, as sentences."""
     return queries.reasons_of(workunit.pk, now=timezone.now())
 
 
 def results_of(workunit: Workunit) -> list[Result]:
-    """Return its results by attempt, with accounts and hosts, without their logs."""
+    """Return the workunit's results in order of attempt, without the column `stderr`."""
     rows = Result.objects.filter(workunit=workunit).select_related("account", "host")
     return list(rows.defer("stderr").order_by("attempt"))
 
@@ -273,7 +270,7 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
 
 
 def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
-    """Return a sentence with the numbers of changed and unchanged workunits of an action."""
+    """Return a sentence with the numbers of changed and unchanged workunits."""
     sentence = f"{outcome.changed} {done}"
     for count, words in (
         (outcome.already, "already were"),

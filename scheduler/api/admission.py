@@ -28,7 +28,8 @@ from scheduler.people import submitters
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-#: Maximum length of `X-Problem`, because nginx reads response headers into a buffer of 4 KiB.
+#: Maximum number of characters of `X-Problem`, because nginx reads response headers into a buffer
+#: of 4 KiB.
 MAX_PROBLEM = 2000
 _REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE})
 

@@ -79,9 +79,9 @@ class AppOut(RowShown):
         model = App
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
-        """Hide the validator's options unless the account manages the app.
+        """Return the fields; `validator_options` is None unless the account manages the app.
 
-        The options could help to forge results.
+        The options could help a volunteer to forge results.
         """
         fields: dict[str, Any] = super().to_representation(instance)
         if not instance.is_managed:
@@ -133,11 +133,12 @@ class ChangedApp(Strict):
     fail_when_all_tried = serializers.BooleanField(
         required=False,
         help_text="True: a workunit fails once every account (or host) that requested work in the "
-        "last 30 days has tried it. False: it waits for another one.",
+        "last 30 days has tried it. False: the workunit waits for another account or host.",
     )
     target_nresults = _whole(
         1,
-        help_text="Adaptive replication: results if the first host is not trusted; 1: off.",
+        help_text="Adaptive replication: number of results if the first host is not trusted. "
+        "1 disables adaptive replication.",
     )
     trusted_after = _whole(1)
     hr_type = serializers.IntegerField(required=False, min_value=0, max_value=2)

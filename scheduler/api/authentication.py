@@ -23,12 +23,12 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BearerToken(BaseAuthentication):
-    """``Authorization: Bearer mh_...``: `request.user` is the account, `request.auth` the token."""
+    """Authenticates ``Authorization: Bearer mh_...``; `request.auth` is the token's row."""
 
     def authenticate(self, request: Request) -> tuple[Account, ApiToken] | None:
-        """Return the account and the token; None for public operations and without a token.
+        """Return the account and the token; None for a public operation or a missing header.
 
-        Raises `AuthenticationFailed`.
+        Raises `AuthenticationFailed` for another scheme than Bearer and for an invalid token.
         """
         if required_access(request.parser_context.get("view"), request.method) is Access.PUBLIC:
             return None
@@ -56,8 +56,8 @@ class BearerToken(BaseAuthentication):
         return "Bearer"
 
 
-#: The right that an account needs for all operations of a scope.  Handlers check rights that depend
-#: on the object.
+#: The right that an account needs for every operation of a scope.  Handlers check the rights that
+#: depend on the object, such as the right to change an app.
 _RIGHT_OF_SCOPE = {Scope.ADMINISTER: Right.ADMINISTER_PROJECT}
 
 

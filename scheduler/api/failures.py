@@ -1,4 +1,4 @@
-"""Responses to requests that reach no endpoint: 500 for bugs, 400 for others."""
+"""Error responses outside the endpoints: 500 for bugs, 400 for refused requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = "/api/v1/"
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """Return the 500 response, for the API as a problem; the log has the traceback."""
+    """Return the 500 response; under `/api/v1/`, its body is a problem."""
     if not request.path.startswith(_PREFIX):
         return defaults.server_error(request)
     detail = "The server has an internal error. Hint: tell the project's staff when it happened."
@@ -24,7 +24,7 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    """Return 400 for a request that Django refuses, such as for an unknown `Host` header."""
+    """Return the 400 response to a request that Django refuses, such as an unknown `Host`."""
     if not request.path.startswith(_PREFIX):
         return defaults.bad_request(request, exception)
     detail = "The server refuses this request. Hint: send it to the project's own URL."

@@ -24,7 +24,7 @@ _DESCRIPTIONS = {
     "400": "The request does not match this schema.",
     "401": "The token is missing, unknown, expired or revoked.",
     "403": "The token lacks a scope, or its account lacks a right.",
-    "404": "It does not exist, or it belongs to another account.",
+    "404": "The resource does not exist, or it belongs to another account.",
     "410": "The file no longer exists.",
     "408": "The body took too long to arrive.",
     "411": "The request has no `Content-Length`.",
@@ -35,10 +35,10 @@ _DESCRIPTIONS = {
     "415": "The content type or encoding of the body is not supported.",
     "416": "The range is outside the content.",
     "422": "The request matches the schema, but cannot be carried out.",
-    "429": "Too many attempts. `Retry-After` has the seconds to wait.",
-    "503": "Temporarily unavailable. `Retry-After` has the seconds to wait.",
+    "429": "Too many attempts. `Retry-After` is the number of seconds to wait.",
+    "503": "Temporarily unavailable. `Retry-After` is the number of seconds to wait.",
 }
-#: Tags of paths, by the first path segment, where they differ from it.
+#: Tags by the first path segment.  The tag of other paths is the segment itself.
 _TAGS = {
     "": "project",
     "app-versions": "apps",
@@ -57,9 +57,9 @@ PROBLEM = {
         "type": {"type": "string", "format": "uri"},
         "title": _LINE,
         "status": {"type": "integer"},
-        "code": {**_LINE, "description": "For programs; stable."},
-        "detail": {**_LINE, "description": "For people: what happened."},
-        "hint": {**_LINE, "description": "For people: what to do."},
+        "code": {**_LINE, "description": "A stable identifier of the error, for programs."},
+        "detail": {**_LINE, "description": "A description of the error, for people."},
+        "hint": {**_LINE, "description": "How to correct the request, for people."},
         "errors": {
             "type": "array",
             "items": {
@@ -70,7 +70,10 @@ PROBLEM = {
                         **_LINE,
                         "description": "The place in the body, as a JSON pointer (RFC 6901).",
                     },
-                    "line": {"type": "integer", "description": "The line of a stream."},
+                    "line": {
+                        "type": "integer",
+                        "description": "The line number in a stream of workunits.",
+                    },
                     "detail": _LINE,
                     "hint": _LINE,
                 },
@@ -94,7 +97,7 @@ class Schema(AutoSchema):
         return [_TAGS.get(first, first)]
 
     def get_override_parameters(self) -> list[Any]:
-        """Return the query serializer; `get_operation` adds the headers."""
+        """Return a list with the query serializer, if any; `get_operation` adds the headers."""
         return [self.spec.query] if self.spec.query is not None else []
 
     def _get_filter_parameters(self) -> list[dict[str, Any]]:
@@ -124,7 +127,7 @@ class Schema(AutoSchema):
         direction: Any,
         bypass_extensions: bool = False,  # noqa: FBT001, FBT002
     ) -> Any:
-        """Add `minLength: 1` to strings of bodies that may not be blank."""
+        """Return the schema of a field; a non-blank string of a body has `minLength: 1`."""
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
         text = isinstance(field, serializers.CharField) and not field.allow_blank
         if text and isinstance(field.root, Strict) and "string" in (schema or {}).get("type", ()):
@@ -209,14 +212,12 @@ _IDEMPOTENCY_KEY = {
 _IF_MATCH = {
     "name": "If-Match",
     "in": "header",
-    "description": "An `ETag`: the resource is changed only if it still has this ETag, else 412.",
+    "description": "An `ETag`. If the resource has another ETag, the response is 412.",
     "schema": {"type": "string"},
 }
 
 
 class Bearer(OpenApiAuthenticationExtension):
-    """The security scheme of tokens."""
-
     target_class = "scheduler.api.authentication.BearerToken"
     name = "token"
 
@@ -229,7 +230,7 @@ class Bearer(OpenApiAuthenticationExtension):
 
 
 class StrictBody(OpenApiSerializerExtension):
-    """The schema of `Strict` serializers, which refuse unknown fields."""
+    """Defines the schema of `Strict` serializers, which refuse unknown fields."""
 
     target_class = "scheduler.api.http.body.Strict"
     match_subclasses = True
@@ -245,7 +246,7 @@ class StrictBody(OpenApiSerializerExtension):
 
 
 class FreeObject(OpenApiSerializerFieldExtension):
-    """The schema of `JsonObject`: an object with any properties."""
+    """Defines the schema of `JsonObject`: an object with any properties."""
 
     target_class = "scheduler.api.http.body.JsonObject"
     match_subclasses = True

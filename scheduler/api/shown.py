@@ -73,7 +73,9 @@ class WaitShown(Shown):
     workunits = serializers.IntegerField(
         help_text=f"Number of affected workunits; {MAX_EXAMINED} means {MAX_EXAMINED} or more."
     )
-    sentence = serializers.CharField(help_text="The reason and the number, for people.")
+    sentence = serializers.CharField(
+        help_text="A sentence with the cause and the number of workunits."
+    )
 
 
 class TroublesShown(Shown):
@@ -81,13 +83,14 @@ class TroublesShown(Shown):
 
     last_error = LastErrorShown(allow_null=True)
     parked = serializers.IntegerField(
-        help_text="Workunits whose validation or assimilation stopped after repeated failures."
+        help_text="Number of workunits whose validation or assimilation stopped after repeated "
+        "failures."
     )
     sentences = serializers.ListField(
         child=serializers.CharField(),
         help_text="The last error and the number of parked workunits, for people.",
     )
-    waits = WaitShown(many=True, help_text="Empty if nothing blocks the work.")
+    waits = WaitShown(many=True, help_text="The reasons; empty if there are none.")
 
     def read_waits(self, _troubles: object) -> object:
         return self.context["waits"]
@@ -154,7 +157,7 @@ class InputShown(Shown):
 
     open_name = serializers.CharField()
     name = serializers.CharField(
-        source="file.name", help_text="The physical name, which always has the same content."
+        source="file.name", help_text="The physical name. The content of the file never changes."
     )
     nbytes = serializers.IntegerField(source="file.nbytes")
     sha256 = serializers.CharField(source="file.sha256")
@@ -301,7 +304,7 @@ class StepShown(Shown):
 
 
 class TimelineShown(Shown):
-    """The state changes of a workunit and its results, and what it waits for."""
+    """The state changes of a workunit and its results, and reasons for the current state."""
 
     name = serializers.CharField()
     timeline = StepShown(many=True)

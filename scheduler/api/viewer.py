@@ -1,4 +1,4 @@
-"""Determines whether a caller may see or change rows, their own or all."""
+"""Determines whose rows a caller may see or change: their own, or all."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def changer_of(request: Request) -> Account | None:
 class OwnPages(Endpoint):
     """A list of rows that belong to batches, limited to rows that the caller may see.
 
-    `batch_lookup` is the lookup from a row to its batch.  Pages of one account are read by
-    `own_pages`, unless the request has a filter of `indexed_filters`: these are selective and use
-    an index.
+    `batch_lookup` is the lookup from a row to its batch.  `indexed_filters` are the selective
+    filters that use an index.  If the caller may see only their own rows and the request has none
+    of these filters, the page is read by `own_pages`.
     """
 
     batch_lookup: ClassVar[str]
     indexed_filters: ClassVar[Sequence[str]]
 
     def read_page(self, rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
-        """Return a page of the caller's rows; `ById` calls this method with the filtered rows."""
+        """Return a page of the rows that the caller may see; `ById` passes the filtered rows."""
         viewer, batch = viewer_of(self.request), self.batch_lookup
         if viewer is None:
             return read_page(rows, beyond, order, count)

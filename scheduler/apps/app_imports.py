@@ -22,7 +22,7 @@ PUBLISHED: Final = "published"
 UNCHANGED: Final = "unchanged"
 REFUSED: Final = "refused"
 
-#: Errors that concern one version only; the others are still published.
+#: Errors that concern one version only; the other versions are still published.
 _REFUSALS: Final = (
     BadPackage,
     app_versions.BadSignature,
@@ -37,7 +37,7 @@ _REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The outcome of one version or plan class; `reason` is the text of a refusal."""
+    """The outcome for one version or plan class; `reason` is the error text of a refusal."""
 
     name: str
     state: str
@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How a tree is imported.  `signatures` are by their paths within the tree."""
+    """The options of an import; `signatures` are keyed by their paths within the tree."""
 
     create_app: bool = False
     create_platform: bool = False
@@ -59,8 +59,7 @@ def import_plan_classes(
 ) -> tuple[list[Line], frozenset[str]]:
     """Store the plan classes of a `plan_class_spec.xml`; return outcomes, and the accepted names.
 
-    A plan class that exists is replaced by the one in the file.  Raises
-    `plan_class_xml.BadPlanClassFile`.
+    An existing plan class is replaced.  Raises `plan_class_xml.BadPlanClassFile`.
     """
     lines: list[Line] = []
     for plan in read_plan_classes(text):
@@ -84,7 +83,7 @@ def import_versions(
     plan_class_names: frozenset[str],
     now: datetime,
 ) -> list[Line]:
-    """Publish each version in a separate transaction; return a line for each.
+    """Publish each version in a separate transaction; return a `Line` for each.
 
     `plan_class_names` are accepted without a check, since a dry run does not store them.
     """
@@ -106,7 +105,7 @@ def write_unsigned(
     *,
     plan_class_names: frozenset[str],
 ) -> tuple[list[str], list[Line]]:
-    """Write the files that lack a signature into a new folder, by their paths within the tree.
+    """Write the files without a signature into a new folder, under their paths in the tree.
 
     Skips versions that are already published.  Returns the names of the files, and a line for each
     refused version.
@@ -150,7 +149,7 @@ def _app_and_order(
     else:
         app = _find_app(folder.app)
     if app.kind != AppKind.NATIVE:
-        msg = f"App {app} is of kind {app.kind}, and a tree has native programs."
+        msg = f"App {app} is of kind {app.kind}, but a tree contains only native programs."
         raise BadPackage(f"{msg} Hint: rename the folder of the app.")
     platform, _, plan_class = folder.platform.partition("__")
     prefix = f"{folder.name}/"

@@ -1,11 +1,11 @@
-"""Publish versions of science apps: hash, sign, name and store their files.
+"""Publishes versions of science apps: hashes, signs, names and stores their files.
 
-Theory of operation.  Clients identify a version by four facts (app, platform, number, plan class),
-and it never changes once clients may have it (PROTOCOL trap 5); its files' names contain the
-version and the hash (trap 4).  Publishing the same files again changes nothing; publishing others
-under the same four facts is refused.  Signatures are created here only with `ONLINE_SIGNING` on;
-else the caller passes signatures from another machine (docs/signing.md), which are verified before
-anything is written.
+Theory of operation.  Clients identify a version by four facts (app, platform, number, plan class).
+A published version never changes (PROTOCOL trap 5), and the names of its files contain the version
+and the hash (trap 4).  Publishing the same files again changes nothing; publishing other files
+under the same four facts is refused.  This server creates signatures only if `ONLINE_SIGNING` is
+on.  Otherwise the caller passes signatures from another machine (docs/signing.md), which are
+verified before anything is written.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
 
-__all__ = ["BadPackage"]  # the others are defined here
+__all__ = ["BadPackage"]  # a re-export
 
 _MAX_APP_NAME = 60
 _MAX_VERSION = 2**31 - 1
-#: A program is searched for the version of BOINC's API in chunks that overlap; bytes.
+#: The search for BOINC's API version reads a program in chunks of this size and overlap, in bytes.
 _CHUNK = 1 << 20
 _MARKER = 64
 #: The maximum number of files that an error lists.
@@ -60,13 +60,13 @@ class UnknownPlatform(LookupError):
 
 
 class VersionExists(ValueError):
-    """Clients may have this version with other files. Hint: bump version_num, to `free`."""
+    """Clients may have this version with other files. Hint: use the number `free`."""
 
     def __init__(self, version: AppVersion, free: int) -> None:
         self.free = free
         super().__init__(
             f"{version} exists with other files, and clients that have it never fetch it again. "
-            f"Hint: bump version_num, to {free} for instance."
+            f"Hint: set version_num to {free}, for example."
         )
 
 
@@ -75,7 +75,7 @@ class BadSignature(ValueError):
 
 
 class SignatureMissing(BadSignature):
-    """The server does not sign, and a signature is missing. Hint: the message names the files."""
+    """A signature is missing, and the server does not sign. Hint: the message names the files."""
 
     def __init__(self, names: Sequence[str]) -> None:
         shown = ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")
@@ -89,7 +89,7 @@ class SignatureMissing(BadSignature):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version, and whether this call created it; `file_names` are physical names."""
+    """A version, its physical file names, and whether this call created the version."""
 
     version: AppVersion
     file_names: tuple[str, ...]
@@ -98,10 +98,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A package's files, staged in their order, and the signature of each, None without one.
+    """The staged files of a package, in order, each with a signature (None if it is missing).
 
-    `made_here` has True for signatures made by this server.  `api_version` is the version of
-    BOINC's API in the main program, or "".
+    `made_here` is True for each signature that this server created.  `api_version` is the version
+    of BOINC's API in the main program, or "".
     """
 
     contents: Sequence[storage.Staged]
@@ -135,12 +135,12 @@ def publish(  # noqa: PLR0913  the four facts of a version, its files, and two f
     create_platform: bool = False,
     now: datetime,
 ) -> Published:
-    """Publish one version of a native app for one platform, from its files by relative name.
+    """Publish one version of a native app for one platform.
 
-    A file is its bytes, or a path.  Raises `BadPackage` (no main program, names that leave the
-    folder); `UnknownApp`, unless `create_app`; `UnknownPlatform` for a platform that BOINC's
-    clients do not have, unless `create_platform`; `VersionExists` if the version has other files;
-    `BadSignature` for a signature that does not verify.
+    `files` has the content of each file, or its path, by relative name.  Raises `BadPackage` (no
+    main program, names that leave the folder); `UnknownApp`, unless `create_app`; `UnknownPlatform`
+    for a platform that BOINC's clients do not have, unless `create_platform`; `VersionExists` if
+    the version has other files; `BadSignature` for a signature that does not verify.
     """
     package = unpack(files, main_program=main_program, executables=executables)
     with staged(package) as contents:
@@ -170,7 +170,7 @@ def publish_package(
 ) -> list[Published]:
     """Publish one package for several platforms, in the caller's transaction.
 
-    `signed` has the package's files, as `sign` returned them.  Raises as `publish` does, and
+    `signed` is the return value of `sign` for the package.  Raises the exceptions of `publish`, and
     `SignatureMissing`.
     """
     _check_number(facts)
@@ -188,14 +188,14 @@ def would_create(
     signed: Signed,
     create_platform: bool = False,
 ) -> bool:
-    """Return whether `publish_package` would create a version; raises as it does.
+    """Return whether `publish_package` would create a version; nothing is written.
 
-    The app may be one that is not saved yet.  Nothing is written.
+    The app may be unsaved.  Raises the exceptions of `publish_package`.
     """
     _check_number(facts)
     with transaction.atomic():
         names = [platform.name for platform in _platforms(platforms, create=create_platform)]
-        transaction.set_rollback(True)  # do not keep a new platform
+        transaction.set_rollback(True)  # new platforms are not stored
     versions = AppVersion.objects.select_related("app", "platform").filter(
         app__name=app.name,
         platform__name__in=names,
@@ -223,7 +223,7 @@ def _check_number(facts: Facts) -> None:
 
 @dataclass(frozen=True)
 class _Files:
-    """A package to publish; the rows of its files, which its versions share, are written once."""
+    """A package to publish; its file rows are written once and shared by all platforms."""
 
     package: Package
     signed: Signed
@@ -232,14 +232,17 @@ class _Files:
 
     @cached_property
     def rows(self) -> Sequence[KnownFile]:
-        """The rows of the files."""
+        """The rows of the package's files, inserted on first access."""
         wanted = _wanted(self.package, self.signed.contents, self.version_num)
         files_by_sha, _ = file_rows.keep(wanted, now=self.now)
         return [files_by_sha[item.digest.sha256] for item in self.signed.contents]
 
     @cached_property
     def signatures(self) -> Sequence[str]:
-        """All signatures; signatures made here are audited.  Raises `SignatureMissing`."""
+        """The signatures of all files; the audit log records each signature by this server.
+
+        Raises `SignatureMissing`.
+        """
         rows = zip(
             self.package.files,
             self.signed.contents,
@@ -307,7 +310,8 @@ def kept(
 ) -> Iterator[None]:
     """Store a package's files and hold them for `holder` inside the block.
 
-    Without a holder, do nothing.  At the end, files without references are marked for deletion.
+    After the block, files without references are marked for deletion.  Without a holder, nothing is
+    stored.
     """
     if holder is None:
         yield
@@ -341,7 +345,7 @@ def _stage(content: bytes | str) -> storage.Staged:
 
 
 def launcher(app: App, image: str) -> PackedFile:
-    """Return the main program of a version that is not a BOINC program."""
+    """Return the launcher: the main program of a version that is not a BOINC program."""
     return PackedFile(
         name=f"{app.name}_launcher",
         open_name="",
@@ -358,10 +362,10 @@ def given_signatures(
     *,
     public_key: str | None = None,
 ) -> list[str | None]:
-    """Verify the given signatures of files; return the signature of each file, None without one.
+    """Verify signatures of files; return the signature of each file, or None if it is missing.
 
-    Uses the current public key, or `public_key`.  Raises `BadPackage` for a content that clients
-    could take for a key, and `BadSignature` for a signature over none of the files.
+    Uses `public_key`, by default the current public key.  Raises `BadPackage` for a content that
+    clients could mistake for a key, and `BadSignature` for a signature that matches no file.
     """
     signatures_by_file: list[str | None] = []
     unused = dict(signatures)
@@ -373,8 +377,10 @@ def given_signatures(
         key = public_key or signing.code_sign_key_text()
         if file.signature is not None:
             if not signing.verify(item.digest.md5, file.signature, key):
-                msg = f"The signature beside {file.name} is not the project's. Hint: sign it again."
-                raise BadSignature(msg)
+                raise BadSignature(
+                    f"The signature beside {file.name} is not by the project's key. "
+                    "Hint: sign the file again."
+                )
             signatures_by_file.append(file.signature)
             continue
         good = [n for n, text in signatures.items() if signing.verify(item.digest.md5, text, key)]
@@ -384,14 +390,14 @@ def given_signatures(
     if unused:
         names = ", ".join(sorted(unused)[:_MAX_LISTED])
         raise BadSignature(
-            f"{names} is not by the project's key over one of the files. "
+            f"{names} is not a signature by the project's key for one of the files. "
             "Hint: sign exactly the files that `publish_app ... --prepare DIR` writes."
         )
     return signatures_by_file
 
 
 def refuse_key_shaped(item: storage.Staged, title: str) -> None:
-    """Raise `BadPackage` for a content that clients could take for a key."""
+    """Raise `BadPackage` for a content that clients could mistake for a key."""
     with item.open() as content:
         try:
             signing.refuse_key_shaped(content.read(START_NBYTES), title)
@@ -404,10 +410,10 @@ def sign(
     contents: Sequence[storage.Staged],
     signatures: Mapping[str, str] | None = None,
 ) -> Signed:
-    """Verify the given signatures of a package, and create the others with `ONLINE_SIGNING`.
+    """Verify the signatures of a package, and create missing ones if `ONLINE_SIGNING` is on.
 
-    `signatures` were made on another machine; their keys are file names.  Call this before the
-    contents are stored.  Raises as `given_signatures` does, and `signing.KeyMissing`.
+    `signatures` were made on another machine and are keyed by file name.  Call this before the
+    contents are stored.  Raises the exceptions of `given_signatures`, and `signing.KeyMissing`.
     """
     supplied = given_signatures(package.files, contents, signatures or {})
     made_here = [signature is None and settings.PROJECT.online_signing for signature in supplied]
@@ -419,7 +425,7 @@ def sign(
 
 
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
-    """Return an app by name, or create a native one if `create`; raises `UnknownApp`."""
+    """Return an app by name; with `create`, create a native app if needed; raises `UnknownApp`."""
     if create:
         check_app_name(name)
         defaults = {"user_friendly_name": name, "created_at": now}
@@ -435,7 +441,7 @@ def find_app(name: str, *, create: bool = False, now: datetime) -> App:
 
 
 def check_app_name(name: str) -> None:
-    """Raise `UnknownApp` if an app cannot have this name."""
+    """Raise `UnknownApp` if the name is not valid for an app."""
     if not NAME_PATTERN.fullmatch(name) or len(name) > _MAX_APP_NAME or ".." in name:
         raise UnknownApp(
             f"{name[:80]!r} is not a name for an app. "
@@ -451,18 +457,20 @@ def _platforms(names: Sequence[str], *, create: bool) -> list[Platform]:
         if name in platforms_by_name and name != ANONYMOUS:
             continue
         if name == ANONYMOUS:
-            msg = "The platform anonymous is for volunteers' own programs. Hint: name another one."
+            msg = "The platform anonymous is for volunteers' own programs. Hint: name another."
             raise UnknownPlatform(msg)
         if name not in KNOWN_PLATFORMS and not create:
             near = get_close_matches(name, KNOWN_PLATFORMS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"usual is {KNOWN_PLATFORMS[0]}."
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"use {KNOWN_PLATFORMS[0]}, for example."
+            )
             raise UnknownPlatform(f"BOINC's clients have no platform {name!r}. Hint: {hint}")
         platforms_by_name[name] = Platform.objects.get_or_create(name=name)[0]
     return [platforms_by_name[name] for name in names]
 
 
 def _described(package: Package) -> dict[str, object]:
-    """Return the columns that ``version.xml`` sets."""
+    """Return the columns of `AppVersion` that ``version.xml`` sets, with their values."""
     facts: dict[str, object] = {flag: flag in package.facts for flag in VERSION_FLAGS}
     for tag in ("api_version", "file_prefix"):
         if value := package.facts.get(tag):
@@ -516,7 +524,7 @@ def _wanted(
 
 
 def _versioned(name: str, version_num: int) -> str:
-    """Return a file name with the version before the suffix.
+    """Return a file name without folders, with the version number before the suffix.
 
     >>> _versioned("bin/sieve.exe", 12)
     'sieve_12.exe'
@@ -537,7 +545,7 @@ def _same_or_refused(
         for f, item in zip(package.files, contents, strict=True)
     ]
     if package.launched:
-        # The server's launcher may have changed since; that is no change of the app.
+        # The launcher is not compared: it changes with the server, not with the app.
         has, wants = [file for file in has if not file[1]], [file for file in wants if not file[1]]
     if (has, version.image, version.cmdline) != (wants, facts.image, facts.cmdline):
         numbers = AppVersion.objects.filter(app=version.app).values_list("version_num", flat=True)

@@ -1,4 +1,4 @@
-"""Create and change apps."""
+"""Creates and changes apps."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 
-#: Columns that callers cannot set: identities, and values that the server maintains.
+#: Columns that callers cannot set, because the server maintains them.
 _RESERVED = frozenset({"id", "created_at", "total_credit", "min_avg_pfc", "generator_state"})
 _SET = frozenset(field.name for field in App._meta.get_fields() if field.concrete) - _RESERVED
-#: Checks of an app's columns that higher packages add (`scheduler.app_config`).  Each takes the app
-#: and the names of the changed columns, and yields pairs of a column and its fault.
+#: Checks of an app's columns that `scheduler.app_config` adds from other packages.  Each check
+#: takes the app and the names of the changed columns, and yields pairs of a column and an error
+#: message.
 field_checks: list[Callable[[App, Container[str]], Iterator[tuple[str, str]]]] = []
 
 
@@ -33,7 +34,7 @@ class AppExists(ValueError):
 
 
 class BadApp(ValueError):
-    """A field of an app is not valid; `faults` has the messages by field."""
+    """A field of an app is not valid; `faults` has the error messages by field."""
 
     def __init__(self, faults: dict[str, list[str]]) -> None:
         self.faults = faults
@@ -49,7 +50,7 @@ def create(
     now: datetime,
     **facts: Any,
 ) -> App:
-    """Create an app; `facts` are further columns of it.
+    """Create an app; `facts` are the values of further columns.
 
     Workunits of scripts, commands and containers have one output, `out`, by default.  Raises
     `AppExists`, `BadApp`, and `app_versions.UnknownApp` for a name that is not valid.
@@ -77,9 +78,9 @@ def create(
 
 
 def change(app: App, *, now: datetime, **facts: Any) -> App:
-    """Change columns of an app.  Raises `BadApp`, also for another kind if it has versions.
+    """Change columns of an app; raises `BadApp`, for example for a new kind if it has versions.
 
-    The success rule applies to results that are sent from now on.
+    A new success rule applies to results that are sent after the change.
     """
     kind = facts.get("kind", app.kind)
     if kind != app.kind and app.versions.exists():
@@ -94,7 +95,7 @@ def change(app: App, *, now: datetime, **facts: Any) -> App:
     return app
 
 
-#: Columns that decide which code runs, or the credit; the audit log has values only of these.
+#: The columns whose values the audit log records: they decide which code runs, or the credit.
 _AUDITED_VALUES = frozenset(
     {
         "assimilator",
@@ -111,7 +112,7 @@ _AUDITED_VALUES = frozenset(
 
 
 def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
-    """Return the details of a change for the audit log: names, and values that are not secret."""
+    """Return the details of a change for the audit log: columns, and the `_AUDITED_VALUES`."""
     changed = sorted(names)
     return {"changed": changed} | {
         name: getattr(app, name) for name in changed if name in _AUDITED_VALUES
@@ -119,7 +120,7 @@ def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
 
 
 def draft(*, name: str, kind: str) -> App:
-    """Return the app of this name, or one that is not saved; raises `app_versions.UnknownApp`."""
+    """Return the app of this name, or a new unsaved app; raises `app_versions.UnknownApp`."""
     app_versions.check_app_name(name)
     return App.objects.filter(name=name).first() or App(name=name, kind=kind)
 
@@ -138,7 +139,7 @@ def ensure(*, name: str, now: datetime, **facts: Any) -> App:
         if getattr(app, key) != value:
             raise BadPackage(
                 f"App {name} exists, and its {key} is {getattr(app, key)}, not {value}. "
-                "Hint: leave that out, or choose another name."
+                f"Hint: do not set {key}, or choose another name."
             )
     return app
 
@@ -159,10 +160,11 @@ def _set(app: App, facts: dict[str, Any], *, is_new_kind: bool = False) -> None:
 
 
 def faults(app: App, facts: Container[str], *, is_new_kind: bool) -> Iterator[tuple[str, str]]:
-    """Yield faults of an app's columns that daemons or submissions would otherwise find later.
+    """Yield pairs of a column and an error message, which is empty if the column is valid.
 
-    Checks science, defaults and disabled kinds, and applies `field_checks`.  Each item is a column
-    and its fault.
+    `facts` has the names of the changed columns.  Checks disabled kinds, the columns of science
+    code, `workunit_defaults`, and all `field_checks`, so that errors appear before daemons or
+    submissions use the columns.
     """
     if app.kind == AppKind.COMMAND and not settings.PROJECT.command_apps and is_new_kind:
         yield "kind", COMMANDS_ARE_OFF

@@ -1,8 +1,8 @@
-"""Publish versions from uploaded files, or from a URL.
+"""Publishes versions from uploaded files, or from a URL.
 
-Theory of operation.  Receiving, fetching, packing and storing files are slow, and are finished
-before any row of the version is written, so that no transaction and no idempotency key is held
-meanwhile.  The function that `sent` and `imported` yield writes only rows of the catalog.
+Theory of operation.  Receiving, fetching, packing and storing files are slow.  They are finished
+before any row of the version is written, so that no transaction or idempotency key is held during
+this time.  The function that `sent` and `imported` yield writes only rows of the catalog.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ def sent(
     holder: Account,
     now: datetime,
 ) -> Iterator[Write]:
-    """Prepare uploaded files, each a name and its bytes in chunks; yields a `Write` function.
+    """Prepare a version from uploaded files; yield a `Write` function.
 
-    A single file is a program or an archive; several files are the files of a native app.  The
-    stored files are held for `holder`.  Without files, the order's `source_url` is imported.
-    Raises as `programs.publish` does.
+    `files` are pairs of a name and the content in chunks.  A single file is a program or an
+    archive; several files are the files of a native app.  The stored files are held for `holder`.
+    If the order has a `source_url`, the version is imported from it instead.  Raises the exceptions
+    of `programs.publish`, and of `imported` for a `source_url`.
     """
     if order.source_url:
         if files:
-            msg = "A file and a source_url are given. Hint: a program comes from one place."
+            msg = "Both a file and a source_url are given. Hint: give only one of them."
             raise BadPackage(msg)
         with imported(app, order, seconds=None, holder=holder, now=now) as write:
             yield write
@@ -62,7 +63,7 @@ def sent(
 
 
 def import_from(app: App, order: Order, *, seconds: float | None, now: datetime) -> Outcome:
-    """Publish the content of the order's `source_url`; raises as `imported` does."""
+    """Publish the content of the order's `source_url`; raises the exceptions of `imported`."""
     with imported(app, order, seconds=seconds, holder=None, now=now) as write:
         return write()
 
@@ -71,10 +72,11 @@ def import_from(app: App, order: Order, *, seconds: float | None, now: datetime)
 def imported(
     app: App, order: Order, *, seconds: float | None, holder: Account | None, now: datetime
 ) -> Iterator[Write]:
-    """Prepare the content of the order's URL, unless the version was already imported from it.
+    """Fetch the order's URL and prepare its content; yield a `Write` function.
 
-    Yields a `Write` function.  Fetching may take `seconds` (None: the project's `import_limit`).
-    Raises as `programs.publish` does, and `BadSource`, `SourceFailed` and `SourceBusy`.
+    Nothing is fetched if the version was already imported from this URL; the function then returns
+    the existing versions.  Fetching may take `seconds` (None: the project's `import_limit`).
+    Raises the exceptions of `programs.publish`, and `BadSource`, `SourceFailed` and `SourceBusy`.
     """
     programs.check(app, order, storage.Source({}, frozenset()))
     existing = _imported(app, order)
@@ -127,7 +129,7 @@ def _unchanged(versions: list[AppVersion]) -> Outcome:
 
 
 def _imported(app: App, order: Order) -> dict[str, AppVersion]:
-    """Return the versions of this number that were fetched from the same URL, by platform."""
+    """Return the versions with the number, plan class and URL of the order, by platform."""
     versions = AppVersion.objects.select_related("app", "platform").filter(
         app=app,
         version_num=order.version_num,

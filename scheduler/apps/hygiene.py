@@ -1,8 +1,9 @@
-"""Delete rows that are no longer needed: zombie hosts, dead keys, empty accounts.
+"""Deletes rows that are no longer needed: zombie hosts, dead keys, empty accounts.
 
-Theory of operation.  A row is deleted only if it is old and no row that matters refers to it, and
-only a few are deleted per call: the tables that refer to hosts and accounts have no index for this,
-so each deletion scans the results.  `preview` and `sweep` select by the same conditions.
+Theory of operation.  A host or account is deleted only if it is old and no result, credit or other
+row that must be kept refers to it.  One call deletes at most `MAX_PER_CALL` hosts and accounts,
+because the tables that refer to them have no index for this, and each deletion scans the results.
+`preview` and `sweep` select rows by the same conditions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MAX_PER_CALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Minimum times since a host's last contact, a key's revocation, an account's creation."""
+    """The minimum time since a host's last contact, a key's revocation, an account's creation."""
 
     zombie_after: timedelta = timedelta(days=180)
     key_after: timedelta = timedelta(days=180)
@@ -45,7 +46,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How many rows of each kind were deleted, or would be."""
+    """The numbers of rows of each kind that were or would be deleted."""
 
     hosts: int
     accounts: int
@@ -54,13 +55,12 @@ class Swept:
 
     @property
     def total(self) -> int:
-        """The sum of all kinds."""
         return self.hosts + self.accounts + self.keys + self.sessions
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Problems of published versions and files, each a sentence with a hint."""
+    """The names of published versions and files with problems."""
 
     old_launchers: tuple[str, ...] = ()
     key_shaped: tuple[str, ...] = ()
@@ -68,12 +68,12 @@ class Findings:
 
     @property
     def warnings(self) -> list[str]:
-        """All problems, each a sentence with a list of names."""
+        """One message with a hint for each kind of problem that was found."""
         sentences = []
         if self.old_launchers:
             sentences.append(
                 "These versions have an older launcher than this server writes: "
-                f"{', '.join(self.old_launchers)}. Hint: `manage.py republish_apps`."
+                f"{', '.join(self.old_launchers)}. Hint: run `manage.py republish_apps`."
             )
         if self.key_shaped:
             sentences.append(
@@ -90,7 +90,7 @@ class Findings:
 
 
 def look_at_published() -> Findings:
-    """Check the launchers of current versions, and the beginning of every signed file."""
+    """Find current versions with an old launcher, and signed files that look like a key."""
     old = republishing.with_old_launchers(republishing.current_versions())
     names = AppVersionFile.objects.order_by("file__name").values_list("file__name", flat=True)
     key_shaped, unreadable = [], []
@@ -114,7 +114,7 @@ def preview(rules: Rules, *, now: datetime) -> Swept:
 
 
 def sweep(rules: Rules, *, now: datetime) -> Swept:
-    """Delete the rows; each kind in its own transaction."""
+    """Delete unneeded rows, each kind in a separate transaction; return their numbers."""
     return Swept(
         hosts=_sweep(Host, zombies(rules, now=now)),
         accounts=_sweep(Account, empty_accounts(rules, now=now)),
@@ -124,7 +124,7 @@ def sweep(rules: Rules, *, now: datetime) -> Swept:
 
 
 def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
-    """Return hosts without recent contact, without credit, and without references.
+    """Return hosts without recent contact, credit, or references.
 
     Rows of merged hosts are kept for the same time, because their clients may still use the old id.
     """

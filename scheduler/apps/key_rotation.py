@@ -1,4 +1,4 @@
-"""Replace the code signing key, and sign the published files with it.
+"""Replaces the code signing key, and signs the published files with the new key.
 
 Theory of operation.  A stock client accepts a new key only if its current key has signed it
 (PROTOCOL 4.4), and then verifies the files that it fetches with the new key.  So a rotation changes
@@ -29,9 +29,9 @@ from scheduler.people import audit
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """The number of app files signed by the new key, and versions published under new numbers.
+    """The number of files signed by the new key, and the versions published under new numbers.
 
-    `is_vouched_for` is whether an earlier key has signed the new one.
+    `is_vouched_for` is whether an earlier key has signed the new key.
     """
 
     signed: int
@@ -45,7 +45,7 @@ def rotate(*, revoke: bool = False, now: datetime) -> Rotated:
     With `revoke` the earlier private keys are deleted, and the current versions are also published
     under new numbers, so that hosts download them again.  Raises `signing.KeyMissing` if
     `ONLINE_SIGNING` is off, and `BadPackage` for a published file that has changed, is missing, or
-    could be taken for a key; then nothing is changed.
+    could be mistaken for a key; then nothing is changed.
     """
     if not settings.PROJECT.online_signing:
         raise signing.KeyMissing(
@@ -95,7 +95,7 @@ def install(
 
 
 def write_to_sign(folder: str, *, revoke: bool = False) -> list[str]:
-    """Write the files for which `install` needs signatures into a new folder; returns names."""
+    """Write the files that must be signed for `install` to a new folder; return their names."""
     with ExitStack() as stack:
         if revoke:
             return republishing.write(_renewals(stack), folder)
@@ -125,7 +125,10 @@ def _is_current(row: AppVersionFile) -> bool:
 
 
 def _sign_by(new: signing.NewCodeSignKey, row: AppVersionFile) -> bool:
-    """Sign a published file; return False if it cannot be signed and its version is deprecated."""
+    """Sign a published file; return False if signing fails and the version is deprecated.
+
+    Raises `BadPackage` if signing fails and the version is current.
+    """
     try:
         with ExitStack() as stack, republishing.stage_published(row, stack).open() as content:
             row.signature = new.sign(content)
@@ -154,8 +157,8 @@ def _signed_elsewhere(
         raise SignatureMissing(sorted(set(missing)))
     if strange := sorted(signatures.keys() - used):
         raise BadSignature(
-            f"{strange[0]} is not by the new key over a published file. Hint: sign the files that "
-            "--prepare DIR writes, by the private half of the key that you install."
+            f"{strange[0]} is not a signature by the new key for a published file. Hint: sign the "
+            "files that --prepare DIR writes, by the private half of the key that you install."
         )
     return signed
 
@@ -176,7 +179,7 @@ def _record(*, revoke: bool, signed: int, now: datetime) -> None:
 
 
 def rotate_upload_key(*, revoke: bool = False, now: datetime) -> None:
-    """Create a new key for upload grants; with `revoke` the earlier keys become invalid."""
+    """Create a new key for upload grants; with `revoke`, earlier keys become invalid."""
     with transaction.atomic():
         audit.record(
             audit.Event.KEY_REVOKED if revoke else audit.Event.KEY_ROTATED,

@@ -1,9 +1,9 @@
-"""Store and remove plan classes, and test them on hosts.
+"""Stores and removes plan classes, and tests them on hosts.
 
 Theory of operation.  A spec is validated by `dispatch.rules.plan_class_specs` before it is stored,
-and every problem is reported with its line.  Dispatch reads the stored spec with the app versions
-that name it, so a change applies from the next request on.  A plan class that app versions name
-cannot be removed: no host would get these versions.
+and every problem is reported with its line.  Dispatch reads the stored spec together with the app
+versions that name the plan class, so a change applies from the next request on.  A plan class that
+app versions name cannot be removed, because no host would get these versions.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _RECENT = timedelta(days=30)
 
 
 class BadSpec(ValueError):
-    """The text is not a plan class. Hint: each line of the message shows a problem and its line."""
+    """The text is not a valid spec. Hint: the message shows each problem with its line number."""
 
 
 class UnknownPlanClass(LookupError):
-    """There is no plan class of this name. Hint: `manage.py plan_class list`."""
+    """There is no plan class of this name. Hint: run `manage.py plan_class list`."""
 
 
 class UnknownHost(LookupError):
@@ -41,7 +41,7 @@ class UnknownHost(LookupError):
 
 
 class PlanClassInUse(ValueError):
-    """App versions name the plan class. Hint: give them another, or keep it."""
+    """App versions name the plan class, so it cannot be removed. Hint: change its spec instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Written:
 
 @dataclass(slots=True)
 class Trial:
-    """A test of a plan class on hosts: by host id, the usage, or the reason why it does not fit."""
+    """The outcome of a test on hosts: by host id, the usage, or why the plan class does not fit."""
 
     fit: dict[int, Usage] = field(default_factory=dict)
     unfit: dict[int, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> list[tuple[str, int]]:
-        """The reasons and their numbers of hosts, the most frequent first."""
+        """Pairs of a reason and the number of its hosts, the most frequent reason first."""
         return Counter(self.unfit.values()).most_common()
 
 
@@ -100,7 +100,7 @@ def remove(name: str, *, dry_run: bool = False) -> None:
             shown = ", ".join(users[:3]) + ", ..." * (len(users) > 3)  # noqa: PLR2004  enough
             raise PlanClassInUse(
                 f"{name} is named by {len(users)} app version{'s' * (len(users) != 1)} ({shown}). "
-                "Hint: deprecated versions count too; change it by `plan_class set` instead."
+                "Hint: deprecated versions count too; change the spec by `plan_class set`."
             )
         if not dry_run:
             row.delete()
@@ -136,10 +136,10 @@ def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
 def try_on_hosts(
     plan: plan_classes.PlanClass, *, host_id: int | None = None, now: datetime
 ) -> Trial:
-    """Test a plan class on one host, or on all hosts of the last 30 days.
+    """Test a plan class on one host, or on all hosts with contact in the last 30 days.
 
-    The whole memory and all CPUs of a host count: the server receives the limits of the host's
-    preferences only in requests for work.  Raises `UnknownHost`.
+    A host is tested with its whole memory and all CPUs, because the server receives the limits of
+    the host's preferences only in work requests.  Raises `UnknownHost`.
     """
     condition = Q(pk=host_id) if host_id else Q(rpc_at__gte=now - _RECENT, merged_into=None)
     trial = Trial()
@@ -155,7 +155,7 @@ def try_on_hosts(
 
 
 def machine_of(host: Host) -> Machine:
-    """Return the stored description of a host as plan classes use it."""
+    """Return the `Machine` of a host, from its stored description."""
     parts = host.capabilities
     return Machine(
         ncpus=host.p_ncpus,
@@ -191,7 +191,7 @@ def _read(text: str, source: str) -> dict[str, Any]:
             f"{source}:{error.lineno}: not JSON: {error.msg}. Hint: put names and texts in quotes."
         ) from error
     if not isinstance(spec, dict):
-        msg = f'{source}:1: a plan class is one JSON object. Hint: such as {{"max_threads": 8}}.'
+        msg = f'{source}:1: a plan class is one JSON object. Hint: write {{"max_threads": 8}}.'
         raise BadSpec(msg)
     if repeated_keys:
         lines = [f"{source}:{_line_of(key, text)}: {key} is repeated." for key in repeated_keys]
@@ -200,6 +200,6 @@ def _read(text: str, source: str) -> dict[str, Any]:
 
 
 def _line_of(key: str, text: str) -> int:
-    """Return the number of the last line with a key; 1 for problems of the whole text."""
+    """Return the number of the last line with a key; 1 for an empty or missing key."""
     places = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)]
     return text.count("\n", 0, places[-1]) + 1 if key and places else 1

@@ -1,9 +1,9 @@
-"""Publish programs, scripts, commands and images: apps of every kind.
+"""Publishes versions of all kinds of apps: programs, scripts, commands, images.
 
-Theory of operation.  An app that is not a BOINC program gets a main program of the server, the
-launcher, which is signed like any other, so that every BOINC client can run it.  A script's archive
-is repacked in a format that clients can unpack safely.  Publishing the same version again is not an
-error, and returns the existing one.
+Theory of operation.  For an app that is not a BOINC program, the server adds a main program, the
+launcher, which is signed like any other program, so that every BOINC client can run it.  A script's
+archive is repacked in a format that clients can unpack safely.  Publishing the same version again
+is not an error, and returns the existing version.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scheduler.dispatch.rules.launching import COMMANDS_ARE_OFF
 from scheduler.models import Account, App, AppVersion, AppVersionFile, PlanClass
 from scheduler.models.science import AppKind
 
-#: The plan class of container versions, unless the publisher gives another.
+#: The plan class of container versions, unless the order names another.
 CONTAINER_PLAN_CLASS = "docker"
 _MAX_CMDLINE = 255
 _MAX_PLAN_CLASS = 60
@@ -43,14 +43,14 @@ _MAX_PLAN_CLASS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order(Facts):
-    """The description of a version to publish; by default, `platforms` depend on the app's kind."""
+    """A version to publish; if `platforms` is empty, they depend on the app's kind."""
 
     platforms: Sequence[str] = ()
     main_program: str | None = None
     create_platform: bool = False
-    #: Whether files that `version.xml` does not list belong to the version, as in BOINC's server.
+    #: Whether the version includes files that `version.xml` does not list, as in BOINC's server.
     with_unlisted: bool = False
-    #: Signatures made on another machine, by the given names.
+    #: Signatures made on another machine, by file name.
     signatures: Mapping[str, str] = field(default_factory=dict)
     #: Plan classes that will be defined before the version is published.
     future_plan_classes: frozenset[str] = frozenset()
@@ -64,12 +64,11 @@ class Outcome:
 
     @property
     def created(self) -> bool:
-        """Whether any of the versions is new."""
+        """Whether any of the versions was created by this call."""
         return any(version.created for version in self.published)
 
     @property
     def versions(self) -> list[AppVersion]:
-        """The rows of the versions."""
         return [published.version for published in self.published]
 
 
@@ -78,7 +77,7 @@ Write = Callable[[], Outcome]
 
 
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
-    """Publish a version of an app for several platforms, for all or none.
+    """Publish a version of an app for all platforms of the order, or for none on an error.
 
     `source` has the files of a native app or of a script; it is None for commands and containers,
     whose order names an image.  Raises `BadPackage` if the order does not fit the app's kind, and
@@ -154,7 +153,7 @@ def examine(app: App, order: Order, source: storage.Source | None) -> bool:
 def unsigned(
     app: App, order: Order, source: storage.Source | None, stack: ExitStack
 ) -> dict[str, storage.Staged]:
-    """Return the files of a version without a signature, by name, staged until `stack` closes.
+    """Return the files of a version that have no signature, by name, staged until `stack` closes.
 
     Raises `BadPackage`, and `BadSignature` for a signature beside a file that does not verify.
     """
@@ -182,7 +181,7 @@ def prepare(app: App, order: Order, source: storage.Source | None, folder: str) 
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
-    """Return versions in the given order with their related rows, in two statements."""
+    """Return versions in the same order, with related rows prefetched by two statements."""
     queryset = AppVersion.objects.select_related("app", "platform").prefetch_related(
         Prefetch("files", AppVersionFile.objects.select_related("file").order_by("position"))
     )
@@ -224,7 +223,7 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
 
 
 def _is_defined(order: Order, app: App) -> bool:
-    """Return whether the plan class exists or will; that of containers is created as needed."""
+    """Return whether the plan class exists, will be defined, or is created on demand."""
     is_usual = app.kind == AppKind.CONTAINER and order.plan_class == CONTAINER_PLAN_CLASS
     is_future = order.plan_class in order.future_plan_classes
     return is_usual or is_future or PlanClass.objects.filter(name=order.plan_class).exists()

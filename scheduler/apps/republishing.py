@@ -1,9 +1,9 @@
-"""Publish versions again under new numbers, with a new launcher or key.
+"""Publishes versions again under new numbers, with a new launcher or key.
 
 Theory of operation.  Clients never fetch a version that they already have (PROTOCOL trap 5), so a
-version that they must fetch again gets the next free number.  Contents come from the published
-files, compared with their digests; launchers are written by this server.  The earlier versions are
-deprecated in the same transaction; their results in progress continue.
+version that they must fetch again gets the next free number.  Its contents are the published files,
+whose digests are verified, and a launcher of this server.  The earlier versions are deprecated in
+the same transaction; their results in progress continue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PHYSICAL = re.compile(r"(?P<stem>.+)_[0-9a-f]{16}_[0-9a-z]+(?P<suffix>\.[^.]*)?
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Versions of one app with the same files, and their staged replacement."""
+    """Versions of one app with the same files, and the staged package that replaces them."""
 
     earlier: Sequence[AppVersion]
     version_num: int
@@ -43,12 +43,12 @@ class Renewal:
 
     @property
     def folder(self) -> str:
-        """The subfolder for the files of this renewal among the files to be signed."""
+        """The subfolder for this renewal in the folder of the files to be signed."""
         return f"{self.app.name}-{self.version_num / 100:.2f}-{self.earlier[0].pk}"
 
 
 def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
-    """Return the versions that are not deprecated, with their files, of all or only some apps."""
+    """Return the versions that are not deprecated, with their files; empty `apps` means all."""
     versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
     if names := list(apps):
         versions = versions.filter(app__name__in=names)
@@ -60,7 +60,7 @@ def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
 
 
 def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
-    """Return the versions whose main program is a launcher of an older server.
+    """Return the versions whose launcher differs from the launcher that this server writes.
 
     Versions of command apps are included only if commands are served.
     """
@@ -78,7 +78,7 @@ def with_old_launchers(versions: Iterable[AppVersion]) -> list[AppVersion]:
 
 @contextmanager
 def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
-    """Stage the replacements of some versions, under the next free numbers of their apps.
+    """Stage the replacements of versions, under the next free numbers; yield the renewals.
 
     Raises `BadPackage` for a published file that has changed, and the errors of
     `storage.published`.
@@ -107,7 +107,7 @@ def prepared(versions: Iterable[AppVersion]) -> Iterator[list[Renewal]]:
 
 
 def _new_numbers(versions: Iterable[AppVersion]) -> dict[tuple[int, int], int]:
-    """Return the next free numbers, by app and earlier number."""
+    """Return the number of the replacement by (app id, number of the earlier version)."""
     numbers: dict[tuple[int, int], int] = {}
     highest: dict[int, int] = {}
     for version in versions:
@@ -133,8 +133,8 @@ def publish(
 ) -> list[Published]:
     """Publish all renewals or none, and deprecate the replaced versions.
 
-    The keys of `signatures` are the names that `write` returned, with the suffix `.sig`.  Raises as
-    `app_versions.publish` does.
+    The keys of `signatures` are the names that `write` returned, with the suffix `.sig`.  Raises
+    the exceptions of `app_versions.publish`.
     """
     done: list[Published] = []
     used: set[str] = set()
@@ -155,14 +155,14 @@ def publish(
                 _replace(earlier, new.version)
         if strange := sorted(signatures.keys() - used):
             raise app_versions.BadSignature(
-                f"{strange[0]} is not by the project's key over one of the files. "
+                f"{strange[0]} is not a signature by the project's key for one of the files. "
                 "Hint: sign exactly the files that --prepare DIR writes now."
             )
     return done
 
 
 def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_text: str) -> None:
-    """Verify that signatures by a public key cover every file of some renewals.
+    """Verify that every file of the renewals has a signature by the key `public_text`.
 
     Raises `app_versions.SignatureMissing`, `BadSignature` and `BadPackage`.
     """
@@ -181,7 +181,7 @@ def check(renewals: Sequence[Renewal], signatures: Mapping[str, str], public_tex
 
 
 def _of(renewal: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures in the folder of one renewal."""
+    """Return the signatures of the files of one renewal, by name."""
     names = {f"{name}.sig" for name, _, _ in _named(renewal)}
     return {name: text for name, text in signatures.items() if name in names}
 
@@ -213,7 +213,7 @@ def _facts(renewal: Renewal) -> Facts:
 
 
 def _package(version: AppVersion) -> Package:
-    """Return a version's package with only the launcher, or without files for a native app."""
+    """Return a package with the facts of a version, and a new launcher unless it is native."""
     facts = {
         name: str(value)
         for name in ("api_version", "file_prefix")
@@ -229,7 +229,7 @@ def _stored_files(version: AppVersion) -> list[PackedFile]:
     names = [f"{version.app.name}.tar.gz"] if launched else [_original(r, version) for r in rows]
     return [
         PackedFile(
-            # Files of several folders may have had the same name.
+            # Files of several folders may have the same name.
             name=name if names.count(name) == 1 else f"{row.position}-{name}",
             open_name=row.open_name,
             content=b"",
@@ -248,7 +248,10 @@ def _stored_rows(version: AppVersion) -> list[AppVersionFile]:
 
 
 def stage_published(row: AppVersionFile, stack: ExitStack) -> storage.Staged:
-    """Stage a published file until `stack` closes; raises `BadPackage` if it changed or is gone."""
+    """Stage a published file until `stack` closes.
+
+    Raises `BadPackage` if the file is missing or has changed.
+    """
     try:
         with storage.published(row.file.name) as path:
             item = storage.stage_file(path)

@@ -1,4 +1,4 @@
-"""Withdraw app versions, restore them, and mark them as beta."""
+"""Changes whether an app version is deprecated or in beta."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def change(
     beta: bool | None = None,
     now: datetime,
 ) -> AppVersion:
-    """Set the values that are not None.  Results in progress of a withdrawn version continue."""
+    """Set `deprecated` and `beta`, if they are not None.
+
+    Results in progress of a deprecated version continue.
+    """
     fields = {"deprecated": deprecated, "beta": beta}
     changes = {name: value for name, value in fields.items() if value is not None}
     for name, value in changes.items():

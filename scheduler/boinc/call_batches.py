@@ -1,10 +1,10 @@
-"""Answers calls of several threads together, in batches.
+"""Collects the calls of several threads in batches, which one thread answers.
 
 The first thread to arrive while there is no leader becomes the leader.  The leader takes the queued
-calls, up to the limit of a batch, answers them, and sets the reply of each thread.  Then the first
-thread that queued in the meantime becomes the next leader.  So a single call is answered at once,
-and under load several calls share the cost of a batch.  If a batch of several calls has ended just
-before, the leader first waits `GATHER_SECONDS`, so that more calls join its batch.
+calls, up to the limit of a batch, answers them, and sets the reply of each call.  Then the thread
+of the first call still in the queue becomes the next leader.  So a single call is answered at once,
+and under load several calls share the cost of a batch.  If a batch of several calls ended less than
+`RECENT_SECONDS` ago, the leader first waits `GATHER_SECONDS`, so that more calls join the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class QueueFull(Exception):
 
 @dataclass(slots=True, eq=False)
 class _PendingCall(Generic[CallT, ReplyT]):
-    """A queued call; `turn` is set when its reply is set or its thread becomes the leader."""
+    """A queued call; `turn` is set when `reply` is set or the call's thread becomes the leader."""
 
     call: CallT
     turn: threading.Event = field(default_factory=threading.Event)
@@ -39,8 +39,8 @@ class _PendingCall(Generic[CallT, ReplyT]):
 class Batches(Generic[CallT, ReplyT]):
     """Queues the calls of many threads for a function that answers several calls at once.
 
-    `answer_all` gets at most `max_batch` calls, and returns for each call its reply or the
-    exception to raise in its thread.
+    `answer_all` is called with at most `max_batch` calls.  For each call it returns the reply, or
+    the exception to raise in the thread of the call.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Batches(Generic[CallT, ReplyT]):
             error: Exception = RuntimeError("The batch was not answered.")
             try:
                 replies = self._answer_all([pending.call for pending in batch])
-            except Exception as raised:  # noqa: BLE001  it is raised in the thread of each call
+            except Exception as raised:  # noqa: BLE001  it is raised again in each thread
                 error = raised
             finally:
                 self._hand_out(batch, [*replies, *[error] * (len(batch) - len(replies))])
@@ -91,7 +91,7 @@ class Batches(Generic[CallT, ReplyT]):
         return pending.reply
 
     def _take_batch(self) -> list[_PendingCall[CallT, ReplyT]]:
-        """Take the queued calls, this thread's own first."""
+        """Remove up to `max_batch` calls from the queue; return them, this thread's call first."""
         if monotonic() < self._busy_until:
             sleep(GATHER_SECONDS)
         with self._lock:
@@ -102,7 +102,7 @@ class Batches(Generic[CallT, ReplyT]):
     def _hand_out(
         self, batch: Sequence[_PendingCall[CallT, ReplyT]], replies: Sequence[ReplyT | Exception]
     ) -> None:
-        """Give each thread its reply, and choose the next leader."""
+        """Set the reply of each call, and make the first thread in the queue the next leader."""
         self._busy_until = monotonic() + RECENT_SECONDS if len(batch) > 1 else 0.0
         for pending, reply in zip(batch, replies, strict=False):
             pending.reply = reply

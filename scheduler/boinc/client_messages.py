@@ -25,8 +25,8 @@ def about_work(
     if not work.asked_for_work or work.sent:
         return
     if work.retry_soon:
-        # Account managers that look for idle projects do not count "too recent" as "no work".
-        # Stock clients back off as well (client/work_fetch.cpp, handle_reply).
+        # Account managers that look for projects without work ignore replies with "too recent".
+        # Stock clients back off after such a reply, too (client/work_fetch.cpp, handle_reply).
         yield Message(text="Tasks are being handed out; this request is too recent, ask again soon")
         return
     if _is_unsupported(work, catalog) and not request.is_anonymous:
@@ -40,16 +40,17 @@ def about_work(
 
 
 def _is_unsupported(work: Work, catalog: Catalog) -> bool:
-    """Whether the project has app versions, but none for this computer."""
+    """Whether the project has app versions, but no app version for this computer."""
     return not work.versions and bool(work.apps) and catalog.any_version
 
 
 def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
-    """Return the reply's field for the delay in seconds; empty if the project's delay applies.
+    """Return `request_delay` in seconds as a field of the reply.
 
     The delay is a day for a barred computer, or one that no app version supports (PROTOCOL 2.6).
-    If the project has no app version at all, the delay is ten minutes, because the first one may be
-    published soon.
+    It is 2 seconds if `work.retry_soon` is set.  If the project has no app version at all, it is
+    ten minutes, because the first version may be published soon.  Otherwise the dict is empty, and
+    the project's delay applies.
     """
     if is_barred:
         return {"request_delay": DAY}
@@ -65,6 +66,6 @@ def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> 
 
 
 def too_old(config: ProjectConfig) -> str:
-    """Return the message to a client older than `min_client_version`."""
+    """Return the message for a client that is older than `min_client_version`."""
     major, minor = divmod(config.min_client_version // 100, 100)
     return f"This project needs BOINC {major}.{minor} or later. Please update your BOINC client."

@@ -1,4 +1,4 @@
-"""Builds the fields of a reply from the assigned work, the caller and the project."""
+"""Builds the fields of a scheduler reply: project, account, host, assigned work."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
 def refusal(
     config: ProjectConfig, text: str, *, delay: float, down: bool = False
 ) -> messages.SchedulerReply:
-    """Return a reply without work; `text` is the reason, `delay` the seconds before a retry."""
+    """Return a reply without work; `text` is the reason, `delay` is in seconds."""
     fields: dict[str, Any] = project_part(config) | {"request_delay": delay}
     return messages.SchedulerReply(
         **fields,
@@ -60,7 +60,8 @@ def refusal(
 def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
     """Return the fields that describe the account and the host.
 
-    The account's computing preferences are included if they are newer than `prefs_mod_times`.
+    The account's computing preferences are included if they are newer than all
+    `prefs_mod_times`, the times of the client's preferences.
     """
     part: dict[str, object] = {
         "userid": caller.account_id,
@@ -112,7 +113,7 @@ def work_part(
     """Return the apps, files, app versions, workunits and results of a reply.
 
     `kept_files` names the sticky files that the host already has.  They are sent with the sticky
-    flag again, because a client removes the flag from a file that is named without it.
+    flag again, because a client clears the flag of a file that is sent without it.
     """
     sent = work.sent
     if not sent:
@@ -120,7 +121,7 @@ def work_part(
     used = {result.app_version_id: result.flops for result in sent}
     versions = [work.versions[version_id] for version_id in used]
     published = [version for version in versions if not version.is_own]
-    # Many workunits have the same input; it is listed once.
+    # An input file of several workunits is listed once.
     inputs = {
         file.name: _input(
             file.name,

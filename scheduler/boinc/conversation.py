@@ -1,4 +1,4 @@
-"""Answers scheduler RPCs: the steps of an exchange, in order.
+"""Answers scheduler RPCs in batches, step by step.
 
 Read this module first.  `answer_all` processes a batch of requests in these steps: refuse
 unsupported clients, look up the reported outputs, recognize the hosts, record their reports, choose
@@ -60,10 +60,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The RPC of a recognized host; `place` is its position in the batch.
+    """The RPC of a recognized host; `place` is the position of the call in the batch.
 
-    `reported` are its reports; results of other accounts are treated as unknown.  `barred` is the
-    reason why the computer may not get work, else empty; its reports are still accepted.
+    `reported` contains the host's reports; results of other accounts are treated as unknown.
+    `barred` is the reason why the host may not get work, or empty.  Reports of a barred host are
+    still accepted.
     """
 
     place: int
@@ -79,7 +80,8 @@ class Exchange:
 class _Batch:
     """Data shared by all exchanges of a batch.
 
-    `end` is the notice of a project that has ended, else empty; reports are still accepted.
+    `end` is the notice that the project has ended, or empty.  After the end of a project, reports
+    are still accepted.
     """
 
     config: ProjectConfig
@@ -92,7 +94,7 @@ class _Batch:
 def answer(
     request: SchedulerRequest, *, config: ProjectConfig, ip_addr: str, now: datetime
 ) -> SchedulerReply:
-    """Answer one scheduler request alone; raises the exception that `answer_all` returns for it."""
+    """Return the reply to one scheduler request, or raise the exception that it caused."""
     (reply,) = answer_all([Call(request, ip_addr)], config=config, now=now)
     if isinstance(reply, Exception):
         raise reply
@@ -136,7 +138,7 @@ def answer_all(
                 served = zip(exchanges, settlements, host_requests, works, mail, strict=True)
                 replies |= {parts[0].place: _compose(*parts, batch) for parts in served}
                 _store(exchanges, settlements, host_requests, works, replies, now=now)
-    except Exception as error:  # noqa: BLE001  it is returned in place of the reply, or logged
+    except Exception as error:  # noqa: BLE001  the error is returned or logged
         if len(calls) == 1 or _is_unreachable(error):
             return [error] * len(calls)
         log.warning("batch_undone", extra={"rpcs": len(calls), "error": repr(error)})
@@ -147,9 +149,10 @@ def answer_all(
 def _check_clients(
     calls: Sequence[Call], config: ProjectConfig
 ) -> tuple[dict[int, translate.CodeSignKey], dict[int, SchedulerReply]]:
-    """Return the key to send to each client, and the refusals of others, by place in the batch.
+    """Return the code-signing keys for accepted clients, and the replies to refused clients.
 
-    A client is refused if it is too old, or holds the code-signing key of another project.
+    Both dicts are keyed by the position of the call in the batch.  A client is refused if it is too
+    old, or has the code-signing key of another project.
     """
     keys: dict[int, translate.CodeSignKey] = {}
     refusals: dict[int, SchedulerReply] = {}
@@ -176,7 +179,8 @@ def _recognize(
 ) -> tuple[list[Exchange], dict[int, SchedulerReply]]:
     """Identify the account and host of each call in `keys`.
 
-    Returns the exchanges of recognized hosts, and the refusals of others by place in the batch.
+    Returns the exchanges of recognized hosts, and the replies to refused calls by position in the
+    batch.
     """
     requests = [calls[place].request for place in keys]
     descriptions = [translate.description(calls[p].request, calls[p].ip_addr) for p in keys]
@@ -230,7 +234,11 @@ def _end_of_project() -> str:
 def _take_reports(
     exchanges: Sequence[Exchange], batch: _Batch
 ) -> tuple[list[report.Settlement], list[Holdings]]:
-    """Record the reported results; compare the listed results with those assigned to the hosts."""
+    """Record the reported results; return the settlement and the holdings of each exchange.
+
+    The holdings result from a comparison of the results listed by the client with the results
+    assigned to the host.
+    """
     host_ids = [exchange.caller.host_id for exchange in exchanges]
     detached = [exchange.caller.host_id for exchange in exchanges if exchange.caller.detached]
     locked = report.lock([exchange.reported for exchange in exchanges], detached_host_ids=detached)
@@ -266,7 +274,7 @@ def _take_reports(
 
 
 def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> assign.HostRequest:
-    """Return the host's work request; empty if the project has ended or the host is barred."""
+    """Return the host's request, without work if the project has ended or the host is barred."""
     request, caller = exchange.request, exchange.caller
     host = translate.host_facts(
         request,
@@ -291,7 +299,7 @@ def _host_request(exchange: Exchange, holdings: Holdings, batch: _Batch) -> assi
 
 
 def _take_messages(exchange: Exchange, *, now: datetime) -> tuple[list[PendingTrickle], FileMoves]:
-    """Store the client's trickles; return the trickles and file moves pending for its host."""
+    """Store the trickles in a request; return the trickles and file moves pending for the host."""
     request, caller = exchange.request, exchange.caller
     trickles.keep(translate.trickles(request), host_id=caller.host_id, now=now)
     if not caller.any_for_host:

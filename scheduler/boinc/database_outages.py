@@ -1,7 +1,7 @@
-"""Database outages: a watchdog that ends waits, and a log of start and end.
+"""A watchdog that detects an unreachable database, and a log of outages.
 
 A stopped server refuses connections at once.  A frozen server, or one behind a broken network link,
-sends nothing, and a query to it would block for ever.  If a thread has waited for more than
+sends nothing, and a query to it blocks forever.  If a thread has waited for more than
 `TIMEOUT_SECONDS`, the watchdog opens a new connection.  If that succeeds, the server is only slow,
 and the threads keep waiting.  If it fails, the watchdog shuts down the connections of all waiting
 threads, and further requests are refused at once until a new connection succeeds.
@@ -23,8 +23,8 @@ from django.db import OperationalError, connection
 
 log = logging.getLogger(__name__)
 
-#: Seconds until the database is probed because a thread waits, between two checks of the watchdog,
-#: and until the connection of a probe fails.
+#: The time for which a thread waits before the database is probed, the interval between two checks
+#: of the watchdog, and the connect timeout of a probe.
 TIMEOUT_SECONDS, CHECK_SECONDS, CONNECT_TIMEOUT_SECONDS = 10.0, 2.0, 5
 UNREACHABLE = "The database does not answer."
 
@@ -39,7 +39,7 @@ def probe_database() -> None:
 
 
 class DatabaseWatchdog:
-    """Watches the threads that use the database.
+    """Detects an unreachable database, and ends the queries of threads that wait for it.
 
     `probe` raises `psycopg.Error` if the database is unreachable.
     """
@@ -47,7 +47,7 @@ class DatabaseWatchdog:
     def __init__(self, probe: Callable[[], None] = probe_database) -> None:
         self._probe = probe
         self._lock = threading.Lock()
-        #: When each watched thread began, by the descriptor of its connection.
+        #: The time when each watched block began, by the (duplicated) descriptor of the connection.
         self._watched: dict[int, float] = {}
         self._thread: threading.Thread | None = None
         self.is_unreachable = False
@@ -78,7 +78,7 @@ class DatabaseWatchdog:
             os.close(descriptor)
 
     def cause_of(self, error: Exception) -> Exception:
-        """Return the error to report: an outage instead of the error of a connection shut down."""
+        """Return the error to report: `OperationalError` during an outage, else `error`."""
         return OperationalError(UNREACHABLE) if self.is_unreachable else error
 
     def check(self) -> None:
@@ -110,7 +110,7 @@ class DatabaseWatchdog:
             self.check()
 
 
-#: A process has one database, and so one watchdog.
+#: The watchdog of this process, shared by all threads.
 database_watchdog: Final = DatabaseWatchdog()
 
 
@@ -122,7 +122,7 @@ class OutageLog:
         self._since: float | None = None
 
     def begin(self, error: Exception) -> None:
-        """Record that the database is unreachable; log only the first failure of an outage."""
+        """Log the start of an outage; further calls do nothing until `end` is called."""
         with self._lock:
             if self._since is not None:
                 return
@@ -130,8 +130,8 @@ class OutageLog:
         log.error("database_unreachable", extra={"error": " ".join(str(error).split())})
 
     def end(self) -> None:
-        """Record that the database answered; log the end and duration of an outage."""
-        if self._since is None:  # the usual case needs no lock
+        """Log the end and the duration of the current outage, if any."""
+        if self._since is None:  # no lock is needed if there is no outage
             return
         with self._lock:
             since, self._since = self._since, None
@@ -139,5 +139,5 @@ class OutageLog:
             log.info("database_recovered", extra={"seconds": round(monotonic() - since, 1)})
 
 
-#: All threads of a process share one log.
+#: The outage log of this process, shared by all threads.
 outage_log: Final = OutageLog()

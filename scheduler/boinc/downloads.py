@@ -26,11 +26,11 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 
 
 def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Serve ``.../<fan>/<name>``, whole or a range of it (RFC 9110, 14).
+    """Serve the file ``.../<fan>/<name>``, or a range of it (RFC 9110, 14).
 
     A 404 makes the client fail every result that needs the file, so it is returned only for a file
-    that does not exist.  A file that cannot be read at the moment is a 503, and the client retries.
-    A file that is not on disk may be in the object store (`store_downloads`).
+    that does not exist.  If the file cannot be read at the moment, the status is 503, and the
+    client retries.  A file that is not on disk may be in the object store (`store_downloads`).
     """
     if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "GET, HEAD"))
@@ -56,7 +56,7 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
 
 
 def _name_of(path: str) -> str:
-    """Return the file name of a path; raises LookupError if it belongs into another folder."""
+    """Return the file name of a path; raises LookupError if the folder is not that of the name."""
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):

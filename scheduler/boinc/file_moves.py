@@ -1,4 +1,4 @@
-"""Builds the parts of a reply that make a client move or delete files."""
+"""Builds the parts of a reply that make a client transfer or delete files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from scheduler.boinc.wire import messages
 from scheduler.config import ProjectConfig
 from scheduler.messages.facts import FileMoves, FileToGet
 
-#: BOINC's name of the app without files: a client uploads outputs of its results without a run.
+#: BOINC's name of an app without files.  A client does not run its results, but uploads their
+#: outputs.
 FILE_MOVER = "file_mover"
 _VERSION = 100
 #: The time from a reply to the deadline of an upload.
@@ -19,7 +20,7 @@ _DELAY_BOUND = timedelta(days=30)
 def file_moves_part(
     moves: FileMoves, *, platform: str, config: ProjectConfig, now: datetime
 ) -> dict[str, tuple[object, ...]]:
-    """Return the elements to append to the fields of a reply.
+    """Return the elements to append to each field of a reply, by the name of the field.
 
     For each file to upload, the reply contains a result whose app version has no files and whose
     output is this file.  BOINC's clients treat such a result as finished and upload its output,

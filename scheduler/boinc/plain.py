@@ -14,7 +14,7 @@ def refuse(
     status: str,
     *headers: tuple[str, str],
 ) -> list[bytes]:
-    """Answer with a status, whose text is also the body."""
+    """Start a plain-text response and return the body, which is the text of the status."""
     data = status.encode() + b"\n"
     about = [("Content-Type", "text/plain"), ("Content-Length", str(len(data)))]
     start_response(status, [*about, *headers])

@@ -1,4 +1,4 @@
-"""The scheduler RPC over HTTP: reads requests and writes replies.
+"""Reads scheduler RPCs from HTTP requests and returns the encoded replies.
 
 `scheduler_app` is the fast path: a plain WSGI function beside Django's application.  An RPC needs
 no session, user or middleware, and Django's request handling would double its cost.
@@ -90,9 +90,9 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
             request = requests.decode_request(
                 _body(size, read_body, max_bytes=max_bytes), max_results=config.max_results_accepted
             )
-            if shut := maintenance.stops_scheduler():
-                delay = shut.delay(timezone.now())
-                answer = compose.refusal(config, shut.text, delay=delay, down=True)
+            if notice := maintenance.stops_scheduler():
+                delay = notice.delay(timezone.now())
+                answer = compose.refusal(config, notice.text, delay=delay, down=True)
             else:
                 answer = _batches.answer(Call(request, ip_addr), max_queued=config.max_waiting_rpcs)
                 outage_log.end()
@@ -112,13 +112,13 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
     except (OperationalError, InterfaceError) as error:
         # Clients repeat reports that are not acknowledged, so no report is lost.
         outage_log.begin(database_watchdog.cause_of(error))
-        text = "The project's database is away for the moment; your client will try again."
+        text = "The project's database is unavailable; your client will try again."
         answer = compose.refusal(config, text, delay=_spread(MINUTE), down=True)
     return replies.encode_reply(answer)
 
 
 class _TooLong(Exception):
-    """A request is longer than `max_request_bytes`; the text is its size in bytes."""
+    """A request is longer than `max_request_bytes`; the text is the size in bytes."""
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def _as_int(length: str) -> int:
 
 
 def _answer_all(calls: Sequence[Call]) -> list[SchedulerReply | Exception]:
-    """Answer a batch in its leader's thread."""
+    """Return the reply or the exception for each call; runs in the leader's thread."""
     try:
         with database_watchdog.watching():
             plans.renew()
@@ -193,8 +193,8 @@ _batches: Batches[Call, SchedulerReply] = Batches(_answer_all, max_batch=MAX_BAT
 
 
 def _spread(delay: timedelta) -> float:
-    """Return a random time of half to one and a half of `delay`, in seconds.
+    """Return a random delay between 0.5 and 1.5 times `delay`, in seconds.
 
-    The random delay spreads the retries of hosts whose requests arrived at the same time.
+    It spreads the retries of hosts whose requests arrived at the same time.
     """
     return delay.total_seconds() * random.uniform(0.5, 1.5)  # noqa: S311  no secret

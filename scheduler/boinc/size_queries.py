@@ -7,8 +7,8 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
-#: The burst allowed to an idle network, in seconds of its rate: after an outage, many clients
-#: behind one address reconnect together.
+#: An idle network may send a burst of the queries allowed in this time, because many clients behind
+#: one address reconnect together after an outage.
 BURST_SECONDS = 10.0
 MAX_NETWORKS = 20_000
 _SIXTY_FOUR_BITS = 4
@@ -16,9 +16,10 @@ _SIXTY_FOUR_BITS = 4
 
 
 class SizeQueries:
-    """Counts the queries of each IPv4 address or IPv6 /64 network in this process.
+    """Limits the queries of each IPv4 address or IPv6 /64 network, in this process.
 
-    At most `max_networks` networks are stored; the least recently used is dropped first.
+    The counts of at most `max_networks` networks are stored; the least recently used count is
+    dropped first.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class SizeQueries:
         return len(self._buckets)
 
     def admit(self, address: str, *, per_second: float) -> bool:
-        """Count a query; returns False if the address has sent too many."""
+        """Count a query; return whether it is within `per_second`, where 0 means no limit."""
         if per_second <= 0:
             return True
         network, now = _network(address), self._clock()

@@ -1,8 +1,8 @@
 """Reads accounts, teams and hosts for statistics sites, as streams of rows.
 
-Accounts that do not share their statistics are left out, with their hosts; they must not be named
-as founders of teams.  Rows are read through a server-side cursor, so that memory use does not grow
-with the project.
+An account that does not share its statistics is left out, together with its hosts, and must not be
+named as the founder of a team.  Rows are read through a server-side cursor, so that memory use does
+not grow with the number of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 def accounts() -> Iterator[Row]:
-    """Yield accounts with credit, in ascending id."""
+    """Yield a row for each account with credit, ordered by id."""
     return _stream(
         Account.objects.filter(is_active=True, share_statistics=True, total_credit__gt=0),
         "id name created_at total_credit expavg_credit expavg_at cross_project_id email country url"
@@ -30,9 +30,10 @@ def accounts() -> Iterator[Row]:
 
 
 def teams() -> Iterator[Row]:
-    """Yield a row for each team with credit, by id.
+    """Yield a row for each team with credit, ordered by id.
 
-    The founder may be named if `founder_shares`: the account is active and shares its statistics.
+    `founder_shares` is true if the founder's account is active and shares its statistics.  The
+    founder may be named only if it is true.
     """
     return _stream(
         Team.objects.filter(total_credit__gt=0).annotate(
@@ -45,7 +46,10 @@ def teams() -> Iterator[Row]:
 
 
 def hosts() -> Iterator[Row]:
-    """Yield hosts with credit, in ascending id; `show_hosts`: the owner may be named."""
+    """Yield a row for each host with credit, ordered by id.
+
+    The owner may be named only if `show_hosts` is true.
+    """
     return _stream(
         Host.objects.filter(
             total_credit__gt=0, account__is_active=True, account__share_statistics=True

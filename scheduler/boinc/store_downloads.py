@@ -43,7 +43,7 @@ def serve_from_store(
     except FileNotFoundError:
         return refuse(environ, start_response, "404 Not Found")
     except OSError as error:
-        logger.error(  # noqa: TRY400  no traceback: this is logged for every client that tries
+        logger.error(  # noqa: TRY400  no traceback, because every request logs this
             "download_failed", extra={"path": environ.get("PATH_INFO"), "reason": str(error)}
         )
         retry_after = ("Retry-After", _RETRY_AFTER)
@@ -53,7 +53,7 @@ def serve_from_store(
 def _stream(
     environ: WSGIEnvironment, start_response: StartResponse, store: storage.Store, name: str
 ) -> Iterable[bytes]:
-    """Stream a file or the requested range of it through this process; the store parses ranges."""
+    """Stream a file, or the requested range, through this process; the store parses the range."""
     requested_range = environ.get("HTTP_RANGE")
     known_tags, condition = environ.get("HTTP_IF_NONE_MATCH", ""), environ.get("HTTP_IF_RANGE")
     is_head = environ["REQUEST_METHOD"] == "HEAD"
@@ -106,7 +106,7 @@ def _tag(stored: storage.Stored) -> str:
 
 
 def _chunks(stream: Any) -> Iterator[bytes]:  # noqa: ANN401  botocore's stream has no types
-    """Yield the stream in chunks; if the store ends it early, the client resumes from there."""
+    """Yield the stream in chunks; if the stream ends early, the client resumes the download."""
     with stream:
         while chunk := stream.read(CHUNK_BYTES):
             yield chunk

@@ -20,7 +20,7 @@ from scheduler.hosts.identity import Caller, Credentials
 from scheduler.hosts.machines import Gpu, Machine
 from scheduler.messages.facts import ReceivedTrickle, moment
 
-#: A request for more work is reduced to this (PROTOCOL 10.1).
+#: The maximum time of work per request and device; longer requests are reduced (PROTOCOL 10.1).
 MAX_WORK_SECONDS = 28 * 86400.0
 _MAX_STDERR_LENGTH = 64 * 1024
 _MAX_FEATURES_LENGTH = 4096
@@ -43,9 +43,9 @@ def credentials(request: messages.SchedulerRequest) -> Credentials:
 
 
 def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescription:
-    """Return the client's description of its computer, with values in the ranges that are stored.
+    """Return the client's description of the computer, limited to values that can be stored.
 
-    `ip_addr` is used if the client does not send its own address.
+    `ip_addr` is used if the request does not contain an address.
     """
     info, times, net = request.host_info, request.time_stats, request.net_stats
     return HostDescription(
@@ -79,7 +79,7 @@ def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescrip
 
 
 def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
-    """Return GPUs, VirtualBox, Docker and WSL for display; values that are empty are left out."""
+    """Return GPUs, VirtualBox, Docker and WSL for display; empty values are left out."""
     info = request.host_info
     parts: dict[str, Any] = {
         "gpus": [_gpu(coproc).as_json() for coproc in request.coprocs],
@@ -172,7 +172,7 @@ def host_facts(
 ) -> HostFacts:
     """Return the facts of the host for dispatch.
 
-    `held_counts` and `promised_bytes` are the values of `lost_results.Holdings`.
+    `held_counts` and `promised_bytes` are the attributes of `lost_results.Holdings`.
     """
     prefs = preferences(request)
     wanted = project_prefs.decode(caller.project_prefs, caller.venue)
@@ -224,8 +224,8 @@ def _taste(request: messages.SchedulerRequest, wanted: project_prefs.ProjectPref
 def work_requests(request: messages.SchedulerRequest, taste: Taste) -> tuple[WorkRequest, ...]:
     """Return the work requested for each kind of device, GPUs first.
 
-    Empty if the client accepts no work.  Devices that need no work, and devices that the volunteer
-    has disabled for this project, are left out.
+    The tuple is empty if the client accepts no work.  Devices for which no work is requested, and
+    devices that the volunteer has disabled for this project, are left out.
     """
     if request.dont_send_work:
         return ()
@@ -248,7 +248,7 @@ def work_requests(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wor
 
 
 def queued_seconds(request: messages.SchedulerRequest) -> dict[str, float]:
-    """Return the seconds until a device is idle, by kind of device ("" for CPUs)."""
+    """Return the seconds until a device becomes idle, by kind of device ("" for CPUs)."""
     queued = {
         _GPU_KINDS.get(coproc.type, coproc.type): max(0.0, coproc.estimated_delay)
         for coproc in request.coprocs
@@ -292,7 +292,7 @@ def _own_version(version: messages.ClientAppVersion) -> OwnVersion:
 
 
 def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
-    """Return the client's reports of finished results; of `stderr_out` the last 64 KiB are kept."""
+    """Return the reports of finished results, with the last 64 Ki characters of `stderr_out`."""
     return tuple(
         Report(
             name=result.name,
@@ -310,7 +310,7 @@ def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
 
 
 def listed_names(request: messages.SchedulerRequest) -> list[str]:
-    """Return the names of the results on the client, without those that only move a file."""
+    """Return the names of the results on the client, except results that only move a file."""
     return [result.name for result in request.other_results if not is_file_move(result.name)]
 
 
@@ -322,7 +322,7 @@ class _Everything(frozenset[str]):
 
 
 def reported_names(request: messages.SchedulerRequest) -> frozenset[str]:
-    """Return the names of the results in a client's report, which must not count as lost.
+    """Return the names of the reported results, which must not count as lost.
 
     The names in reports beyond `max_results_accepted` are not read.  If there are such reports, the
     returned set contains every name, so that no result counts as lost.
@@ -348,7 +348,7 @@ def trickles(request: messages.SchedulerRequest) -> tuple[ReceivedTrickle, ...]:
 def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
     """Return the client's cross-project id if it is to be stored, else None.
 
-    It is stored if it is valid, differs from the account's, and the client's key is a strong one.
+    It is stored if it is valid, differs from the account's id, and the request has a strong key.
     """
     sent = request.cross_project_id
     if caller.is_strong and sent != caller.cross_project_id and _CPID.fullmatch(sent):
@@ -359,8 +359,8 @@ def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
 def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple[str, float] | None:
     """Return the client's computing preferences and their time if they are to be stored, else None.
 
-    They are stored if they are newer than the account's, may have been set in this account
-    (`may_be_from_account`), and the client's key is a strong one.
+    The preferences are stored if they are newer than those of the account, may have been set in
+    this account (`may_be_from_account`), and the request has a strong key.
     """
     prefs, mod_time = request.global_preferences, request.global_preferences_mod_time
     if (
@@ -377,7 +377,8 @@ def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> b
     """Whether the computing preferences in a request may have been set in the caller's account.
 
     The client sends the hash of the e-mail address of the account in which they were set.  BOINC's
-    clients send the same preferences to all projects, including those with another address.
+    clients send the same preferences to all projects, including projects where the volunteer uses
+    another address.
     """
     sent = request.global_prefs_source_email_hash
     own = md5(caller.email.encode(), usedforsecurity=False).hexdigest()
@@ -385,7 +386,7 @@ def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> b
 
 
 class CodeSignKey(NamedTuple):
-    """The code-signing key to send to a client, and a signature of it by the client's older key."""
+    """The code-signing key to send, and its signature by the client's older key; None: not sent."""
 
     text: str | None = None
     signature: str | None = None
@@ -408,9 +409,9 @@ def code_sign_key(request: messages.SchedulerRequest) -> CodeSignKey | None:
 
 
 def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[RecordUpdate]:
-    """Return the changes to the host's record of each app version, ordered by id.
+    """Return the updates of the host's record of each app version, ordered by app version id.
 
-    Each change combines the number of results sent with the update from the reports.
+    An update combines the number of results sent with the update from the reports.
     """
     by_version = dict(reported)
     for version_id, count in Counter([result.app_version_id for result in work.assigned]).items():
@@ -429,9 +430,9 @@ def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[Rec
 def decision(
     work: Work, reply_messages: Iterable[messages.Message], *, now: datetime
 ) -> dict[str, Any] | None:
-    """Return the outcome of a work request, stored with the host; None if no work was requested.
+    """Return the outcome of a work request, or None if no work was requested.
 
-    `hosts.host_lists` reads the keys of the dict.
+    It is stored in `last_decisions` of the host, and `hosts.host_lists` reads the keys.
     """
     if not work.asked_for_work:
         return None

@@ -1,9 +1,9 @@
 """The uploads face: a plain WSGI function that receives output files.
 
 It runs beside Django in the same server process and uses no database: it checks the grant of an
-upload, hashes the stream, and renames the finished file.  Replies follow one rule (PROTOCOL trap
-7): status -1 makes the client discard finished work, so it is used only for permanent errors.  All
-other errors, including unexpected ones, are status 1, and the client retries.
+upload, hashes the stream, and renames the finished file.  Status -1 in a reply makes the client
+discard finished work (PROTOCOL trap 7), so it is used only for permanent errors.  The status of all
+other errors, including unexpected errors, is 1, and the client retries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
 _DONE: Final = UploadReply.done()
 _TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your address")
 _OUT_OF_SPACE: Final = "Server is out of disk space"
-#: The shortest time between two log lines of a process about a full disk.
+#: The minimum time between two log events of a process about a full disk.
 _DISK_FULL_LOG_SECONDS: Final = 60.0
 
 _size_queries = SizeQueries()
@@ -61,7 +61,7 @@ def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Itera
 
 
 class _Body:
-    """The body of a request, never read past its end."""
+    """The body of a request; `remaining` is the number of bytes that were not read yet."""
 
     __slots__ = ("_input", "remaining")
 
@@ -71,7 +71,7 @@ class _Body:
         self.remaining = int(length) if length.isdecimal() else 0
 
     def read(self, limit: int) -> bytes:
-        """Return up to ``limit`` bytes; empty at the end or if the client has disconnected."""
+        """Return up to ``limit`` bytes; b"" at the end or if the client has disconnected."""
         size = min(limit, self.remaining)
         if size <= 0:
             return b""
@@ -107,7 +107,7 @@ def _answer(body: _Body, environ: WSGIEnvironment) -> UploadReply:
 
 
 def _read_header(body: _Body) -> tuple[UploadRequest | SizeQuery, bytes]:
-    """Return the request and the first bytes of its file."""
+    """Return the request, and the bytes of the uploaded file that were read with the header."""
     head = body.read(uploads.MAX_HEADER_BYTES)
     while (decoded := uploads.decode_request(head, ended=not body.remaining)) is None:
         head += body.read(uploads.MAX_HEADER_BYTES)
@@ -129,8 +129,8 @@ def _size(name: str) -> UploadReply:
 def _check(request: UploadRequest) -> UploadReply | None:
     """Check an upload's name, grant and size before its body is read.
 
-    Returns a refusal if the grant's key is unknown or revoked, else None.  Raises `BadFileName` and
-    `BadUpload`.
+    Returns a refusal if the grant's key is unknown or revoked, None if the upload may begin.
+    Raises `BadFileName` and `BadUpload`.
     """
     storage.check_name(request.name)
     if request.grant is None:
@@ -143,7 +143,7 @@ def _check(request: UploadRequest) -> UploadReply | None:
         logger.error("upload_grant_key_unknown", extra={"upload": request.name})
         return UploadReply.later("Upload key is unknown at present")
     if grant is signing.Grant.REVOKED:
-        # The client may be honest, and an operator may make the key valid again.
+        # The refusal is temporary, because an operator may make the key valid again.
         logger.warning("upload_grant_revoked", extra={"upload": request.name})
         return UploadReply.later("Upload key is revoked")
     if grant is signing.Grant.BAD:
@@ -184,7 +184,7 @@ def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
 
 
 def _log_disk_full(name: str) -> None:
-    """Log that the disk is full, at most once a minute: every client keeps retrying."""
+    """Log that the disk is full, at most once a minute, because every client keeps retrying."""
     global _disk_full_logged_at  # noqa: PLW0603 - one per process
     if monotonic() - _disk_full_logged_at >= _DISK_FULL_LOG_SECONDS:
         _disk_full_logged_at = monotonic()
@@ -205,7 +205,7 @@ def _append(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
 
 
 def _stream(upload: Upload, expected: int, first: bytes, body: _Body) -> bool:
-    """Write ``expected`` bytes, which begin with `first`; False if the body ends before that."""
+    """Write ``expected`` bytes from `first` and the body; return whether all were received."""
     chunk = first[: max(0, expected)] or body.read(min(_CHUNK, expected))
     while chunk:
         upload.write(chunk)

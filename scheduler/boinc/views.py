@@ -33,7 +33,7 @@ ERR_PROJECT_DOWN = -183
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_exempt
 def get_project_config(_request: HttpRequest) -> HttpResponse:
-    """Return the project data that managers read before they attach (PROTOCOL 1.2)."""
+    """Return the data that clients read before they attach to the project (PROTOCOL 1.2)."""
     config = settings.PROJECT
     by_invitation = config.account_creation is AccountCreation.INVITATION
     platforms = tuple(
@@ -58,9 +58,11 @@ def get_project_config(_request: HttpRequest) -> HttpResponse:
 
 
 def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..., HttpResponse]:
-    """Decorate a function (parameters, sender's address, time) -> reply body as a Django view.
+    """Return a Django view of a web RPC.
 
-    Exceptions of `people.accounts` become BOINC's error replies, with HTTP status 200.
+    `answer` is called with the parameters, the client's address and the time, and returns the body
+    of the reply.  Exceptions of `people.accounts` become BOINC's error replies, with HTTP status
+    200.
     """
 
     @csrf_exempt
@@ -76,7 +78,7 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
             return _xml(web.encode_error(ERR_PROJECT_DOWN, str(refusal)))
         except (OperationalError, InterfaceError) as error:
             outage_log.begin(error)
-            text = "The project's database is away; try again."
+            text = "The project's database is unavailable; try again."
             return _xml(web.encode_error(ERR_PROJECT_DOWN, text))
 
     return view
@@ -84,7 +86,10 @@ def _web_rpc(answer: Callable[[QueryDict, str, datetime], bytes]) -> Callable[..
 
 @_web_rpc
 def lookup_account(params: QueryDict, address: str, now: datetime) -> bytes:
-    """Log in: return the account's key for e-mail and password hash (PROTOCOL 1.3)."""
+    """Return the key of the account with this e-mail address and password hash (PROTOCOL 1.3).
+
+    Without a password hash, only check that the account exists.
+    """
     account = accounts.look_up(
         email=params.get("email_addr", ""),
         passwd_hash=params.get("passwd_hash"),
@@ -113,7 +118,7 @@ def create_account(params: QueryDict, address: str, now: datetime) -> bytes:
 def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
     """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4); this server issues no tokens.
 
-    The reply and its cost do not depend on the account.
+    The reply does not reveal whether the account exists.
     """
     accounts.look_up_login_token(user_id=params.get("user_id", ""), address=address, now=now)
 

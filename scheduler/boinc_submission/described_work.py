@@ -41,7 +41,7 @@ def new_batch(request: Request) -> NewRemoteBatch:
         app_name=batch.text("app_name"),
         batch_id=batch.whole("batch_id"),
         name=batch.text("batch_name"),
-        # BOINC's own server reads the second name in its command `estimate_batch`.
+        # BOINC's server expects the second name in the command `estimate_batch`.
         input_template_name=batch.text("input_template_filename")
         or batch.text("workunit_template_file"),
         output_template_name=batch.text("output_template_filename"),
@@ -77,8 +77,8 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
 def _priority(job: JobElement, batch: BatchElement) -> int | None:
     """Return the priority of the job, else of the batch.
 
-    Returns None if the request sets none or `allocation_priority`: then the submitters' shares
-    determine the priority.
+    Returns None if the request contains no priority, or `allocation_priority`.  In this case, the
+    submitters' shares determine the priority.
     """
     if job.has("priority"):
         return job.whole("priority")
@@ -115,10 +115,10 @@ def _local(element: InputFile) -> SubmittedFile:
 def _remote(element: InputFile) -> SubmittedFile:
     url, md5, nbytes = element.text("url"), element.text("md5").lower(), element.real("nbytes")
     if not URL.fullmatch(url):
-        msg = f"{url[:60]!r} is no URL that hosts can fetch. Hint: begin it with http or https."
+        msg = f"{url[:60]!r} is not an HTTP URL. Hint: begin it with http:// or https://."
         raise RemoteRefused(msg)
     if not MD5.fullmatch(md5) or nbytes < 1:
-        msg = "a remote file needs its md5 (32 hexadecimal digits) and its nbytes. Hint: give both."
+        msg = "a remote file needs its md5 (32 hexadecimal digits) and its nbytes. Hint: send both."
         raise RemoteRefused(msg)
     remote = RemoteFile(urls=(url,), md5=md5, nbytes=int(nbytes))
     return SubmittedFile(name=f"jf_{md5}", remote=remote)
@@ -131,6 +131,6 @@ _MODES: Final[Mapping[str, Callable[[InputFile], SubmittedFile]]] = {
     "local": _local,
 }
 _REFUSED: Final = {
-    "sandbox": "Hint: there are no sandboxes here: send the file by job_file.php, as local_staged.",
-    "semilocal": "Hint: this server fetches nothing: use mode remote, or send it by job_file.php.",
+    "sandbox": "Hint: this server has no sandboxes: send files to job_file.php, as local_staged.",
+    "semilocal": "Hint: this server fetches no files: use mode remote, or send it to job_file.php.",
 }

@@ -13,7 +13,7 @@ class TemplateInput:
     """One input file: a ``<file_info>`` and the ``<file_ref>`` at the same position.
 
     A file with a `physical_name` is constant: submissions do not name it.  Hosts download a file
-    with `urls`, `md5` and `nbytes` from another server: the name in the submission is appended to
+    with `urls`, `md5` and `nbytes` from another server; the name in the submission is appended to
     each URL.  If `open_name` is None, the program opens the file by its physical name.
     """
 
@@ -28,7 +28,7 @@ class TemplateInput:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the template fixes the file, so that submissions do not name it."""
+        """Whether the file is the same for all workunits, so that submissions do not name it."""
         return self.physical_name is not None
 
 

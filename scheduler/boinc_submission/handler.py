@@ -93,12 +93,12 @@ class Call:
 
     @cached_property
     def account(self) -> Account:
-        """Return the account of the request's key; raises `RemoteRefused`, `NotAllowed`."""
+        """The account of the request's key; raises `RemoteRefused`, `NotAllowed`."""
         return account_of(self.request, now=self.now)
 
     @property
     def batch(self) -> Batch:
-        """Return the batch that the request names by number or name; raises `RemoteRefused`."""
+        """The batch with the number or name in the request; raises `RemoteRefused`."""
         number, name = self.request.whole("batch_id"), self.request.text("batch_name")
         if not number and not name:
             raise RemoteRefused("batch not specified")
@@ -115,18 +115,18 @@ Answer = Callable[[Call], str]
 @csrf_exempt
 @require_http_methods(["POST"])
 def submit_rpc_handler(request: HttpRequest) -> HttpResponse:
-    """Answer one request of a submitter."""
+    """Run the command of a submitter's request and return the reply."""
     return reply_to_form(request, _COMMANDS, "bad command")
 
 
 def reply_to_form(http: HttpRequest, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
-    """Run the command that a form names; `unknown` is the error text for any other command."""
+    """Run the command of the request in a form; `unknown` is the error for unknown commands."""
     max_bytes = settings.PROJECT.max_request_bytes
     try:
         if content_length(http) <= _LONG_BYTES:
             return _reply_to_form(read_form(http, max_bytes=max_bytes), commands, unknown)
-        # A request is read completely before it is queued; otherwise a slow sender would hold the
-        # lock.
+        # A request is read completely before it is queued; otherwise a slow client would hold
+        # the lock.
         with SpooledTemporaryFile(_LONG_BYTES) as body:
             spool(http, body, max_bytes=max_bytes)
             with _turn():
@@ -168,7 +168,7 @@ def _reply_to_form(form: Form, commands: Mapping[str, Answer], unknown: str) -> 
 
 
 def run_command(call: Call, commands: Mapping[str, Answer], unknown: str) -> HttpResponse:
-    """Run the command of a request; `unknown` is the error text if there is no such command."""
+    """Run the command of a request; `unknown` is the error for unknown commands."""
     answer = commands.get(call.request.command)
     if answer is None:
         names = ", ".join(sorted(commands))
@@ -177,7 +177,7 @@ def run_command(call: Call, commands: Mapping[str, Answer], unknown: str) -> Htt
 
 
 def safe_reply(command: str, answer: Callable[[], str]) -> HttpResponse:
-    """Return the reply of a command; a refusal or outage becomes an error in BOINC's format."""
+    """Return the reply of a command; refusals and outages are returned as BOINC's errors."""
     if maintenance.stops_scheduler():
         message = "The project is down for maintenance; try again."
         return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
@@ -191,11 +191,11 @@ def safe_reply(command: str, answer: Callable[[], str]) -> HttpResponse:
         return _refused(command, ERR_GENERIC, str(refusal))
     except (OperationalError, InterfaceError) as error:
         outage_log.begin(error)
-        message = "The project's database is away; try again."
+        message = "The project's database is unavailable; try again."
         return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
     except storage.StoreError as error:
         log.warning("submission_refused", extra={"command": command, "reason": str(error)})
-        message = "The project's store of files is away; try again."
+        message = "The project's file store is unavailable; try again."
         return xml_reply(wire.error(command, ERR_PROJECT_DOWN, message))
     return xml_reply(wire.document(command, inside))
 
@@ -269,7 +269,7 @@ def _get_templates(call: Call) -> str:
 
 
 def _ping(_call: Call) -> str:
-    Account.objects.exists()  # as in BOINC: an error if the database is unreachable
+    Account.objects.exists()  # fails if the database is unreachable, as in BOINC
     return SUCCESS
 
 
@@ -284,7 +284,7 @@ def _query_batch(call: Call) -> str:
     jobs = [
         reply_messages.job(workunit, details=details) for workunit in queries.workunits_of(number)
     ]
-    # BOINC's C++ library considers a reply complete only if it has the end of an element `jobs`.
+    # BOINC's C++ library accepts a reply only if it contains the tag `</jobs>`.
     return wire.fields(fields, "    ") + "".join(jobs) + "    <jobs></jobs>\n"
 
 

@@ -1,7 +1,8 @@
 """Receives input files of BOINC's submitters: `job_file.php` (PROTOCOL 8.2).
 
-A submitter first queries which files are missing on the server, and then sends these as parts of a
-form.  After the key is checked, the parts are copied from the connection to the disk one by one.
+A submitter first queries which files are missing on the server, and then sends the missing files as
+parts of a form.  After the key is checked, the parts are copied from the connection to the disk one
+by one.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _upload_files(call: Call, form: Form) -> str:
 
 
 class _SpaceChecked:
-    """Wraps a file of unknown length; checks the free disk space before each read."""
+    """Wraps a file of unknown length, and checks the free disk space before each read."""
 
     def __init__(self, content: IO[bytes]) -> None:
         self._content = content
@@ -96,7 +97,10 @@ def _counts(n_files: str, n_names: int) -> str:
 
 
 def _until(call: Call) -> datetime:
-    """Return the end of the files' hold; raises `RemoteRefused` for other submitters' batches."""
+    """Return the time until which the files are held; raises `RemoteRefused`.
+
+    The batch, if any, must be one of the submitter.
+    """
     batch: Batch | None = call.batch if call.request.whole("batch_id") else None
     return sent_files.until(
         delete_at=moment(call.request.real("delete_time")), batch=batch, now=call.now

@@ -1,8 +1,8 @@
-"""Reads the forms of BOINC's submitters: the field `request`, and files after it.
+"""Reads the forms of BOINC's submitters: the field `request`, followed by files.
 
-BOINC's Python library sends the form urlencoded, the C++ library as multipart; a body without a
-form, only with the request, is accepted too.  Django's parser is not used, because it copies every
-field twice into memory, and reads all files before the key can be checked.
+BOINC's Python library sends the form urlencoded, the C++ library as multipart.  A body that is the
+request itself, without a form, is also accepted.  Django's parser is not used, because it copies
+every field twice into memory, and reads all files before the key can be checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIELD: Final = "request"
 _CHUNK: Final = 1 << 16
 _MAX_PARTS: Final = 10_000
 _MAX_BOUNDARY_LENGTH: Final = 200
-#: The maximum size of a form without its field `request`: boundaries, headers, further fields.
+#: The maximum size of a form besides the field `request`: boundaries, headers, further fields.
 _FORM_BYTES: Final = 1 << 16
 
 
@@ -29,23 +29,23 @@ class BadForm(ValueError):
 
 
 class Form:
-    """A form whose field `request` is read; its files are read later."""
+    """A form whose field `request` has been read; `files` reads the files."""
 
     def __init__(self, request: bytes, parts: Iterator[tuple[str, str, IO[bytes]]]) -> None:
         self.request = request
         self._parts = parts
 
     def files(self) -> Iterator[tuple[str, IO[bytes]]]:
-        """Yield (field, content) of each file, in order; read each content before the next."""
+        """Yield (field name, content) of each file; read a content before the next file."""
         for kind, name, content in self._parts:
             if kind == FILE:
                 yield name, content
 
 
 def read_form(http: HttpRequest, *, max_bytes: int, body: IO[bytes] | None = None) -> Form:
-    """Read the field `request`, of at most `max_bytes`; raises `BadForm`.
+    """Read the field `request` of at most `max_bytes`; raises `BadForm`.
 
-    `body` is the request's body if it has been read already.
+    `body` is the body of the HTTP request if it has already been read.
     """
     source = cast("IO[bytes]", http) if body is None else body
     if http.content_type == "multipart/form-data":
@@ -78,7 +78,7 @@ def _urlencoded(body: bytes) -> Form:
         return Form(body, iter(()))
     field = _field(body)
     if field is None:
-        msg = "There is no field request. Hint: send the request as the form field of this name."
+        msg = "The form has no field `request`. Hint: send the XML document in this field."
         raise BadForm(msg)
     return Form(field, iter(()))
 
@@ -97,20 +97,24 @@ def _all(source: IO[bytes], max_bytes: int) -> bytes:
 
 
 def _field(body: bytes) -> bytes | None:
-    """Return the field `request` of an urlencoded form, or None."""
-    wanted = f"{_FIELD}=".encode()
+    """Return the field `request` of a urlencoded form, or None."""
+    prefix = f"{_FIELD}=".encode()
     start = 0
     while start <= len(body):
         end = body.find(b"&", start)
         end = len(body) if end < 0 else end
-        if body.startswith(wanted, start):
-            return _unquoted(body, start + len(wanted), end)
+        if body.startswith(prefix, start):
+            return _unquoted(body, start + len(prefix), end)
         start = end + 1
     return None
 
 
 def _unquoted(body: bytes, start: int, end: int) -> bytes:
-    """Decode a part of a form in chunks, to limit memory: `unquote_to_bytes` splits at escapes."""
+    """Return a part of a urlencoded form decoded.
+
+    It is decoded in chunks to limit memory, because `unquote_to_bytes` splits its input at each
+    escape.
+    """
     decoded = bytearray()
     while start < end:
         stop = min(start + _CHUNK, end)
@@ -125,7 +129,7 @@ def _unquoted(body: bytes, start: int, end: int) -> bytes:
 def _multipart(http: HttpRequest, source: IO[bytes], max_bytes: int) -> Form:
     boundary = http.content_params.get("boundary", "") if http.content_params else ""
     if not 0 < len(boundary) <= _MAX_BOUNDARY_LENGTH or not boundary.isascii():
-        msg = "The form does not say how its parts are parted. Hint: let a library write the form."
+        msg = "The Content-Type has no valid boundary. Hint: create the form with a library."
         raise BadForm(msg)
     parts = _parts(source, boundary.encode())
     for kind, name, content in parts:
@@ -133,7 +137,7 @@ def _multipart(http: HttpRequest, source: IO[bytes], max_bytes: int) -> Form:
             return Form(_all(content, max_bytes), parts)
         if kind == FILE:
             break
-    raise BadForm("There is no field request before the files. Hint: send the field request first.")
+    raise BadForm("The form has no field `request` before the files. Hint: send it first.")
 
 
 def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[bytes]]]:
@@ -148,4 +152,5 @@ def _parts(source: IO[bytes], boundary: bytes) -> Iterator[tuple[str, str, IO[by
             name = disposition[1].get("name", "") if disposition else ""
             yield kind, name.decode() if isinstance(name, bytes) else name, cast("Any", content)
     except (MultiPartParserError, SuspiciousOperation, UnicodeDecodeError) as error:
-        raise BadForm(f"The form cannot be read: {error}. Hint: let a library write it.") from error
+        msg = f"The form cannot be read: {error}. Hint: create the form with a library."
+        raise BadForm(msg) from error

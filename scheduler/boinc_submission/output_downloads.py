@@ -1,8 +1,8 @@
 """Serves outputs (`get_output.php`) and counts of work to BOINC's submitters.
 
-Links to outputs contain a hash of the submitter's key (PROTOCOL 8.2).  The reply is the same for a
-missing output and for another submitter's output: `ERROR:` and a message, as in BOINC, but with
-status 404, so that no program stores the message as an output.
+Links to outputs contain a hash of the submitter's key (PROTOCOL 8.2).  The reply for a missing
+output and for another submitter's output is the same: `ERROR:` and a message, as in BOINC.  Unlike
+in BOINC, the status is 404, so that no program stores the message as an output.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def get_output(request: HttpRequest) -> HttpResponseBase:
     """Send one output, or a zip of the outputs of a workunit or batch."""
     answer = _COMMANDS.get(request.GET.get("cmd", ""))
     if answer is None:
-        return _error("bad command. Hint: there are " + ", ".join(_COMMANDS) + ".")
+        return _error("bad command. Hint: the commands are " + ", ".join(_COMMANDS) + ".")
     try:
         return answer(request.GET, timezone.now())
     except _NoOutput as error:
@@ -60,7 +60,7 @@ Params = Mapping[str, str]
 
 
 def _recorded(owned: Owned[Row] | None, what: str, now: datetime) -> Row:
-    """Return the row, and record the use of the key; raises `_NoOutput` for None."""
+    """Return the row, and record the use of the key; raises `_NoOutput` if `owned` is None."""
     if owned is None:
         raise _NoOutput(_NOT_YOURS.format(what))
     account_keys.record_use(owned.submitter, owned.key, now=now)
@@ -101,7 +101,7 @@ def _batch_files(params: Params, now: datetime) -> HttpResponseBase:
 
 
 def _name(params: Params, name: str) -> str:
-    """Return a requested name; NUL, which PostgreSQL refuses, is replaced."""
+    """Return a parameter; NUL, which PostgreSQL refuses, is replaced by "?"."""
     return params.get(name, "").replace("\0", "?")
 
 
@@ -109,13 +109,14 @@ def _number(params: Params, name: str) -> int:
     text = params.get(name, "")
     # Python refuses to convert numbers of more than 4300 digits.
     if text and not (re.fullmatch(r"[0-9]{1,19}", text) and int(text) <= INT64):
-        raise _NoOutput(f"{name} is no number: {text[:40]!r}. Hint: give a whole number.")
+        raise _NoOutput(f"{name} is not a number: {text[:40]!r}. Hint: send a whole number.")
     return int(text or 0)
 
 
 def _canonical(workunit: Workunit) -> int:
     if workunit.canonical_result_id is None:
-        raise _NoOutput(f"no canonical result for wu {workunit.name}. Hint: wait for its end.")
+        msg = f"no canonical result for wu {workunit.name}. Hint: wait until it is finished."
+        raise _NoOutput(msg)
     return workunit.canonical_result_id
 
 
@@ -126,7 +127,8 @@ def _one(result_id: int, position: int) -> HttpResponseBase:
     try:
         source = storage.open_upload(output.name)
     except (OSError, storage.BadFileName):
-        raise _NoOutput(f"no such file {output.name}. Hint: was its batch retired?") from None
+        msg = f"no such file {output.name}. Hint: check if its batch was retired."
+        raise _NoOutput(msg) from None
     response = FileResponse(
         source, as_attachment=True, filename=output.name, content_type="application/octet-stream"
     )
@@ -145,7 +147,7 @@ def _zip(name: str, batch_id: int, workunit_id: int | None, now: datetime) -> Ht
 
 
 def _zipped(batch_id: int, workunit_id: int | None, now: datetime) -> Iterator[bytes]:
-    """Yield a zip of the outputs, named as in BOINC's zips; deleted outputs are left out."""
+    """Yield a zip archive of the outputs, with BOINC's names; deleted outputs are left out."""
     bundle: storage.Bundle = storage.BUNDLES["zip"]()
     for name, nbytes in remote_outputs.outputs_of(batch_id, workunit_id=workunit_id):
         with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Looks up outputs for BOINC's submitters, and checks the hash in the link.
 
 A link to an output contains the name or number of the output's result, workunit or batch, and a
-hash of this and the submitter's key, so that links can be shared without the key.  Other
+hash of this name or number and the submitter's key.  So links can be shared without the key.  Other
 submitters' outputs are treated as nonexistent.
 """
 
@@ -18,7 +18,7 @@ from scheduler import signing
 from scheduler.models import Account, AccountKey, Batch, Result, ResultFile, Workunit
 from scheduler.work.answers import answers_of
 
-#: The maximum number of batches of one name that are checked; each check reads a submitter's keys.
+#: The maximum number of batches with the same name that are checked, because each check reads keys.
 _MAX_NAMESAKES = 10
 
 
@@ -26,7 +26,7 @@ Row = TypeVar("Row", Batch, Result, Workunit)
 
 
 class Owned(NamedTuple, Generic[Row]):
-    """A requested row, its submitter, and the submitter's key that was used."""
+    """A requested row, its submitter, and the submitter's key that matched the request."""
 
     row: Row
     submitter: Account
@@ -50,7 +50,7 @@ def result(name: str, *, key_hash: str) -> Owned[Result] | None:
 
 
 def workunit_by_name(name: str, *, key: str) -> Owned[Workunit] | None:
-    """Return the workunit of this name if the key is its submitter's, else None."""
+    """Return the workunit of this name if `key` is a key of its submitter, else None."""
     row = _in_batches().filter(name=name).first()
     return _owned(row, row.batch, key, of=None) if row else None
 
@@ -99,7 +99,7 @@ def _is_same(expected: str, received: str) -> bool:
 
 
 def _keys(account: Account) -> Iterator[tuple[AccountKey, str]]:
-    """Yield the submission keys of an account with their texts."""
+    """Yield (key, plain text) for each valid submission key of an account."""
     if not account.is_active:
         return
     submission_keys = account.keys.filter(kind=AccountKey.Kind.SUBMISSION, revoked_at__isnull=True)

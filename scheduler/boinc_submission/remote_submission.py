@@ -3,7 +3,7 @@
 Theory of operation.  This module calls the same operations as the API and adds the rules of BOINC's
 `submit_rpc_handler`.  A batch is created empty and filled once, by one submission.  If an empty
 batch is created again, its number is returned, because a submitter that did not receive the reply
-retries; if the batch is filled, the name is refused.  Outputs are kept until the batch is retired.
+retries.  The name of a filled batch is refused.  Outputs are kept until the batch is retired.
 Other submitters' batches are treated as nonexistent.
 """
 
@@ -36,7 +36,7 @@ State = Batch.State
 
 #: BOINC's error numbers (PROTOCOL 0.3).
 ERR_GENERIC, ERR_NOT_UNIQUE = -1, -137
-#: The speed, in operations per second, of a project without credit, and per unit of average credit.
+#: Speeds in operations per second: of a project without credit, and per unit of average credit.
 _NO_FLOPS, _FLOPS_OF_CREDIT = 1e9, 1e9 / 200
 #: BOINC's default for the estimated number of operations of a workunit.
 _TYPICAL_OPERATIONS = 3.6e12
@@ -53,7 +53,7 @@ class RemoteRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedWorkunit:
-    """One workunit of a submission, with the texts of its own templates if it has any."""
+    """One workunit of a submission, with the texts of its own templates, if any."""
 
     described: WorkunitDescription
     input_template: str | None = None
@@ -62,7 +62,7 @@ class SubmittedWorkunit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRemoteBatch:
-    """The content of a batch.
+    """The batch that a submission describes.
 
     If `batch_id` is 0, the batch is looked up by `name` or created.  Template names are file names.
     `numbers` apply to all workunits whose templates do not set them.
@@ -98,7 +98,7 @@ def create_batch(
 
 
 def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) -> int:
-    """Add all workunits of a submission to a batch, or none; returns the number of the batch.
+    """Add all workunits of a submission to a batch, or none; return the number of the batch.
 
     Raises `RemoteRefused`, `files.UnknownFiles`, `quotas.QuotaExceeded` and the exceptions of
     `submit.submit`.
@@ -107,7 +107,7 @@ def submit_batch(account: Account, new_batch: NewRemoteBatch, *, now: datetime) 
     batch = _batch_to_fill(account, app, new_batch)
     drafts = _drafts(app, new_batch)
     if not drafts:
-        raise RemoteRefused("no jobs in the batch. Hint: describe at least one.")
+        raise RemoteRefused("no jobs in the batch. Hint: describe at least one job.")
     physical_names = sent_files.find(account, templates.names(drafts))
     physical_names |= sent_files.keep_remote_files(account, templates.remotes(drafts), now=now)
 
@@ -159,7 +159,7 @@ def estimate(account: Account, new_batch: NewRemoteBatch) -> float:
 
 def abort_batch(batch: Batch, *, now: datetime) -> None:
     """Abort a batch: unsent results are not sent, and clients abort results in progress."""
-    with suppress(batches.BatchNotReady):  # the batch is over; BOINC also reports success
+    with suppress(batches.BatchNotReady):  # the batch is over; as in BOINC, this is a success
         batches.abort(batch.pk, reason="aborted by its submitter", now=now)
 
 
@@ -240,7 +240,7 @@ def _batch_to_fill(account: Account, app: App, new_batch: NewRemoteBatch) -> Bat
             raise _name_is_taken(batch)
         raise RemoteRefused("batch not in init state. Hint: fill each batch by one submission.")
     if batch.app_id != app.pk:
-        raise RemoteRefused(f"batch {batch.name} is for another app than {app.name}.")
+        raise RemoteRefused(f"batch {batch.name} belongs to another app, not to {app.name}.")
     return batch
 
 

@@ -54,7 +54,7 @@ _NOT_STARTED: Final = (-233, 200)
 
 
 def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> list[Field]:
-    """Return the fields of a batch in BOINC's order; times are Unix times, 0 if unknown."""
+    """Return the fields of a batch in BOINC's order; times are Unix times, or 0 if unknown."""
     fields: list[Field] = [
         ("id", batch.id),
         ("create_time", _unix(batch.created_at)),
@@ -74,7 +74,7 @@ def batch_fields(batch: RemoteBatch, *, with_cpu_time: bool, now: datetime) -> l
 
 
 def job(workunit: RemoteWorkunit, *, details: bool) -> str:
-    """Return the element of a workunit of a batch."""
+    """Return the `<job>` element of a workunit; `details` adds errors, CPU time and status."""
     fields: list[Field] = [
         ("id", workunit.id),
         ("name", workunit.name),
@@ -104,7 +104,7 @@ def _status(workunit: RemoteWorkunit) -> str:
 
 
 def condor_job(workunit: RemoteWorkunit) -> str:
-    """Return the element of a workunit of a batch in the format of HTCondor's bridge."""
+    """Return the `<job>` element of a workunit in the format of HTCondor's bridge to BOINC."""
     if workunit.canonical_result_id is not None:
         status = "DONE"
     elif workunit.error_mask:
@@ -115,7 +115,7 @@ def condor_job(workunit: RemoteWorkunit) -> str:
 
 
 def instance(result: Result) -> str:
-    """Return the element of a result, with its output files if it is over."""
+    """Return the `<instance>` element of a result, with the output files if it is over."""
     files = "".join(
         wire.element("outfile", [("size", file.nbytes)], "        ")
         for file in sorted(result.output_files.all(), key=lambda file: file.position)
@@ -126,7 +126,7 @@ def instance(result: Result) -> str:
 
 
 def completed_job(workunit: Workunit, result: Result | None) -> str:
-    """Return the outcome of a workunit, with the details of its canonical or failed result."""
+    """Return the `<completed_job>` element of a workunit, with the fields of `result`."""
     fields: list[Field] = [("error_mask", workunit.error_mask)]
     if result is None:
         return wire.element("completed_job", fields)

@@ -3,9 +3,9 @@
 Theory of operation.  A submitter chooses a name for each file; while the file exists, the submitter
 cannot use the name for other content (`FileChanged`).  Clients use the physical name, as for any
 other file.  So two submitters may use the same name, and content that both send is stored once.  A
-file is kept until the time that the submitter requests, and at least for `file_hold`; afterwards it
-is kept as long as a workunit refers to it.  A file that hosts download from another server is a row
-without stored content.
+file is kept until the time that the submitter requests, and at least for `file_hold`.  After that
+time, it is kept as long as a workunit refers to it.  A file that hosts download from another server
+has a row in the database, but no stored content.
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ from scheduler.models import Account, Batch, File, JobFile
 from scheduler.people import quotas
 from scheduler.sql import fetch_into, fetch_one
 
-#: The hold of a file for a batch that does not expire.
+#: The time for which a file of a batch that does not expire is held.
 BATCH_FILE_HOLD = timedelta(days=30)
-#: The hold of a file that is kept permanently.
+#: The time for which a permanent file is held.
 PERMANENT_HOLD = timedelta(days=36_500)
 
 
 class FileChanged(ValueError):
-    """A name is used again for other content. Hint: put the content's hash into the name."""
+    """The name is in use for other content. Hint: put the content's hash into the name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"file immutability violation for {name}: the name stands for other content. "
+            f"file immutability violation for {name}: the name is in use for other content. "
             "Hint: put the content's hash into the name."
         )
 
 
 def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> datetime:
-    """Return the end of a file's hold: `delete_at` or the batch's end, at least `file_hold`."""
+    """Return the time until which to hold a file: `delete_at` or the expiry of the batch.
+
+    It is at least `file_hold` from now.
+    """
     earliest = now + settings.PROJECT.file_hold
     if batch is not None and delete_at is None:
         return max(earliest, batch.expire_at or now + BATCH_FILE_HOLD)
@@ -70,8 +73,8 @@ def keep(
 ) -> None:
     """Store files under their submitter's names.
 
-    If a file is stored already, only its hold changes.  Raises `FileChanged`, `files.FileInMotion`,
-    `storage.BadFileName`, `quotas.QuotaExceeded`.
+    If a file is already stored, it is only held longer.  Raises `FileChanged`,
+    `files.FileInMotion`, `storage.BadFileName`, `quotas.QuotaExceeded`.
     """
     by_name: dict[str, storage.Staged] = {}
     for name, staged in files:
@@ -88,9 +91,9 @@ def keep(
 
 
 def find(account: Account | None, names: Iterable[str]) -> dict[str, str]:
-    """Return the physical name of each file; the account's own names have precedence.
+    """Return the physical name of each file, by the requested name.
 
-    Raises `UnknownFiles`.
+    The account's own names have precedence over physical names.  Raises `UnknownFiles`.
     """
     requested = set(names)
     if not requested:
@@ -114,7 +117,8 @@ def keep_remote_files(
 ) -> dict[str, str]:
     """Return the physical names of files on other servers, by `key_of`; adds rows for new files.
 
-    If `account` is not None, it holds the files for `file_hold`, until its work is submitted.
+    If `account` is not None, the account holds the files for `file_hold`, so that they are not
+    deleted before the work is submitted.
     """
     if not wanted:
         return {}
@@ -131,7 +135,7 @@ def keep_remote_files(
 
 
 def hold_permanently(account: Account, names: Iterable[str], *, now: datetime) -> None:
-    """Hold files, by their physical names, for `PERMANENT_HOLD`."""
+    """Hold the files with these physical names for `PERMANENT_HOLD`."""
     with transaction.atomic():
         _hold(account, _locked((), sorted(set(names))), now + PERMANENT_HOLD)
 
@@ -174,14 +178,14 @@ def _name(account: Account, wanted: Mapping[str, KnownFile], now: datetime) -> N
     own_files = _own_files(account, wanted)
     for name, file in wanted.items():
         if name not in own_files:
-            msg = f"The file {name} was deleted meanwhile. Hint: send it again."
+            msg = f"The file {name} was deleted in the meantime. Hint: send it again."
             raise download_files.FileInMotion(msg)
         if own_files[name].id != file.id:
             raise FileChanged(name)
 
 
 def _own_files(account: Account, names: Iterable[str]) -> dict[str, KnownFile]:
-    """Return the account's files by name; locks the rows, so that none is marked for deletion."""
+    """Return the account's files by name, and lock the rows against marking for deletion."""
     physical = dict(
         JobFile.objects.filter(
             account=account, name__in=set(names), file__doomed_at__isnull=True

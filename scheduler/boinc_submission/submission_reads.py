@@ -12,7 +12,7 @@ from scheduler.models import Account, Batch, Result, Workunit
 #: BOINC's unit of credit is defined as 1/200 of a day of a computer of 1 GFLOPS.
 _CREDIT_PER_OPERATION = 200 / (86_400 * 1e9)
 
-#: The estimated duration is at most a hundred years, because `datetime` has a limit.
+#: The maximum estimated duration: a hundred years, because `datetime` has a limit.
 _MAX_DURATION_SECONDS = 100 * 366 * 86_400
 
 State = Batch.State
@@ -62,13 +62,13 @@ class RemoteBatch:
         return self.fpops * _CREDIT_PER_OPERATION
 
     def ended_at(self, now: datetime) -> datetime | None:
-        """Return when the batch was completed or aborted; None while it is open."""
+        """Return the time when the batch was completed or aborted; None while it is open."""
         if self.visible_state in (State.INIT, State.IN_PROGRESS):
             return None
         return self.completed_at or self.last_finished_at or now
 
     def expected_at(self, now: datetime) -> datetime | None:
-        """Return the end, extrapolated from the fraction done; None if no workunit is done yet."""
+        """Return the expected end, from the fraction done; None if no workunit is over yet."""
         if self.visible_state not in (State.INIT, State.IN_PROGRESS):
             return self.ended_at(now)
         if not self.fraction_done:
@@ -110,7 +110,7 @@ def _batches(account: Account, batch_id: int | None, *, with_cpu_time: bool) -> 
 def workunits_of(batch_id: int, *, since: datetime | None = None) -> list[RemoteWorkunit]:
     """Return the workunits of a batch, ordered by id.
 
-    With `since`, workunits that were finished before it are left out.
+    With `since`, workunits that were finished before this time are left out.
     """
     params = {"batch_id": batch_id, "since": since}
     return sql.fetch_into(RemoteWorkunit, "boinc_submission/submitted_workunits", params)

@@ -1,5 +1,5 @@
--- Reads the workunits of a batch, with the state of their results; with `since`, only workunits
--- that are unfinished or were finished after it.
+-- Reads the workunits of a batch, with the state of their results.  With `since`, reads only
+-- workunits that are unfinished or were finished after this time.
 SELECT
     w.id,
     w.name,

@@ -1,4 +1,4 @@
-"""BOINC's templates: the interface for other rooms.
+"""Reads BOINC's templates and builds workunits from them.
 
 Theory of operation.  A template is a text in a field of an app, in a file of ``VAR_DIR/templates``
 (to which the folder `templates` of a BOINC project may be copied), or in a submission.  A template
@@ -37,7 +37,7 @@ _CACHE_SIZE = 256
 
 
 class NoTemplate(LookupError):
-    """There is no such template. Hint: the message names the folder of templates."""
+    """There is no template file of this name. Hint: put it into var/templates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def by_name(name: str) -> str:
     if text is None:
         names = storage.template_names()
         listed = f"it contains {', '.join(names[:_MAX_NAMES_SHOWN])}" if names else "it is empty"
-        msg = f"There is no template {name!r}. Hint: staff puts it into var/templates; {listed}."
+        msg = f"There is no template {name!r}. Hint: put it into var/templates; {listed}."
         raise NoTemplate(msg)
     return text
 
@@ -122,7 +122,8 @@ def workunits(
 def with_files(draft: Templated, physical_names: Mapping[str, str]) -> NewWorkunit:
     """Return the workunit with its input files.
 
-    The keys of `physical_names` are the `names` of stored files, and the `key_of` each remote file.
+    `physical_names` maps the `names` of stored files and the `key_of` each remote file to physical
+    names.
     """
     return replace(
         draft.workunit,
@@ -131,7 +132,7 @@ def with_files(draft: Templated, physical_names: Mapping[str, str]) -> NewWorkun
 
 
 def names(drafts: Iterable[Templated]) -> set[str]:
-    """Return the names of the stored files that the workunits need."""
+    """Return the names of the stored files that are inputs of the workunits."""
     return {
         name
         for draft in drafts
@@ -157,7 +158,10 @@ def remotes(drafts: Iterable[Templated]) -> dict[str, RemoteFile]:
 
 
 def key_of(remote: RemoteFile) -> str:
-    """Return a remote file's key: URLs, MD5 and size on lines, so that no file name equals it."""
+    """Return the key of a remote file: its URLs, MD5 and size, one per line.
+
+    Names of files have no line breaks, so the key is different from all of them.
+    """
     return "\n".join([*remote.urls, remote.md5, str(remote.nbytes)])
 
 

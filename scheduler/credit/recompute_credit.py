@@ -1,10 +1,10 @@
 """Compares every sum of credit with its entries, and corrects it.
 
 Sums are written together with their entries, so that a difference means that the tables were
-changed by hand, or partly restored.  Owners are processed in batches, in ascending id.  To compare,
-a batch is read in one snapshot.  To correct, its owners are locked first and the entries are read
-by the next statement.  So a concurrent grant is included in both the sum and the entries, or in
-neither.
+changed by hand, or partly restored.  The owners of sums (hosts, accounts, teams, apps) are
+processed in batches, in ascending id.  To compare, a batch is read in one snapshot.  To correct,
+its owners are locked first, and the entries are read by the next statement.  So a concurrent grant
+is included in both the sum and the entries, or in neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scheduler.health.invariants import one_snapshot
 from scheduler.models import Account, AccountAppCredit, App, CreditEntry, Host, Result, Team
 
 BATCH = 1000
-#: The assumed duration of the first granted work of an owner if its result is purged.
+#: The assumed duration of an owner's first granted result if the result is purged.
 ASSUMED_FIRST_WORK = timedelta(days=1)
 
 Key = tuple[int, ...]
@@ -36,7 +36,7 @@ class UnknownApp(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sum that differs from the total of its entries."""
+    """A stored sum (`kept`) that differs from the total of its entries (`entered`)."""
 
     kind: str
     name: str
@@ -91,7 +91,7 @@ def _kinds(scope: Scope) -> tuple[_Kind, ...]:
 
 
 def owners(scope: Scope) -> int:
-    """Return how many owners of sums will be checked."""
+    """Return the number of owners to check; an owner counts once for each kind of sum."""
     return sum(_owners(kind, scope).count() for kind in _kinds(scope))
 
 
@@ -108,8 +108,8 @@ def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
 def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iterator[Difference]:
     """Correct every sum that differs, and its recent average; yield the differences.
 
-    With `averages`, the recent averages of all owners are recomputed, not only of those that
-    differ.
+    With `averages`, the recent averages of all owners are recomputed, otherwise only the averages
+    of owners with a difference.
     """
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
@@ -181,7 +181,8 @@ def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
 def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None) -> None:
     """Recompute recent averages, entry by entry in the order of the grants.
 
-    Grants with the same time come from one pass, which added them in one step, as is done here.
+    Grants with the same time come from one pass, which added them in one step; so does this
+    function.
     """
     grants = (
         _entries(kind, scope, ids)
@@ -206,7 +207,10 @@ def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None
 
 
 def _first_work(kind: _Kind, key: Key, granted_at: datetime) -> datetime:
-    """Return when the work of an owner's first grant was sent; an assumption if it is purged."""
+    """Return when the result of an owner's first grant was sent.
+
+    If the result is purged, return a time `ASSUMED_FIRST_WORK` before the grant.
+    """
     first = CreditEntry.objects.filter(
         **dict(zip(kind.key, key, strict=True)), granted_at=granted_at
     )

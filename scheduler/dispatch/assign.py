@@ -63,9 +63,9 @@ class HostRequest:
     """The work request of one host, with the data needed to answer it.
 
     `work_requests` has one item per kind of device, GPUs first.  `queued_seconds` is the work
-    queued per kind of device (empty: CPUs), including devices without a request.  `any_sensor`,
-    `any_broadcast` and `any_targeted` are set if the project has work of that kind.
-    `own_versions` are the volunteer's own app versions on an anonymous host.
+    queued per kind of device (empty: CPUs), including devices without a request.  `any_sensor` is
+    set if the project has a non-CPU-intensive app, `any_broadcast` and `any_targeted` if it has
+    such workunits.  `own_versions` are the volunteer's own app versions on an anonymous host.
     """
 
     host: HostFacts
@@ -93,7 +93,7 @@ def assign_work(
     config: ProjectConfig,
     now: datetime,
 ) -> list[Work]:
-    """Assign each host the work that it requests; lost results are resent first.
+    """Resend each host its lost results, else assign new ones; return one `Work` per request.
 
     Runs inside the transaction of a batch of RPCs, after their reports are processed.  The number
     of statements does not depend on the number of hosts and results.  Only contention, misfits and
@@ -179,7 +179,7 @@ def _settle_lost(work: Work, host_request: HostRequest, *, now: datetime) -> Non
 def _new_deadlines(
     results: Iterable[HeldResult], work: Work, host_request: HostRequest, *, now: datetime
 ) -> dict[int, datetime]:
-    """Return the new deadlines of lost results by id; results that cannot meet one are left out.
+    """Return the new deadlines of lost results by id, without results that would miss them.
 
     Each result adds to the queue of its device, as new work does.
     """

@@ -13,8 +13,8 @@ from scheduler import sql
 from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
 from scheduler.models import AppVersion
 
-#: A position in a candidate stream: (priority, workunit id).  Results of lower priority follow, and
-#: at equal priority those of younger workunits.
+#: A position in a candidate stream: (priority, workunit id).  Streams are sorted by descending
+#: priority, then by ascending workunit id.
 Cursor = tuple[int, int]
 #: A candidate stream: (app id, kind of target, id of target).
 StreamKey = tuple[int, int, int]
@@ -139,7 +139,7 @@ def known_results(
 
 
 def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
-    """Return the input files by workunit id, in the order of the workunit."""
+    """Return the input files of each workunit, by workunit id, in the workunit's order."""
     files: dict[int, list[InputFile]] = {}
     wanted = {"workunit_ids": sorted(workunit_ids)}
     for file in sql.fetch_into(InputFile, "dispatch/read_input_files", wanted):
@@ -148,7 +148,7 @@ def input_files(workunit_ids: Collection[int]) -> dict[int, list[InputFile]]:
 
 
 def platforms() -> list[tuple[str, str, str]]:
-    """Return (platform, friendly name, plan class) of every current app version."""
+    """Return the distinct (platform, friendly name, plan class) of all current app versions."""
     return list(
         AppVersion.objects.filter(deprecated=False, app__deprecated=False)
         .order_by("platform__name", "plan_class")

@@ -1,7 +1,8 @@
 """Apps, their versions and files, cached in the process until they change.
 
-These rows are the same for every RPC and change rarely.  They are read again only when the change
-token (`sign`, see `recognise.sql`) differs; each row written or deleted changes the token.
+The rows are the same for every RPC and change rarely.  They are read again only when the change
+token (`sign`, see `recognise.sql`) differs.  Each inserted, updated or deleted row changes the
+token.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All apps and the current apps by id, versions by platform, and files by app version id.
+    """All apps by id, the current apps by id, versions by platform, and files by version id.
 
     The versions of a platform are sorted newest first.
     """
@@ -85,7 +86,7 @@ class Catalog:
             if row["min_core_version"] <= client_version
             and (not row["max_core_version"] or client_version <= row["max_core_version"])
         ]
-        rows.sort(key=lambda row: row["app_id"])  # a stable sort: the order within an app stays
+        rows.sort(key=lambda row: row["app_id"])  # stable: keeps the order within an app
         return {
             row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
             for row in rows
@@ -213,12 +214,12 @@ def current(sign: str) -> Catalog:
 
 
 def fresh() -> Catalog:
-    """Return the catalog with the uncommitted rows of this transaction; it is not cached."""
+    """Read the catalog, including uncommitted rows of this transaction, without caching it."""
     return _read(commands=settings.PROJECT.command_apps)
 
 
 def records(host_ids: Sequence[int]) -> Records:
-    """Return speed, trust and quota of app versions on these hosts."""
+    """Return the rows of speed, trust and quota of app versions on these hosts."""
     rows = sql.fetch("dispatch/read_records", {"host_ids": list(host_ids)})
     return {(row["host_id"], row["app_version_id"]): row for row in rows}
 
@@ -229,7 +230,7 @@ def _read(*, commands: bool) -> Catalog:
         row["id"]: AppFacts(**{column: row[column] for column in AppFacts.__slots__})
         for row in rows
     }
-    # The versions of these apps are left out, so that lost results are not resent either.
+    # Versions of unserved apps are omitted, so that their lost results are not resent either.
     unserved = {app.id for app in apps.values() if app.kind == COMMAND and not commands}
     versions: dict[str, list[Mapping[str, Any]]] = {}
     for row in sql.fetch("dispatch/read_versions", {}):

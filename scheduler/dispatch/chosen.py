@@ -1,4 +1,4 @@
-"""Tracks the candidates that the hosts of one batch have chosen."""
+"""Tracks the candidates that are chosen for the hosts of one batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.dispatch.facts import AppFacts, Candidate, HostFacts
 
 
 class Chosen:
-    """The candidates chosen by the hosts of a batch; later hosts are not offered these."""
+    """The candidates chosen for each host of a batch; later hosts are not offered them."""
 
     def __init__(self) -> None:
         self._by_host: dict[int, list[Candidate]] = {}
@@ -25,10 +25,11 @@ class Chosen:
         apps: Mapping[int, AppFacts],
         max_per_stream: int | None,
     ) -> list[Candidate]:
-        """Return the candidates of a host that no other host of the batch has chosen.
+        """Return the candidates of a host that are not chosen for another host of the batch.
 
         `candidates_by_stream` holds the candidates read for the host.  At most `max_per_stream`
-        candidates of each stream are returned; None means all.
+        candidates of each stream are returned; None means all.  For apps with one result per
+        account, other results of a workunit chosen for the same account are left out, too.
         """
         own_ids = {candidate.result_id for candidate in self._by_host.get(host.id, ())}
         taken_ids = self._results - own_ids if own_ids else self._results
@@ -51,7 +52,7 @@ class Chosen:
         return sorted(left.values(), key=lambda c: (-c.priority, c.workunit_id, c.result_id))
 
     def _excluded_workunits(self, host: HostFacts) -> set[int]:
-        """Return the ids of workunits of which another host of the account has chosen a result."""
+        """Return the ids of workunits chosen for another host of the same account."""
         chosen = self._workunits.get(host.account_id)
         if not chosen:
             return set()

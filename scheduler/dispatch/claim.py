@@ -21,10 +21,10 @@ MAX_SPARE_WORKUNITS = 48
 def claim(
     searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime
 ) -> frozenset[int]:
-    """Assign each host its chosen results, or spare ones if other transactions hold those.
+    """Assign each host its chosen results, or spare ones if the chosen results are locked.
 
     Returns the ids of the workunits that are no longer available: locked by other transactions, or
-    claimed here.
+    claimed by this call.
     """
     chosen, spare = _wanted(searches)
     locked = lock([*chosen, *spare], len(chosen), now=now)
@@ -60,7 +60,7 @@ def _allot(
 
 
 def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[LockedWorkunit]:
-    """Lock at most `most` of these workunits, in this order, and skip rows locked by others."""
+    """Lock and return the first `most` of these workunits that are sendable and not locked."""
     return sql.fetch_into(
         LockedWorkunit,
         "dispatch/lock_chosen_workunits",
@@ -112,7 +112,7 @@ def _commit(
     now: datetime,
 ) -> None:
     """Store the host class, app version and replication that a workunit's first result fixes."""
-    # By workunit id: the app version and the host class of its first result.
+    # The app version id and the host class of each workunit's first result, by workunit id.
     binding: dict[int, tuple[int, int]] = {}
     replicate: set[int] = set()
     for number, _, assignment in allotted:

@@ -28,7 +28,8 @@ sent AS (
         r.id = chosen.result_id
         AND w.id = r.workunit_id
         AND a.id = r.app_id
-        -- UNSENT, written so that no partial index matches: the row is found by its id.
+        -- The state UNSENT.  No partial index matches this expression, so that the row is found by
+        -- its id.
         AND r.server_state * 10 + r.outcome = {{ResultState.UNSENT}}
     RETURNING
         r.id AS result_id,

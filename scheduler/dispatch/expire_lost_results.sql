@@ -9,8 +9,8 @@ WHERE
             FROM result AS lost
             WHERE
                 lost.id = ANY(%(result_ids)s::bigint[])
-                -- IN_PROGRESS, written so that no partial index matches: the row is found by its
-                -- id.
+                -- The state IN_PROGRESS.  No partial index matches this expression, so that the row
+                -- is found by its id.
                 AND lost.server_state * 10 + lost.outcome = {{ResultState.IN_PROGRESS}}
                 AND lost.report_deadline > %(now)s::timestamptz
             FOR NO KEY UPDATE SKIP LOCKED

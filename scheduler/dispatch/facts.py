@@ -13,9 +13,9 @@ from scheduler.hosts.machines import Machine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The record of an app version on a host; `turnaround_avg` is in seconds.
+    """Statistics of an app version on a host: quota, reliability, turnaround in seconds.
 
-    The defaults apply to a host and app version without a row.
+    The defaults apply to a host and app version without a row in `host_app_version`.
     """
 
     consecutive_valid: int = 0
@@ -30,9 +30,9 @@ class Record:
 class Taste:
     """A volunteer's project preferences and keywords.
 
-    If `selected_apps` is empty, all apps are allowed.  `max_held` is the volunteer's limit on the
-    number of results on this computer; `devices_off` are the kinds of devices (empty: CPUs) that
-    must not be used.
+    `likes` and `dislikes` are keyword ids, `selected_apps` app ids.  If `selected_apps` is empty,
+    all apps are allowed.  `max_held` is the volunteer's limit on the number of results on this
+    computer; `devices_off` are the kinds of devices (empty: CPUs) that must not be used.
     """
 
     likes: frozenset[int] = frozenset()
@@ -46,13 +46,14 @@ class Taste:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """A host at the time of its request; sizes in bytes, speeds in operations per second and CPU.
+    """A host at the time of its request.
 
-    `held_counts` is the number of results in progress by (app id, app version id);
-    `promised_bytes` is the sum of the maximum sizes of their outputs.  `hr_classes` maps a type of
-    homogeneous redundancy (1 fine, 2 coarse) to the host's class (0: unknown).  `near_files` are
-    the names of the sticky input files on the host.  `is_anonymous` is set if the client runs only
-    the volunteer's own programs (`OwnVersion`).
+    Sizes are in bytes; `fpops` is the speed of one CPU in operations per second.  `held_counts` is
+    the number of results in progress by (app id, app version id); `promised_bytes` is the sum of
+    the maximum sizes of their outputs.  `hr_classes` maps a type of homogeneous redundancy (1 fine,
+    2 coarse) to the host's class (0: unknown).  `near_files` are the names of the sticky input
+    files on the host.  `is_anonymous` is set if the client runs only the volunteer's own programs
+    (`OwnVersion`).
     """
 
     id: int
@@ -79,9 +80,9 @@ class HostFacts:
 class OwnVersion:
     """An app version of a volunteer's `app_info.xml` (the anonymous platform).
 
-    `device` is empty for CPUs, else a kind of GPU; `flops` is the client's estimate of speed, 0 if
-    it sent none.  Results sent for this version have its `platform`, `version_num` and
-    `plan_class`.
+    `device` is empty for CPUs, else a kind of GPU; `flops` is the client's estimate of speed, or 0
+    without an estimate.  Replies name this `platform`, `version_num` and `plan_class` in results
+    sent for the version.
     """
 
     app_name: str
@@ -110,7 +111,6 @@ class WorkRequest:
 
     @property
     def anything(self) -> bool:
-        """Whether any work is requested."""
         return self.seconds > 0 or self.instances > 0
 
 
@@ -152,8 +152,8 @@ class AppFacts:
     def takes_own_versions(self) -> bool:
         """Whether volunteers may run their own programs for the app.
 
-        They may not if the app needs the server's launcher, or if all replicas must use the same
-        app version.
+        This is not possible if the app needs the server's launcher, or if all replicas must use
+        the same app version.
         """
         return not self.is_launched and not self.homogeneous_app_version
 
@@ -165,7 +165,7 @@ class AppFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionFacts:
-    """An app version for a host, with its speed and record on that host.
+    """An app version for a host, with its speed and `Record` on that host.
 
     `device` is empty for a version that uses CPUs only.  `et_*` are seconds per estimated
     operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why the plan
@@ -233,9 +233,9 @@ KIND: Final = slice(Candidate._fields.index("app_id"), Candidate._fields.index("
 class Assignment(NamedTuple):
     """A candidate that a host may receive, with the app version, speed, duration and deadline.
 
-    `seconds` is the estimated time from start to end on this host, including the time in which it
-    does not compute (`HostFacts.active_fraction`).  `delay` is the time from sending to the report
-    deadline.  `replicate` is set if other hosts must compute the workunit too (adaptive
+    `seconds` is the estimated time from start to end on this host, including the time in which the
+    host does not compute (`HostFacts.active_fraction`).  `delay` is the time from sending to the
+    report deadline.  `replicate` is set if other hosts must compute the workunit too (adaptive
     replication).
     """
 
@@ -359,9 +359,9 @@ class AssignedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """An app version with its app and the fields that replies contain.
+    """An app version with its app, and further fields that replies contain.
 
-    `is_own` is set for an own version (`OwnVersion`), which is never sent: the client has it.
+    `is_own` is set for the volunteer's own version (`OwnVersion`), whose files are never sent.
     """
 
     facts: VersionFacts
@@ -381,8 +381,8 @@ class Work:
 
     `given_up` holds the names of lost results that are not resent.  `refused` counts candidates by
     reason (`dispatch.rules.fit.RefusalReason`), `sentences` holds one sentence per reason,
-    `lasting` the refusals that do not pass with time.  `retry_soon` is set if there may be work
-    soon: other transactions hold it, or there are more candidates than one RPC judges.
+    `lasting` the refusals that do not pass with time.  `retry_soon` is set if the host may receive
+    work soon: other transactions have locked candidates, or one RPC could not judge all candidates.
     """
 
     assigned: list[AssignedResult] = field(default_factory=list)

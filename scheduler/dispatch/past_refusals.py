@@ -14,14 +14,14 @@ from scheduler.dispatch.rules.fit import RefusalReason
 MAX_REFUSALS_PER_RPC = 16
 #: The row of a repeated refusal is updated at most once in this time.
 REWRITE_INTERVAL = timedelta(hours=1)
-#: Reasons that concern an app's versions: they are confirmed at once if no version can ever fit.
+#: A refusal for one of these reasons is confirmed at once if no version of the app can ever fit.
 _OF_VERSIONS = frozenset({RefusalReason.NO_VERSION.value, RefusalReason.PLAN_CLASS.value})
 
 
 def remember(
     works: Iterable[tuple[HostFacts, Sequence[str], Work]], *, catalog: Catalog, now: datetime
 ) -> None:
-    """Store lasting refusals; they decide when a result is unsendable, and explain why.
+    """Store lasting refusals; `rules.sendability` decides by them when to give up a result.
 
     Each item of `works` is a host, its platforms and the outcome of its work request.
     """
@@ -53,6 +53,6 @@ def remember(
 
 
 def _last_refusals(work: Work) -> list[tuple[Candidate, str, str]]:
-    """Return the last refusal of each workunit, at most `MAX_REFUSALS_PER_RPC`."""
+    """Return the last lasting refusal of each workunit, at most `MAX_REFUSALS_PER_RPC` in all."""
     by_workunit = {refusal[0].workunit_id: refusal for refusal in work.lasting}
     return list(by_workunit.values())[:MAX_REFUSALS_PER_RPC]

@@ -14,7 +14,8 @@ WITH resent AS (
         r.id = chosen.result_id
         AND w.id = r.workunit_id
         AND a.id = w.app_id
-        -- IN_PROGRESS, written so that no partial index matches: the row is found by its id.
+        -- The state IN_PROGRESS.  No partial index matches this expression, so that the row is
+        -- found by its id.
         AND r.server_state * 10 + r.outcome = {{ResultState.IN_PROGRESS}}
         AND r.host_id = %(host_id)s::bigint
     RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline

@@ -18,7 +18,7 @@ Cursors = Mapping[StreamKey, Cursor]
 
 
 class HostScanCursors:
-    """For each host, the cursors up to which no candidate was feasible, by stream.
+    """Caches, by host and stream, the cursor before which no candidate was feasible.
 
     A scan skips the head of a stream if it contains no feasible result for the host, for example
     because its results are replicas of workunits that the account has computed.
@@ -31,7 +31,10 @@ class HostScanCursors:
         self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
     def of(self, host_id: int, *, now: datetime) -> Cursors:
-        """Return the cursors at which a host's scan begins; without one, it begins at the head."""
+        """Return the cursors at which a host's scan begins, by stream; {} after `LIFETIME`.
+
+        A stream without a cursor is scanned from its head.
+        """
         kept_at, cursors = self._cursors.get(host_id, (now, {}))
         if abs(now - kept_at) > self.LIFETIME:
             self._cursors.pop(host_id, None)
@@ -39,7 +42,7 @@ class HostScanCursors:
         return cursors
 
     def keep(self, host_id: int, cursors: Cursors, *, now: datetime) -> None:
-        """Store the cursors up to which no candidate was feasible for a host."""
+        """Store a host's cursors; the whole cache is cleared first if it is full."""
         if len(self._cursors) >= self.MAX_HOSTS:
             self._cursors.clear()
         self._cursors[host_id] = (now, dict(cursors))
@@ -52,13 +55,13 @@ class _StreamMark(LowWaterMark[Cursor]):
 
 
 class LowWaterMarks:
-    """For each candidate stream, a mark just before its first unsent result at the last scan.
+    """Caches, by candidate stream, the mark: a cursor just before the first unsent result.
 
-    Sent results leave dead entries at the head of the index.  These cannot be removed while an old
-    transaction is open, and each scan would read millions of them.  So scans begin at the mark.
-    One scan per `FULL_SCAN_INTERVAL` begins at the head of the stream; slow full scans are made
-    less often, so that they take at most 1 / `FULL_SCAN_SHARE` of the time.  A mark is used only
-    for a stream from which this process has sent at least `MIN_SENT` results.
+    Sent results leave dead entries at the head of the index.  While an old transaction is open,
+    dead entries cannot be removed, and each scan would read millions of them.  So scans begin at
+    the mark.  One scan per `FULL_SCAN_INTERVAL` begins at the head of the stream; slow full scans
+    are made less often, so that they take at most 1 / `FULL_SCAN_SHARE` of the time.  A mark is
+    used only for a stream from which this process has sent at least `MIN_SENT` results.
     """
 
     FULL_SCAN_INTERVAL = timedelta(seconds=1)
@@ -71,7 +74,7 @@ class LowWaterMarks:
         self._marks: dict[StreamKey, _StreamMark] = {}
 
     def of(self, stream: StreamKey, *, now: datetime) -> Cursor:
-        """Return the cursor at which to begin a scan of a stream."""
+        """Return the cursor at which to begin a scan of a stream; `BEFORE_ALL` for a full scan."""
         mark = self._marks.get(stream)
         if mark is None or mark.sent < self.MIN_SENT or mark.is_full_read_due(now.timestamp()):
             return BEFORE_ALL
@@ -86,9 +89,10 @@ class LowWaterMarks:
         seconds: float,
         now: datetime,
     ) -> None:
-        """Record the cursor `first` and the duration of a scan that began at `after`.
+        """Update a stream's mark after a scan that began at `after` and took `seconds`.
 
-        A scan without results (`first` is None) does not move the mark.
+        `first` is the cursor just before the first result of the scan; None, for a scan without
+        results, does not move the mark.
         """
         mark = self._mark(stream)
         if after == BEFORE_ALL:
@@ -98,7 +102,6 @@ class LowWaterMarks:
             mark.mark = first
 
     def count_sent(self, stream: StreamKey, count: int = 1) -> None:
-        """Count results sent from a stream."""
         self._mark(stream).sent += count
 
     def _mark(self, stream: StreamKey) -> _StreamMark:

@@ -1,6 +1,6 @@
 """Scans the unsent results for several hosts at once, page by page.
 
-Candidates are judged for one host after the other.  A candidate that one host has chosen is not
+Candidates are judged for one host after the other.  A candidate that is chosen for one host is not
 offered to the next host.
 """
 
@@ -33,8 +33,8 @@ from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
 
-#: The maximum number of pages judged in one RPC, each four times as long as the one before; after
-#: these, the reply asks the client to retry soon.
+#: The maximum number of pages judged in one RPC, each four times as long as the one before.  If
+#: more pages exist and no result is feasible, the reply sets a delay of 2 seconds.
 MAX_PAGES = 6
 #: Page size for an app without a version for the host: its results are read only to explain their
 #: refusal.
@@ -54,7 +54,7 @@ class Search:
 
     `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
     host has.  `feasible` holds the assignments that the host may receive, by device, best first,
-    with spare ones; `saturated` the devices for which a further result would miss its deadline
+    including spare ones; `saturated` the devices for which a further result would miss its deadline
     (`selection.Choice`).  `candidates` holds the candidates read, by stream; `open_streams` the
     cursors of the streams to read further; `seen` the cursors at the end of the pages read.
     """
@@ -79,7 +79,6 @@ class Search:
 
     @property
     def feasible_count(self) -> int:
-        """The number of feasible results on all devices."""
         return sum(map(len, self.feasible.values()))
 
     @property
@@ -113,12 +112,10 @@ class Search:
 
     @property
     def chosen_workunits(self) -> list[int]:
-        """The ids of the workunits of the chosen results."""
         return [assignment.candidate.workunit_id for assignment in self.chosen]
 
     @property
     def spare_workunits(self) -> list[int]:
-        """The ids of the workunits of the spare results."""
         return [
             assignment.candidate.workunit_id
             for request in self.work_requests
@@ -196,7 +193,7 @@ def find_beyond(
     config: ProjectConfig,
     now: datetime,
 ) -> None:
-    """Judge the candidates of each search again, without those of `unavailable` workunits."""
+    """Judge again all candidates read so far, except results of `unavailable` workunits."""
     chosen = Chosen()
     for search in searches:
         search.candidates = {
@@ -216,8 +213,8 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         search.candidates, search.feasible, search.seen, search.saturated = {}, {}, {}, set()
         search.work.retry_soon = False
     unfinished = [search for search in searches if search.streams]
-    # The duration of a result is unknown before one is judged; if the page is too short, the next
-    # one is read.
+    # The page size is an estimate, because durations are unknown until results are judged.  If the
+    # page is too short, another is read.
     expected_count = 2 * (len(unfinished) - 1 + sum(search.expected_count for search in unfinished))
     size = max(config.candidates_per_page, expected_count)
     chosen = Chosen()
@@ -227,13 +224,13 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         _read(unfinished, size << 2 * page_number, is_first=not page_number, now=now)
         still_unfinished = []
         for search in unfinished:
-            found_before = search.feasible_count
+            count_before = search.feasible_count
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.has_feasible:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
-            # A saturated host has feasible results already: another page is read only if this one
-            # added some.
-            is_stuck = search.is_saturated and search.feasible_count <= found_before
+            # A saturated host already has feasible results; another page is read only if this page
+            # added feasible results.
+            is_stuck = search.is_saturated and search.feasible_count <= count_before
             if search.open_streams and not (search.has_enough or is_stuck):
                 still_unfinished.append(search)
         unfinished = still_unfinished
@@ -308,7 +305,7 @@ def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Cand
 def _judge(
     search: Search, chosen: Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
-    """Judge the candidates that no other host has chosen: one page per stream first, then all."""
+    """Judge the candidates not chosen for other hosts: one page per stream first, then all."""
     apps = search.work.apps
     rules = Rules(
         apps=apps,

@@ -1,8 +1,8 @@
 """Deletes files that are no longer needed: antique uploads, orphaned downloads.
 
-The rule: X is the time at which the oldest unassimilated workunit was submitted.  An upload from
-before X is for a workunit that is assimilated or purged, so it is not needed, unless it belongs to
-a result that still has its files.
+Let X be the time at which the oldest unassimilated workunit was submitted.  An upload from before X
+is for a workunit that is assimilated or purged, so it is not needed, unless it belongs to a result
+whose files are not deleted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ log = logging.getLogger(__name__)
 
 #: The minimum age of antique uploads, even if all earlier work is assimilated.
 MIN_AGE: Final = timedelta(days=30)
-#: The minimum age of orphaned downloads: a submission commits sooner after publishing its files.
+#: The minimum age of orphaned downloads, longer than a submission takes from the publication of its
+#: files to the commit of their rows.
 ORPHAN_AGE: Final = timedelta(days=1)
 
 
 class TooYoung(ValueError):
-    """An age at which files may still be in use. Hint: the message explains the minimum."""
+    """The minimum age is too low: files may still be in use. Hint: the message has the limit."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class FileSummary:
     names: list[str] = field(default_factory=list)
 
     def add(self, files: list[OldFile], *, named: int = 20) -> None:
-        """Count more files."""
+        """Count files, and store names until there are `named` names."""
         self.files += len(files)
         self.nbytes += sum(file.nbytes for file in files)
         self.names += [file.name for file in files[: max(0, named - len(self.names))]]
@@ -54,7 +55,6 @@ class Antiques:
 
     @property
     def changed(self) -> bool:
-        """Whether any file was found."""
         return bool(self.uploads.files or self.downloads.files)
 
 
@@ -70,7 +70,7 @@ def delete_antique_files(
     Raises `TooYoung` for an age under a day.  No transaction is open while files are deleted.
     """
     if min_age < ORPHAN_AGE:
-        msg = f"{min_age} is too young. Hint: uploads of the last day may still be reported."
+        msg = f"The minimum age {min_age} is too low. Hint: give at least {ORPHAN_AGE}."
         raise TooYoung(msg)
     before = antique_before(now, min_age)
     uploads, downloads = FileSummary(), FileSummary()
@@ -94,7 +94,10 @@ def delete_antique_files(
 
 
 def antique_before(now: datetime, min_age: timedelta) -> datetime:
-    """Return X or the time `min_age` ago, whichever is earlier; X is now if all is assimilated."""
+    """Return the time before which uploads are antique.
+
+    This is `min_age` ago, or the submission of the oldest unassimilated workunit if it is earlier.
+    """
     row = sql.fetch_one("files/read_antique_limit", {})
     oldest: datetime | None = row["oldest"] if row else None
     return min(oldest or now, now - min_age)
@@ -105,7 +108,7 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
 
 
 def without_result(files: Sequence[OldFile]) -> list[OldFile]:
-    """Return the uploads that do not belong to a result that still has its files."""
+    """Return the uploads without a result, or whose result's files are deleted."""
     owners = {file.name: result_of(file.name) for file in files}
     ids = sorted({owner for owner in owners.values() if owner is not None})
     rows = sql.fetch("files/read_living_results", {"ids": ids}) if ids else []

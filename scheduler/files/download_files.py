@@ -1,12 +1,12 @@
-"""Keep downloadable files, with one row and one name for each content.
+"""Stores downloadable files, with one row and one name for each content.
 
 Theory of operation.  Clients never fetch a physical name again (PROTOCOL trap 4), so it contains
 the content's hash and the row's id, and is never reused.  A row of the same content that is not
 marked for deletion is reused, and locked FOR SHARE until the transaction ends.  The deleter locks a
-file before it marks it by an UPDATE.  Either it waits for this transaction and then sees the new
-reference, or it has marked the file before, and this transaction inserts a new row with a new name.
-(KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content is on disk under its
-name before the commit.
+file before it marks the file by an UPDATE.  Either the deleter waits for this transaction and then
+sees the new reference, or the file is already marked, and this transaction inserts a new row with a
+new name.  (KEY SHARE is not sufficient: it permits an UPDATE of ``doomed_at``.)  Content is on disk
+under its name before the commit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MAX_STEM, _MAX_SUFFIX = 80, 12
 #: The maximum number of missing files that an error lists.
 _MAX_LISTED = 10
 
-#: Concurrent transactions may insert a content and mark it for deletion repeatedly.
+#: The maximum number of attempts to insert a content: concurrent transactions may repeatedly insert
+#: the same content and mark it for deletion.
 _MAX_ATTEMPTS = 3
 
 
@@ -76,8 +77,8 @@ def keep(
 ) -> tuple[dict[str, KnownFile], dict[str, KnownFile]]:
     """Find or create the files of `wanted` (by SHA-256), and find others by name or digest.
 
-    Returns them by SHA-256 and by name.  Runs in the caller's transaction, in two statements, or
-    four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and the exceptions of
+    Returns two dicts, by SHA-256 and by name.  Runs in the caller's transaction, in two statements,
+    or four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and the exceptions of
     `storage.publish_all`.
     """
     asked_names, asked_digests = set(names), set(digests) - wanted.keys()
@@ -97,7 +98,7 @@ def keep(
         by_sha |= _make({sha256: wanted[sha256] for sha256 in new}, now)
         if others := wanted.keys() - by_sha.keys():
             by_sha |= {file.sha256: file for file in _lock(others, ())}
-    msg = f"{len(wanted.keys() - by_sha.keys())} files could not be kept. Hint: submit again."
+    msg = f"{len(wanted.keys() - by_sha.keys())} files could not be stored. Hint: submit again."
     raise FileInMotion(msg)
 
 
@@ -119,7 +120,10 @@ def _lock(contents: Iterable[str], names: Iterable[str]) -> list[KnownFile]:
 
 
 def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
-    """Insert rows for contents without one, and publish these contents."""
+    """Insert rows for new contents and publish the contents; return the rows by SHA-256.
+
+    Contents that a concurrent transaction has inserted are left out.
+    """
     ids = (fetch_one("files/draw_file_ids", {"count": len(wanted)}) or {})["ids"]
     rows = [
         (id_, physical_name(item.hint, sha256, id_), item.staged)

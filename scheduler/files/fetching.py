@@ -1,10 +1,10 @@
 """Fetches programs from URLs, and sends POST requests to other servers.
 
-Theory of operation.  A host name is resolved once and every address is checked; the connection
-goes to one of these, even if the name resolves to others later.  Each redirect is checked like the
-first URL.  The content is written to a file, up to a maximum size and time.  The time limit is for
-the whole fetch, including the TLS handshake and the headers, so that a slow server cannot exceed
-it.
+Theory of operation.  A host name is resolved once and every address is checked; the connection goes
+to a checked address, even if the name resolves to other addresses later.  Each redirect is checked
+like the first URL.  The content is written to a file, up to a maximum size and time.  The time
+limit is for the whole fetch, including the TLS handshake and the headers, so that a slow server
+cannot exceed it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from scheduler.files.rules import sources
 from scheduler.files.rules.sources import BadSource, Place
 
 _CHUNK: Final = 1 << 18
-#: How long a server may send nothing.
+#: The timeout of one connection attempt or one read.
 _SILENCE_SECONDS: Final = 30.0
 #: The timeout of a connection if no time is left; 0 would mean non-blocking.
 _MIN_TIMEOUT_SECONDS: Final = 0.001
@@ -37,7 +37,7 @@ _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
 #: The maximum size of `Posted.excerpt`, in bytes.
 _MAX_EXCERPT_BYTES: Final = 2000
-#: The protocol of rsync 3.4.0, and of earlier versions with the same fixes.
+#: The protocol version of rsync 3.4.0, and of earlier releases with the same security fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
 #: A fetch occupies a thread of a web process.  Only one runs at a time, so that the other threads
 #: serve volunteers.
@@ -54,7 +54,7 @@ class SourceBusy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Limits of a fetch: allowed hosts in private networks, bytes, seconds.
+    """Limits of a fetch: allowed hosts in private networks, maximum bytes and seconds.
 
     `any_rsync` allows rsync servers; off by default, because rsync is a large C program.
     """
@@ -69,7 +69,8 @@ class Rules:
 def fetch(url: str, folder: Path, rules: Rules) -> Path:
     """Fetch a file from a URL into a folder; returns its path.
 
-    Raises `BadSource` for URLs that are never fetched, `SourceFailed` and `SourceBusy`.
+    Raises `BadSource` for a URL that the server does not fetch, `SourceFailed` if the fetch fails,
+    and `SourceBusy` while another fetch runs.
     """
     place = sources.read(url)
     with _one_at_a_time():
@@ -113,7 +114,7 @@ class _Limit:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over; an error or end of the connection may come from that."""
+        """Whether the time is over, which may have caused an error or end of the connection."""
         return not self.left
 
     @contextmanager
@@ -128,7 +129,7 @@ class _Limit:
             watch.cancel()
 
     def _shut_down(self, connected: socket.socket) -> None:
-        while not self.is_over:  # a timer may be a moment early
+        while not self.is_over:  # timers may fire early
             time.sleep(self.left)
         with suppress(OSError):
             # SSLSocket.shutdown would drop the TLS object that another thread reads from.
@@ -145,7 +146,7 @@ def _by_http(url: str, folder: Path, rules: Rules, limit: _Limit) -> Path:
                 url = sources.redirected(url, location)
                 continue
             if answer.status != _OK:
-                msg = f"{url} answers {answer.status} {answer.reason}. Hint: check the address."
+                msg = f"{url} returned {answer.status} {answer.reason}. Hint: check the address."
                 raise SourceFailed(msg)
             return _keep(answer, folder / place.name, url, rules, limit)
     msg = f"There are more than {sources.MAX_REDIRECTS} redirects. Hint: give the file's own URL."
@@ -156,7 +157,7 @@ def _addresses(place: Place, rules: Rules) -> list[str]:
     try:
         infos = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        msg = f"{place.host} is not found: {error}. Hint: check the address."
+        msg = f"The host {place.host} is not found: {error}. Hint: check the address."
         raise SourceFailed(msg) from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     sources.check_addresses(
@@ -169,7 +170,7 @@ def _addresses(place: Place, rules: Rules) -> list[str]:
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection to an address that was checked, even if the host name resolves to others now."""
+    """A connection to a checked address; the host name is not resolved again."""
 
     def __init__(self, place: Place, connected: socket.socket) -> None:
         super().__init__(place.host, place.port)
@@ -222,7 +223,7 @@ def _ask(connection: _Connection, place: Place, url: str) -> http.client.HTTPRes
         connection.request("GET", place.target, headers=headers)
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        raise SourceFailed(f"{url} does not answer: {error!r}. Hint: try later.") from error
+        raise SourceFailed(f"{url} did not respond: {error!r}. Hint: try later.") from error
 
 
 def _keep(
@@ -237,7 +238,7 @@ def _keep(
             try:
                 chunk = answer.read1(_CHUNK)
             except (OSError, http.client.HTTPException) as error:
-                msg = f"{url} broke off after {total} bytes: {error}. Hint: try again."
+                msg = f"Fetching {url} failed after {total} bytes: {error}. Hint: try again."
                 raise SourceFailed(msg) from error
             if not chunk:
                 break
@@ -247,20 +248,21 @@ def _keep(
     if limit.is_over:  # the shutdown may look like the end of the file
         raise _too_slow(url, rules)
     if promised is not None and total != promised:
-        raise SourceFailed(f"{url} broke off after {total} of {promised} bytes. Hint: try again.")
+        msg = f"Fetching {url} failed after {total} of {promised} bytes. Hint: try again."
+        raise SourceFailed(msg)
     return path
 
 
 def _check_size(nbytes: int, url: str, rules: Rules) -> None:
     if nbytes > rules.max_bytes:
-        msg = f"{url} has more than {rules.max_bytes} bytes. Hint: leave out what is not needed."
+        msg = f"{url} has more than {rules.max_bytes} bytes. Hint: remove unneeded files."
         raise BadSource(msg)
 
 
 def _too_slow(url: str, rules: Rules) -> SourceFailed:
     return SourceFailed(
-        f"{url} takes longer than {rules.seconds:g} seconds. "
-        "Hint: send the file itself, or have the staff import it by `manage.py publish_app`."
+        f"Fetching {url} takes longer than {rules.seconds:g} seconds. "
+        "Hint: send the file itself, or ask an operator to import it by `manage.py publish_app`."
     )
 
 
@@ -285,7 +287,7 @@ def _require_safe_rsync(program: str) -> None:
 def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
     program = shutil.which("rsync")
     if program is None:
-        msg = "There is no rsync on this server. Hint: install rsync, or give an http address."
+        msg = "There is no rsync on this server. Hint: install rsync, or give an https address."
         raise SourceFailed(msg)
     _require_safe_rsync(program)
     url = f"rsync://{place.authority}{place.target}"
@@ -302,7 +304,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
             *("--", f"rsync://{at}:{place.port}{place.target}", str(path)),
         ],
         cwd=folder,
-        # Without variables that make rsync use a proxy or another program.
+        # Omits variables that make rsync use a proxy or another program.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -331,7 +333,7 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """The answer of another server to a POST: its status, and the beginning of its body."""
+    """The response of another server to a POST: status, reason and the beginning of the body."""
 
     status: int
     reason: str
@@ -347,11 +349,11 @@ def post(
     timeout: float,
     seconds: float,
 ) -> Posted:
-    """Send a body to an http(s) address, once; redirects are not followed.
+    """Send one POST request to an http(s) address; redirects are not followed.
 
-    As for fetching, the connection goes to an address that was checked.  `timeout` limits each
-    step, `seconds` all of them.  Raises `BadSource` for an address of this server's own network
-    whose host is not among `private_hosts`, and `SourceFailed`.
+    The host's addresses are checked as in `fetch`.  `timeout` is the limit in seconds for each
+    connection attempt and read, `seconds` for the whole request.  Raises `BadSource` for a private
+    address of a host that is not in `private_hosts`, and `SourceFailed` without a response.
     """
     place = sources.read_web(url)
     limit = _Limit(seconds)
@@ -370,6 +372,6 @@ def post(
         except (OSError, http.client.HTTPException) as error:
             why = f"no answer within {seconds:g} s" if limit.is_over else repr(error)
             raise SourceFailed(f"{url} does not answer: {why}.") from error
-    if limit.is_over:  # an answer that was cut off may look complete
+    if limit.is_over:  # a truncated response may look complete
         raise SourceFailed(f"{url} does not answer: no answer within {seconds:g} s.")
     return Posted(answer.status, answer.reason, excerpt)

@@ -29,8 +29,8 @@ BATCH: Final = 1000
 COPY_FILES: Final = "copy_files"
 
 REFILE: Final = (
-    "Hint: restore them from a backup, or copy them again from the outputs while those are kept "
-    "(`manage.py revalidate`)."
+    "Hint: restore them from a backup, or, while the outputs are kept, copy them again by "
+    "`manage.py revalidate`."
 )
 RESTORE: Final = (
     "Hint: restore them under these names from a backup; without one, cancel the workunits that "
@@ -40,7 +40,7 @@ RESTORE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One row that breaks an invariant."""
+    """A file that breaks an invariant, and what is wrong with it."""
 
     name: str
     detail: str
@@ -48,7 +48,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The number of files, their total bytes, and the number of references of each kind."""
+    """The number of served files, their total bytes, and the numbers of references by kind."""
 
     files: int
     nbytes: int
@@ -62,12 +62,12 @@ def wrong_downloads() -> list[Violation]:
     """Return the downloads that are missing, or whose size differs from their row."""
     violations = []
     for batch in served_in_batches(BATCH):
-        there = storage.download_sizes([file.name for file in batch])
+        sizes = storage.download_sizes([file.name for file in batch])
         for file in batch:
-            nbytes = there.get(file.name)
+            nbytes = sizes.get(file.name)
             if nbytes == file.nbytes or not _still_exists(file):
                 continue
-            detail = "is not there" if nbytes is None else f"has {nbytes} bytes, not {file.nbytes}"
+            detail = "is missing" if nbytes is None else f"has {nbytes} bytes, not {file.nbytes}"
             violations.append(Violation(file.name, detail))
     return violations
 
@@ -75,7 +75,7 @@ def wrong_downloads() -> list[Violation]:
 def unknown_downloads(now: datetime) -> list[Violation]:
     """Return published files, on disk and in the store, without a row and over a day old."""
     return [
-        Violation(file.name, f"{file.nbytes} bytes, of no row")
+        Violation(file.name, f"{file.nbytes} bytes, without a row")
         for files in storage.old_downloads(before=now - ORPHAN_AGE)
         for file in without_row(files)
     ]
@@ -105,8 +105,8 @@ def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
 def wrong_answers() -> list[Violation]:
     """Return the outputs of assimilated workunits that are missing or changed in `results`.
 
-    Only apps with the assimilator `copy_files` are checked, and workunits that are not purged;
-    workunits that staff gave up were never copied.
+    Only apps with the assimilator `copy_files` are checked.  Purged workunits are not checked, nor
+    workunits that staff gave up, whose outputs were never copied.
     """
     violations: list[Violation] = []
     last = 0
@@ -139,32 +139,31 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
     if workunit.canonical_result_id is None:
         relative = f"{workunit.name}/FAILED.json"
         if not storage.result_exists(app=app, relative=relative):
-            yield Violation(f"{app}/{relative}", "is not there")
+            yield Violation(f"{app}/{relative}", "is missing")
         return
     for output in outputs:
         declared = workunit.outputs[output.position] if workunit.outputs else {}
         relative = f"{workunit.name}/{declared.get('open_name') or f'output_{output.position}'}"
         read = partial(storage.result_digest, app=app, relative=relative)
-        yield from _compared(f"{app}/{relative}", output.sha256, read, missing="is not there")
+        yield from _compared(f"{app}/{relative}", output.sha256, read, missing="is missing")
 
 
 def stray_uploads(now: datetime) -> list[Violation]:
-    """Return uploads over a day old, complete or not, that belong to no result with files."""
+    """Return uploads over a day old, complete or not, without a result that still has files."""
     return [
-        Violation(file.name, f"{file.nbytes} bytes, of no result")
+        Violation(file.name, f"{file.nbytes} bytes, without a result")
         for files in storage.old_uploads(before=now - ORPHAN_AGE)
         for file in without_result(files)
     ]
 
 
 def bytes_to_read() -> int:
-    """Return how many bytes `damaged_files` reads."""
+    """Return the number of bytes that `damaged_files` reads."""
     downloads = served_files().aggregate(n=Sum("nbytes"))["n"] or 0
     return int(downloads + (_needed_outputs().aggregate(n=Sum("nbytes"))["n"] or 0))
 
 
 def references() -> References:
-    """Return the numbers of files, bytes, and references by each foreign key that keeps files."""
     return References(
         files=served_files().count(),
         nbytes=int(served_files().aggregate(n=Sum("nbytes"))["n"] or 0),

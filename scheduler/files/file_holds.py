@@ -1,4 +1,4 @@
-"""Hold files to which no workunit refers yet, and release them.
+"""Holds that keep files to which no workunit refers yet.
 
 Theory of operation.  A hold is a row that keeps a file for an account until a given time.  Held
 files are not marked for deletion (`download_files.mark_unused_for_deletion`); the housekeeper drops
@@ -31,7 +31,7 @@ class Holds:
     """The holds of one submission on its files."""
 
     def __init__(self, account: Account | None, *, now: datetime) -> None:
-        """Prepare holds that last for the project's `file_hold`; account None holds nothing."""
+        """Prepare holds that last for the project's `file_hold`; without account, none is made."""
         self._account, self.until = account, now + settings.PROJECT.file_hold
         self._made, self._files = array("q"), array("q")
 
@@ -46,18 +46,20 @@ class Holds:
         return made
 
     def lock(self) -> None:
-        """Lock all files until the caller's transaction ends; raises `FileInMotion`."""
+        """Lock all files until the transaction ends; raises `FileInMotion` if one was deleted."""
         ids = sorted(set(self._files))
         for slice_ids in _slices(ids):
             if len(fetch("files/lock_kept_files", {"ids": slice_ids})) < len(slice_ids):
-                raise FileInMotion("An input file was deleted meanwhile. Hint: submit again.")
+                raise FileInMotion(
+                    "An input file was deleted before the commit. Hint: submit again."
+                )
 
     def give_up(self) -> list[int]:
-        """Give up the created holds, except holds renewed since; return the ids of the files."""
+        """Delete the created holds that were not renewed since; return the ids of their files."""
         return [file for slice_ids in _slices(self._made) for file in self._give_up(slice_ids)]
 
     def abandon(self, *, now: datetime) -> None:
-        """Give up the holds of a failed submission, and mark unused files for deletion."""
+        """Delete the holds of a failed submission, and mark unused files for deletion."""
         for slice_ids in _slices(self._made):
             with transaction.atomic():
                 _lock(slice_ids)
@@ -91,7 +93,7 @@ def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[st
 
 
 def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) -> bool:
-    """Make a staged file downloadable, and hold it for the account until `file_hold` has passed.
+    """Make a staged file downloadable, and hold it for the account for the project's `file_hold`.
 
     Returns True if the server had no file with this content.  Raises `quotas.QuotaExceeded` and
     `FileInMotion`.
@@ -108,7 +110,7 @@ def keep(staged: storage.Staged, hint: str, account: Account, *, now: datetime) 
 
 
 def give_up(sha256: str, account: Account, *, now: datetime) -> bool:
-    """Give up an account's hold on a content; returns whether there was one."""
+    """Delete an account's hold on a content; return whether the hold existed."""
     with transaction.atomic():
         holds = FileHold.objects.filter(account=account, file__sha256=sha256)
         ids = list(holds.values_list("file_id", flat=True))
@@ -126,7 +128,7 @@ def holds_of(account: Account, *, now: datetime) -> QuerySet[FileHold]:
 
 
 def _lock(ids: Sequence[int]) -> None:
-    """Lock the files before their holds, in the same order as a renewal."""
+    """Lock the files, as `renew` does before it locks holds, so that no deadlock is possible."""
     fetch("files/lock_files", {"ids": sorted(ids)})
 
 

@@ -34,7 +34,7 @@ _STATES = {
 
 
 class FileRequestRefused(ValueError):
-    """A request to a host is refused. Hint: the message explains what to change."""
+    """A request to a host is not valid. Hint: the message explains what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class _RequestRow(request_verdicts.OpenRequest):
 
 
 def is_file_move(result_name: str) -> bool:
-    """Return whether a result name from a client is that of a file move.
+    """Return whether a result with this name is a file move.
 
     Names of workunits' results end with the number of the attempt; names of file moves do not.
     """
@@ -56,7 +56,7 @@ def is_file_move(result_name: str) -> bool:
 
 
 def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
-    """Update a host's open requests by the sticky files it lists; return the requests to send now.
+    """Update a host's open requests by its list of sticky files; return the requests to send now.
 
     Runs in the caller's transaction: two statements, and up to three more if a file that the host
     has downloaded is no longer needed.  Reads the disk only for files that the host is to upload.
@@ -103,9 +103,9 @@ def _moves(rows: Sequence[_RequestRow]) -> FileMoves:
 
 
 def put_file(host_id: int, path: str, *, now: datetime) -> FileRequest:
-    """Request that a host download a file, whose content is read from a path, and keep it.
+    """Request that a host download the file at `path` and keep it as a sticky file.
 
-    Raises `FileRequestRefused` and `OSError`.
+    Raises `FileRequestRefused`, and `OSError` if the file cannot be read.
     """
     _check_host(host_id)
     staged = storage.stage_file(path)
@@ -153,5 +153,5 @@ def _check_host(host_id: int) -> None:
     if host is None:
         raise FileRequestRefused(f"There is no host {host_id}. Hint: look hosts up in the admin.")
     if host.merged_into_id is not None:
-        msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: name that one."
+        msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: use that id."
         raise FileRequestRefused(msg)

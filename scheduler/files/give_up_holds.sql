@@ -1,4 +1,4 @@
--- Deletes an account's holds on files, except holds that were renewed since.
+-- Deletes an account's holds on files if they still end at `until`; renewed holds are kept.
 DELETE FROM file_hold
 WHERE
     account_id = %(account_id)s::bigint

@@ -1,9 +1,10 @@
-"""Move files between disk and store, verified, resumable.
+"""Moves published files between disk and store.
 
-Theory of operation.  Readers look for a file on the disk first and then in the store, so it may
-be in either or in both at any time: it is copied, verified, and only then deleted at its source.
-When a file is moved back to the disk, clients may still have a signed URL of its copy in the store;
-a later call deletes the copy, after all such URLs have expired.
+Theory of operation.  Readers look for a file on the disk first and then in the store, so it may be
+in either or in both at any time.  A file is copied, verified, and only then deleted at its source,
+so an interrupted move can be resumed.  When a file is moved back to the disk, clients may still
+have a signed URL of its copy in the store; a later call deletes the copy, after all such URLs have
+expired.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class NoStore(ValueError):
 
 
 class StillWritten(ValueError):
-    """New files would still go to the store. Hint: add new=disk to STORAGE_URL first."""
+    """The store would still receive new files. Hint: add new=disk to STORAGE_URL first."""
 
 
 @dataclass(slots=True)
 class Moved:
-    """A summary: files by fate, bytes moved, store copies that were deleted or are still kept."""
+    """The numbers of files by fate, of bytes moved, and of store copies deleted or still kept."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     nbytes: int = 0
@@ -56,7 +57,7 @@ class Moved:
 
     @property
     def failed(self) -> int:
-        """How many files were missing or damaged."""
+        """The number of missing or damaged files."""
         return self.fates[Fate.MISSING] + self.fates[Fate.DAMAGED]
 
 
@@ -71,9 +72,9 @@ def move(
     """
     store = storage.store()
     if store is None:
-        raise NoStore("Files live on the disk, and there is no store. Hint: set STORAGE_URL.")
+        raise NoStore("The project has no store; all files are on disk. Hint: set STORAGE_URL.")
     if to == "disk" and store.config.writes and not dry_run:
-        msg = "New files still go to the store. Hint: add new=disk to STORAGE_URL and restart."
+        msg = "The store still receives new files. Hint: add new=disk to STORAGE_URL and restart."
         raise StillWritten(msg)
     act, done = (to_store if to == "s3" else to_disk), Moved()
     for rows in served_in_batches(_BATCH):

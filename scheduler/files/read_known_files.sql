@@ -1,4 +1,4 @@
--- Reads the names among these that have a row, including files that are marked for deletion.
+-- Reads which of these names have a row; files that are marked for deletion are included.
 SELECT name
 FROM file
 WHERE name = any(%(names)s::text[])

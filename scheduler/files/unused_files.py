@@ -1,8 +1,8 @@
 """Finds files without references, and marks them for deletion by the file deleter.
 
-The code that drops the last reference to a file marks it for deletion.  This module covers the
-other cases: expired holds, and references that were deleted in other ways (an app version or a
-host that was deleted by staff).
+The code that drops the last reference to a file marks the file for deletion.  This module covers
+the other cases: expired holds, and references that were deleted together with an app version or a
+host by staff.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def drop_past_holds(now: datetime, limit: int) -> int:
 
 
 def mark_forgotten_for_deletion(now: datetime, limit: int) -> int:
-    """Mark all files without references for deletion, `limit` at a time; return their number."""
+    """Mark all files without references for deletion; return the number of marked files.
+
+    Each transaction checks at most `limit` files.
+    """
     after, marked_count = 0, 0
     while True:
         row = (

@@ -76,7 +76,7 @@ def facts(*, now: datetime) -> Facts:
 
 
 def lives() -> dict[str, datetime | None]:
-    """Return the time of each daemon's last heartbeat, None if it had none."""
+    """Return the time of each daemon's last heartbeat, or None for a daemon without one."""
     daemons: dict[str, Any] = import_string("daemons.registry.BY_NAME")
     seen = storage.signs_of_life()
     return {name: seen.get(name) for name in daemons}
@@ -129,7 +129,7 @@ def _maintenance(notice: dict[str, Any] | None) -> str:
     since = str(notice.get("since", ""))[:16].replace("T", " ")
     stopped = bool(notice.get("scheduler", True)), bool(notice.get("daemons", True))
     what = {
-        (True, True): "volunteers are turned away and the daemons wait",
-        (True, False): "volunteers are turned away",
-    }.get(stopped, "the daemons wait")
-    return f"Maintenance is on since {since or 'some time'} UTC: {what}."
+        (True, True): "scheduler RPCs are refused and the daemons are paused",
+        (True, False): "scheduler RPCs are refused",
+    }.get(stopped, "the daemons are paused")
+    return f"Maintenance is on since {since or 'an unknown time'} UTC: {what}."

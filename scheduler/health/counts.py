@@ -1,8 +1,8 @@
 """Counts work by state, including purged work.
 
-Small tables are counted on every call.  A count of large tables is cached in `VAR_DIR` for all
+Small tables are counted on every call.  Counts of large tables are cached in `VAR_DIR` for all
 processes, for at most `MAX_KEPT`.  While one process counts again, the others return the cached
-count.  The planner's estimates are not used, because they are as old as the last ANALYZE.
+counts.  The planner's estimates are not used, because they are as old as the last ANALYZE.
 """
 
 from __future__ import annotations
@@ -90,15 +90,16 @@ class Counts:
         return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
 
     def serves(self, now: datetime) -> bool:
-        """Whether the count is still valid."""
+        """Return whether the counts are still valid."""
         return abs(now - self.read_at) <= timedelta(seconds=self.kept_seconds)
 
     def may_be_shown(self, now: datetime) -> bool:
-        """Whether the count may be returned while another process counts again (`MAX_AGE`)."""
+        """Return whether the counts may be shown while another process counts again (`MAX_AGE`)."""
         return abs(now - self.read_at) <= MAX_AGE
 
 
-#: Each workunit is at exactly one of these stations; purged workunits are finished.
+#: The stations of a workunit on its way through the daemons.  Each workunit is at exactly one
+#: station; purged workunits are finished.
 STATIONS: Final = (
     "in_progress",
     "waiting_for_validation",
@@ -217,18 +218,18 @@ def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def store(counted: Counts) -> None:
-    """Write the cached count for all processes of `VAR_DIR`; ignore write errors."""
+    """Cache the counts for all processes with this `VAR_DIR`; ignore write errors."""
     with contextlib.suppress(OSError):
         storage.put_notice(_NOTICE, asdict(counted))
 
 
 def forget() -> None:
-    """Delete the cached count."""
+    """Delete the cached counts."""
     storage.put_notice(_NOTICE, None)
 
 
 def _stored() -> Counts | None:
-    """Return the cached count; None if it is missing or another version wrote it."""
+    """Return the cached counts; None if they are missing or have another version's format."""
     kept = storage.notice(_NOTICE)
     if kept is None:
         return None

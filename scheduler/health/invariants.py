@@ -1,8 +1,8 @@
 """Checks the invariants on the live database and returns violations.
 
-An invariant is checked by one statement, or by a walk over the rows in batches.  Daemons may be
-running, so each batch is read from one snapshot, and a walk checks a violation again before it
-reports the violation.
+An invariant is checked by one statement, or by a scan of the rows in batches.  Daemons may change
+rows during a scan.  Therefore, a batch of workunits is read from one snapshot, and a violation of
+a file is checked again before it is returned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PACKAGE = "scheduler.health.invariant_sql"
 
 T = TypeVar("T", bound=Model)
 
-#: Invariants that do not need the ledger, in the order of a workunit's life.
+#: Invariants that do not need a complete ledger.
 STATEMENTS = (
     "answer_or_reason",
     "canonical_is_valid",
@@ -81,7 +81,7 @@ def invariants() -> tuple[Invariant, ...]:
         *(_of_statement(name) for name in names),
         Invariant(
             "nobody_is_forgotten",
-            "Every workunit that is not due has nothing left to decide.",
+            "No workunit that is not due needs a state change.",
             _forgotten_workunits,
         ),
         Invariant(
@@ -92,7 +92,7 @@ def invariants() -> tuple[Invariant, ...]:
         ),
         Invariant(
             "deleted_outputs_are_gone",
-            "Every output that was deleted is gone from disk.",
+            "No deleted output is on disk.",
             lambda _now: _misplaced_outputs(FileDeleteState.DONE),
         ),
         Invariant(
@@ -103,7 +103,7 @@ def invariants() -> tuple[Invariant, ...]:
         ),
         Invariant(
             "downloads_are_known",
-            "Every file in the download folder belongs to a row, or was put there today.",
+            "Every file in the download folder belongs to a row, or was added today.",
             files.unknown_downloads,
             "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
         ),
@@ -128,18 +128,20 @@ def _run(name: str) -> list[Violation]:
 
 
 def _forgotten_workunits(now: datetime) -> list[Violation]:
-    """Return workunits that the transitioner would change, but that are not due in time."""
+    """Return violations for workunits that the transitioner must change, but that are not due."""
     forgotten = []
     for facts in _all_facts():
         if facts.transition_at is not None and facts.transition_at <= now:
             continue
         verdict = judge(facts, now=now)
         if verdict.changes_anything:
-            forgotten.append(Violation(facts.name, "a change is pending, but it is not due"))
+            forgotten.append(Violation(facts.name, "needs a state change, but is not due"))
         elif verdict.look_again_at is not None and (
             facts.transition_at is None or verdict.look_again_at < facts.transition_at
         ):
-            forgotten.append(Violation(facts.name, f"it is not due at {verdict.look_again_at}"))
+            forgotten.append(
+                Violation(facts.name, f"must be due by {verdict.look_again_at}, but is not")
+            )
     return forgotten
 
 
@@ -166,7 +168,7 @@ def _all_facts() -> Iterator[WorkunitFacts]:
 
 @contextmanager
 def one_snapshot() -> Iterator[None]:
-    """Open a transaction with one snapshot for all statements, unless one is open already."""
+    """Open a transaction with one snapshot for all statements, unless a transaction is open."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
@@ -194,5 +196,5 @@ def _in_batches(rows: QuerySet[T]) -> Iterator[T]:
 
 
 def _still(rows: QuerySet[T], row: T) -> bool:
-    """Whether the row still matches; a daemon may have changed it since it was read."""
+    """Return whether the row still matches; a daemon may have changed it since it was read."""
     return rows.filter(pk=row.pk).exists()

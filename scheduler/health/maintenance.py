@@ -56,7 +56,7 @@ class Maintenance:
 
 
 def current() -> Maintenance | None:
-    """Return the current maintenance or None; costs one `stat` while maintenance is off."""
+    """Return the current maintenance, or None; costs one `stat` while maintenance is off."""
     notice = storage.notice(_NOTICE)
     if notice is None:
         return None
@@ -90,7 +90,7 @@ def begin(
     daemons: bool = True,
     now: datetime,
 ) -> Maintenance:
-    """Switch maintenance on or replace it; raise `BadMaintenance` for invalid arguments.
+    """Switch maintenance on, or replace it; raise `BadMaintenance` for invalid arguments.
 
     Maintenance does not end automatically at `until`: call `end`.
     """

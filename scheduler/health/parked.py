@@ -1,12 +1,13 @@
-"""Read, retry or drop subjects on which science code failed too often.
+"""Reads, retries or drops subjects on which science code failed too often.
 
-The daemons skip a parked subject until staff retries or drops it (`ScienceFailure`).  Retrying
-deletes the failures.  The effect of dropping depends on the stage:
+A subject is a workunit, a trickle or an app.  The daemons skip a parked subject until staff retries
+or drops it (`ScienceFailure`).  Retrying deletes the failures.  The effect of dropping depends on
+the stage:
 
-    VALIDATE     the workunit is cancelled; with a canonical result it stays parked
+    VALIDATE     the workunit is cancelled, or stays parked if it has a canonical result
     ASSIMILATE   the workunit counts as assimilated without science code: GIVEN_UP, by staff
     TRICKLE      the trickle counts as handled
-    GENERATE     stays parked, since an app cannot be dropped: switch its generator off instead
+    GENERATE     the app stays parked; switch off its generator instead
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ _OF_WORKUNITS = (Stage.VALIDATE, Stage.ASSIMILATE)
 
 
 class NotParked(LookupError):
-    """No subject is parked with this id. Hint: `manage.py parked list` lists them."""
+    """No parked subject has this id. Hint: `manage.py parked list` shows the ids."""
 
     def __init__(self, missing: Sequence[int]) -> None:
         shown = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)  # noqa: PLR2004
-        super().__init__(f"Nothing is parked as {shown}. Hint: see `manage.py parked list`.")
+        super().__init__(
+            f"No parked subject has the id {shown}. Hint: see `manage.py parked list`."
+        )
 
 
 class NothingNamed(ValueError):
@@ -69,7 +72,10 @@ class Failing:
 
 @dataclass(slots=True)
 class Dropped:
-    """Subjects by the effect of dropping them; `answered` and `generators` stay parked."""
+    """Subjects by the effect of dropping them.
+
+    `answered` (workunits with a canonical result) and `generators` stay parked.
+    """
 
     cancelled: list[Failing] = field(default_factory=list)
     given_up: list[Failing] = field(default_factory=list)
@@ -136,8 +142,8 @@ def retry(
     """Delete failures, so that the daemons retry the subjects immediately; return the subjects.
 
     Selects subjects by `ids` (parked or not), or all parked subjects of `app` or, with
-    `everything`, of all apps.  Each thousand subjects are one transaction.  Raises `NotParked` for
-    unknown ids, `NothingNamed` without a selection.
+    `everything`, of all apps.  A transaction changes at most a thousand subjects.  Raises
+    `NotParked` for unknown ids, `NothingNamed` without a selection.
     """
     del now  # for the uniform signature of operations
     if not ids and not app and not everything:
@@ -166,7 +172,7 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
             _lock(chunk)
             plan = _plan(chunk)
             if not dry_run:
-                _carry_out(plan, reason or "given up: its results cannot be validated", now)
+                _carry_out(plan, reason or "dropped by staff: the results cannot be validated", now)
         for name in Dropped.__slots__:
             getattr(total, name).extend(getattr(plan, name))
     return total

@@ -1,4 +1,4 @@
--- Counts a batch's open workunits that may not be sent yet, by reason, and those in progress.
+-- Counts a batch's open workunits that must not be sent yet, by cause, and those in progress.
 -- An array of workunit ids makes the search of results one ordered index scan.
 SELECT
     counted.held,

@@ -1,5 +1,5 @@
--- Reads a limited number of a batch's workunits with untargeted unsent results.  There is no ORDER
--- BY, with which the planner would scan a primary key.  LIMIT 1 avoids reading other batches' results.
+-- Reads a limited number of a batch's workunits with untargeted unsent results.  With an
+-- ORDER BY, the planner would scan a primary key.  LIMIT 1 avoids reading other batches' results.
 SELECT workunit.id
 FROM workunit
 CROSS JOIN LATERAL (

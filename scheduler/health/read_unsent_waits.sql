@@ -1,5 +1,6 @@
--- Counts unsent workunits that no active host can get, by cause: had a result, or was refused.
--- `dispatch.rules.sendability` defines active hosts.  Refusals before the newest version are ignored.
+-- Counts unsent workunits for which no active host qualifies, by cause.
+-- A host does not qualify if it has had a result of the workunit, or was refused since the newest
+-- version.  `dispatch.rules.sendability` defines active hosts.
 SELECT
     count(waiting.id) AS unsent,
     min(about.hosts) AS hosts,

@@ -1,4 +1,4 @@
-"""Reads why open work of a batch or unsent work of the project makes no progress."""
+"""Reads the causes of stalled work, of a batch or of the project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.models import Batch
 
 
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
-    """Return why open work of a batch makes no progress, with three statements.
+    """Return the causes that stall open work of a batch, with three statements.
 
     Workunits that target a host, account or team are not examined; `explain` shows their reasons.
     """
@@ -45,7 +45,7 @@ def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
 
 
 def waits_of_project(*, now: datetime) -> tuple[Wait, ...]:
-    """Return why unsent work of the project makes no progress, with two statements."""
+    """Return the causes that stall unsent work of the project, with two statements."""
     rows = sql.fetch_rows("health/read_unsent_of_project", {"limit": MAX_EXAMINED})
     ids = [workunit_id for (workunit_id,) in rows]
     return waits(_unsent_facts(ids, now=now), HeldFacts(), now=now, maintenance=_maintenance())

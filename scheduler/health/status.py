@@ -1,4 +1,4 @@
-"""Reads the status of the project at a cost that stays low on huge tables."""
+"""Reads the status of the project, with cached counts of large tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _CACHE_KEY = "manyhands.status"
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """The backlog of one daemon.
+    """The backlog of one daemon, as a number of due rows (`waiting`).
 
-    `behind` is the time for which its oldest row has been due, None if no row is due.  `silent` is
-    the time since its last heartbeat, None if it had none.
+    `behind` is the time for which the oldest row has been due, None if no row is due.  `silent` is
+    the time since the daemon's last heartbeat, None if it never sent one.
     """
 
     daemon: str

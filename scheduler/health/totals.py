@@ -1,4 +1,4 @@
-"""Reads the totals of the project at a cost that stays low on huge tables."""
+"""Reads the totals of the project, with cached counts of large tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Totals:
 
 
 def current(*, now: datetime) -> Totals:
-    """Return the totals; the counts are the same as on the status page."""
+    """Return the totals, with the counts of the cached status (`status.current`)."""
     live = status.current(now=now)
     apps = tuple(
         _app_total(app, live.counted.apps.get(app.name))

@@ -1,5 +1,6 @@
--- Ends the results in progress on detached hosts: IN_PROGRESS to OVER/CLIENT_DETACHED, with ledger
--- entries and wake-ups of the workunits.  A previous statement has locked the workunits.
+-- Moves the results in progress on detached hosts from IN_PROGRESS to OVER/CLIENT_DETACHED, with
+-- ledger entries, and makes their workunits due for the transitioner.  A previous statement has
+-- locked the workunits.
 WITH detached AS (
     UPDATE result
     SET

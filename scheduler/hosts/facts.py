@@ -26,8 +26,9 @@ class Report:
 class RecordUpdate:
     """The change of an app version's record on a host by one RPC.
 
-    `sent` is the number of results sent.  The quota changes from `quota_before` (0: never changed)
-    to `quota_after`.  If `had_errors` is set, the number of consecutive valid results becomes 0.
+    `sent` is the number of results sent.  The daily quota changes from `quota_before` (0: never
+    changed) to `quota_after`.  With `had_errors`, the number of consecutive valid results becomes
+    0.
     """
 
     app_version_id: int

@@ -1,6 +1,6 @@
--- Finds the newest host of an account that matches the client's computer (PROTOCOL 2.5): by
--- cross-project id and hardware, else, unless several clients may share a computer, by name,
--- address and hardware.
+-- Finds the newest host of an account that matches the client's computer (PROTOCOL 2.5).  A host
+-- matches if its cross-project id and hardware are equal, or, unless several clients may share a
+-- computer, if its name, address and hardware are equal.  A match by cross-project id has priority.
 SELECT
     h.id AS host_id,
     h.denied,

@@ -1,4 +1,4 @@
-"""Queries for staff: hosts with their records and last decisions."""
+"""Queries for staff: hosts, their records and the outcomes of their last requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HostPage:
 
 
 def newest(*, denied: bool = False, email: str = "", limit: int = 50) -> list[Host]:
-    """Return the newest hosts, optionally only denied ones or those of one account."""
+    """Return the newest hosts; `denied` selects denied hosts, `email` the hosts of one account."""
     hosts = Host.objects.filter(merged_into=None).select_related("account")
     if denied:
         hosts = hosts.filter(denied=True)

@@ -1,4 +1,4 @@
-"""The identity of hosts: credentials, callers, and updates of hosts by RPCs."""
+"""Credentials and callers of RPCs, and the updates of hosts by RPCs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_DECISIONS = 5
 
 
 class CallerRefused(Exception):
-    """A caller is not served. Hint: the subclass is the reason."""
+    """The request of a caller is refused. Hint: the subclass is the reason."""
 
 
 class UnknownKey(CallerRefused):
@@ -50,11 +50,11 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The account and the host of one RPC, as they were before it: columns of `recognise.sql`.
+    """The account and the host of one RPC, as they were before the RPC.
 
-    `assigned` is set if the reply must contain the host id; the sequence number of the host's RPCs
-    then restarts.  `detached` is set if the client attached again without results: the results in
-    progress on the host are lost.
+    Most fields are columns of `recognise.sql`.  `assigned` is set if the reply must contain the
+    host id; the sequence number of the host's RPCs then restarts.  `detached` is set if the client
+    attached again without results, so that the results in progress on the host are lost.
     """
 
     account_id: int
@@ -100,9 +100,9 @@ class HostUpdate(NamedTuple):
 def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
     """Write the changes that each RPC makes to its host.
 
-    These are the description of the computer, the last decisions (newest first), the record of each
-    app version, and the acknowledgement of results that the client lists for the first time.  Call
-    this last in the transaction of a batch: hosts are locked after all other rows.
+    The changes are the description of the computer, the last decisions (newest first), the record
+    of each app version, and the acknowledgement of results that the client lists for the first
+    time.  Call this last in the transaction of a batch: hosts are locked after all other rows.
     """
     rows = [_columns(host_update) for host_update in host_updates]
     record_updates = [
@@ -148,7 +148,10 @@ def _columns(host_update: HostUpdate) -> dict[str, Any]:
 def adopt(
     account_id: int, *, cross_project_id: str | None, global_prefs: tuple[str, float] | None
 ) -> None:
-    """Store the cross-project id and the (preferences, modification time) of a client, if any."""
+    """Store a client's cross-project id and global preferences in the account, unless None.
+
+    `global_prefs` is the text of the preferences and its modification time.
+    """
     changes: dict[str, Any] = {}
     if cross_project_id:
         changes["cross_project_id"] = cross_project_id
@@ -162,27 +165,27 @@ _FACTS = tuple(each.name for each in fields(HostDescription))
 
 
 def columns_of(description: HostDescription) -> dict[str, Any]:
-    """Return the description by column.
+    """Return the fields of a description by column name.
 
-    Unlike `dataclasses.asdict`, this does not copy each value for each RPC.
+    Unlike `dataclasses.asdict`, this does not copy the values.
     """
     return {name: getattr(description, name) for name in _FACTS}
 
 
 def key_hash(key: str) -> str:
-    """Return the hash under which an account key is stored."""
+    """Return the SHA-256 of an account key, by which the key is looked up."""
     return sha256(key.encode()).hexdigest()
 
 
 def stored_cpid(host_cpid: str, email: str) -> str:
-    """Return a cross-project id as stored: hashed with the owner's e-mail (PROTOCOL 2.5)."""
+    """Return the stored form of a host's cpid: its MD5 with the owner's e-mail (PROTOCOL 2.5)."""
     return md5((host_cpid + email).encode(), usedforsecurity=False).hexdigest() if host_cpid else ""
 
 
 def detach(*, host_ids: Sequence[int], workunit_ids: Sequence[int], now: datetime) -> int:
     """End all results in progress on detached hosts; return the number of results.
 
-    `workunit_ids` are all workunits of which the hosts hold results; they must be locked already.
+    `workunit_ids` must contain the workunits of these results; the caller has locked them.
     """
     if not (host_ids and workunit_ids):
         return 0

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-#: Greater values are errors, and may not fit into JSON.
+#: Greater values are errors, and infinity is not valid JSON.
 _MAX_VALUE = 1e18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """The GPUs of one kind in a computer; the client describes the best of them.
+    """The GPUs of one kind in a computer; the client describes only the best GPU.
 
     `kind` is ``nvidia``, ``amd``, ``intel``, ``apple`` or another name that the client sends.
     Versions are whole numbers as clients send them: CUDA 12.4 is 12040, compute capability 8.6 is
@@ -32,7 +32,7 @@ class Gpu:
     opencl_driver: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values stored with the host (`models.Host.capabilities`)."""
+        """Return the values for `models.Host.capabilities`."""
         return {
             name: min(value, _MAX_VALUE) if isinstance(value, float) else value
             for name, value in asdict(self).items()

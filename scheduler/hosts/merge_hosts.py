@@ -14,14 +14,14 @@ class CannotMerge(ValueError):
 
 
 def merge(*, kept_id: int, merged_id: int) -> Host:
-    """Merge two hosts; results, targeted work and credit move to the kept one, which is returned.
+    """Move results, targeted work and credit of a host to another host; return the kept host.
 
-    The merged row stays and points to the kept one, so that a client that still sends the old id
-    receives the new one (PROTOCOL 2.5).  Raises `CannotMerge`.
+    The merged row stays and refers to the kept host, so that a client that still sends the old id
+    receives the new id (PROTOCOL 2.5).  Raises `CannotMerge`.
     """
     with transaction.atomic():
         _retarget(kept_id, merged_id)
-        # Hosts are locked after results, in ascending order: the lock order of every writer.
+        # As in every other writer, hosts are locked after results, in ascending order.
         Result.objects.filter(host_id=merged_id).update(host_id=kept_id)
         hosts = {
             host.pk: host
@@ -32,8 +32,8 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
         _check_mergeable(kept_id, merged_id, hosts)
         kept, merged = hosts[kept_id], hosts[merged_id]
         CreditEntry.objects.filter(host_id=merged_id).update(host_id=kept_id)
-        # The records of the merged host are deleted and measured again: averages of different
-        # counts cannot be combined in a useful way.
+        # The records of the merged host are deleted and will be measured again, because averages
+        # of different numbers of samples cannot be combined in a useful way.
         HostAppVersion.objects.filter(host_id=merged_id).delete()
         kept.total_credit = (
             CreditEntry.objects.filter(host_id=kept_id).aggregate(sum=Sum("amount"))["sum"] or 0
@@ -49,7 +49,7 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
 
 
 def _retarget(kept_id: int, merged_id: int) -> None:
-    """Retarget work for the merged host to the kept one; otherwise no host could receive it."""
+    """Retarget work for the merged host to the kept host; otherwise no host could receive it."""
     targeted = Workunit.objects.filter(target_host_id=merged_id)
     ids = list(targeted.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     Workunit.objects.filter(pk__in=ids).update(target_host_id=kept_id)

@@ -1,6 +1,6 @@
--- Finds the account of each caller by the hash of its key, and the host by the id that the client
--- sends.  A caller with an unknown key has no row.  Columns that are stored in `Caller` have the
--- names of its fields.
+-- Finds the account of each caller by the hash of its key, and the host by the id in the request.
+-- There is no row for a caller with an unknown key.  A column that becomes a field of `Caller` has
+-- the name of the field.
 SELECT
     caller.position,
     a.id AS account_id,
@@ -35,8 +35,8 @@ SELECT
     flags.catalog_sign,
     for_host.any_for_host,
     (claimed.id IS DISTINCT FROM h.id) AS was_merged,
-    -- The host is locked until the transaction ends: one RPC at a time per host.  A host of another
-    -- account is not locked, because anyone could block a client by sending the id of its host.
+    -- The host is locked until the transaction ends, so that each host has one RPC at a time.  A
+    -- host of another account is not locked, because anyone could send its id to block its client.
     CASE
         WHEN h.account_id = a.id
             THEN pg_try_advisory_xact_lock(hashtextextended('host ' || h.id::text, 0))
@@ -70,8 +70,9 @@ CROSS JOIN (
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,
-        -- The change token of the catalog.  It differs after a row that dispatch caches is written
-        -- or deleted, because each version of a row has its own transaction and position.
+        -- The change token of the app catalog, which dispatch caches.  It changes when a row of
+        -- these tables is written or deleted, because each version of a row has its own
+        -- transaction and position.
         (
             SELECT
                 coalesce(

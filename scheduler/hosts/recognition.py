@@ -1,4 +1,4 @@
-"""Recognizes callers: finds the account of a key, and finds or creates the host."""
+"""Finds the account of a caller by its key, and finds or creates the host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from scheduler.hosts.identity import (
 from scheduler.models import Host
 
 DAY = timedelta(days=1)
-#: Advisory locks of the transaction; `recognise.sql` takes those of hosts by the same names.
+#: Statements that take an advisory lock until the transaction ends; `recognise.sql` uses the same
+#: names for the locks of hosts.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s::text, 0))"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s::text, 0))"
 _CALLER_FIELDS: Final = tuple(each.name for each in fields(Caller))
@@ -47,11 +48,12 @@ def recognize(
     hosts_per_account: int,
     now: datetime,
 ) -> list[Caller | CallerRefused]:
-    """Find the account of each key and the host of each client; create the hosts that are new.
+    """Find the account of each key and the host of each client; create new hosts.
 
-    Runs inside the transaction of a batch of RPCs: the hosts stay locked until it ends.  A refusal
-    is returned, not raised, because the other callers of the batch are still served.  An account
-    gets at most `hosts_per_account` new hosts within 24 hours; 0 means no limit.
+    Returns a caller or a refusal for each request.  A refusal is not raised, because the other
+    callers of the batch are still served.  Call this inside the transaction of a batch of RPCs: the
+    hosts stay locked until the transaction ends.  An account gets at most `hosts_per_account` new
+    hosts within 24 hours; 0 means no limit.
     """
     rows = {
         row["position"]: row
@@ -96,9 +98,9 @@ def _is_admissible(row: dict[str, Any]) -> bool:
 
 
 def _names_no_own_host(row: dict[str, Any], credentials: Credentials) -> bool:
-    """Whether the request has no host id or that of another account, or is of a copied client."""
-    # An equal sequence number means a retry after a lost reply, a lower one a copy of the client
-    # (PROTOCOL 2.5, trap 9).
+    """Return whether the request has no host id of the account, or comes from a copied client."""
+    # An equal sequence number means a retry after a lost reply, a lower sequence number a copy of
+    # the client (PROTOCOL 2.5, trap 9).
     return bool(
         row["host_id"] is None
         or row["host_account_id"] != row["account_id"]
@@ -115,7 +117,7 @@ def _admit(
     hosts_per_account: int,
     now: datetime,
 ) -> Caller:
-    """Return the caller of a row; raises `CallerRefused`."""
+    """Return the caller of a row of `recognise.sql`; raises `CallerRefused`."""
     if row is None or not _is_admissible(row):
         raise UnknownKey
     row |= {"assigned": is_unrecognized or row["was_merged"], "detached": False}
@@ -123,7 +125,7 @@ def _admit(
         row |= _find_or_create(row, *request, hosts_per_account=hosts_per_account, now=now)
     if row["denied"]:
         raise HostDenied
-    # A lock of our own transaction excludes all others, but not a second caller in this batch.
+    # An advisory lock excludes other transactions, but not a second caller in this batch.
     if not row["locked"] or row["host_id"] in present:
         raise HostBusy
     return Caller(**{name: row[name] for name in _CALLER_FIELDS})
@@ -137,7 +139,7 @@ def _find_or_create(
     hosts_per_account: int,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return the columns of the host that matches the client's computer, else of a new host.
+    """Return the columns of the host that matches the client's computer, or of a new host.
 
     Raises `TooManyHosts`.
     """
@@ -158,7 +160,8 @@ def _find_or_create(
         detached = not (credentials.holds_results or allows_several)
         locked = _lock(_TRY_LOCK, f"host {host_row['host_id']}")
         return host_row | {"locked": locked, "detached": detached}
-    # The lock on the account's hosts is held, so this count cannot change before the insert.
+    # The transaction holds the lock on the account's hosts: this count does not change before the
+    # insert.
     added = Host.objects.filter(account_id=account_id, created_at__gt=now - DAY)
     if hosts_per_account and added.count() >= hosts_per_account:
         raise TooManyHosts
@@ -170,7 +173,10 @@ def _find_or_create(
 
 
 def _lock(statement: str, name: str) -> bool:
-    """Run a statement that takes an advisory lock; returns whether it did."""
+    """Take an advisory lock by one of the statements; return whether it was obtained.
+
+    For `_LOCK`, which waits, the value has no meaning.
+    """
     with connection.cursor() as cursor:
         cursor.execute(statement, [name])
         row = cursor.fetchone()

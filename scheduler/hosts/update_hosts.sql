@@ -1,8 +1,8 @@
--- Writes the changes that RPCs make to their hosts: the descriptions of the computers and the
--- sequence numbers; by app version, the results sent today and changes of the quota; and the
--- acknowledgement of results that clients list for the first time.  Hosts are locked in ascending
--- order, before their records, and results that other transactions hold are skipped, so that no
--- deadlock is possible.
+-- Writes the changes that RPCs make to their hosts.  These are the description of the computer, the
+-- sequence number, the record of each app version (results sent today, quota, consecutive valid
+-- results), and the acknowledgement of results that a client lists for the first time.  To exclude
+-- deadlocks, hosts are locked in ascending order and before their records, and results that other
+-- transactions have locked are skipped.
 WITH described AS (
     SELECT *
     FROM unnest(
@@ -142,8 +142,8 @@ WHERE
             FROM result AS listed
             WHERE
                 listed.id = ANY(%(acknowledged_ids)s::bigint[])
-                -- IN_PROGRESS, written so that no partial index matches: the row is found by its
-                -- id.
+                -- The state IN_PROGRESS.  No partial index matches this expression, so that the row
+                -- is found by its id.
                 AND listed.server_state * 10 + listed.outcome = {{ResultState.IN_PROGRESS}}
                 AND listed.acknowledged_at IS NULL
             FOR NO KEY UPDATE SKIP LOCKED

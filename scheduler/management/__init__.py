@@ -1,1 +1,1 @@
-"""Management commands for staff, and what they share."""
+"""Management commands for staff, and modules that the commands share."""

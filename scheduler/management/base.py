@@ -32,7 +32,7 @@ class PlainCommand(BaseCommand):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The output of a command: a sentence, the same as JSON facts, and warnings."""
+    """The output of a command: a sentence, the data for ``--json``, and warnings."""
 
     sentence: str
     facts: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Answer:
 
 
 class ShellActor(BaseCommand):
-    """Attributes the audit entries of a command to the user who runs it."""
+    """A command whose audit entries name the operating-system user that runs it."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         with audit.acting(name=shell_actor()):
@@ -48,13 +48,14 @@ class ShellActor(BaseCommand):
 
 
 class JsonCommand(ShellActor, PlainCommand):
-    """A command that makes one call and prints its outcome.
+    """A command that calls one operation and prints the outcome.
 
-    Success: one sentence on standard output, or one JSON object with ``--json``; warnings on
-    standard error.  Refusal: its sentence and hint on standard error, exit status 1.
+    On success it prints a sentence, or one JSON object with ``--json``; warnings go to standard
+    error.  For an exception in `refusals` it prints the message and hint on standard error; the
+    exit status is 1.
     """
 
-    #: Exceptions of the operation that are reported as refusals.
+    #: Exceptions of the operation whose message is the error of the command.
     refusals: ClassVar[tuple[type[Exception], ...]] = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -63,7 +64,7 @@ class JsonCommand(ShellActor, PlainCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Make the call and print its outcome."""
+        """Call `answer` and print the output."""
         try:
             answer = self.answer(options)
         except self.refusals as error:
@@ -87,17 +88,20 @@ class JsonCommand(ShellActor, PlainCommand):
 
     @abstractmethod
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        """Make the call and return its outcome."""
+        """Call the operation and return the output."""
 
 
 def require(condition: object, message: str, returncode: int = 2) -> None:
-    """Raise CommandError if a condition is not true; exit status 2 is that of wrong options."""
+    """Raise CommandError unless the condition is true.
+
+    The default exit status, 2, is the one that argparse uses for wrong options.
+    """
     if not condition:
         raise CommandError(message, returncode=returncode)
 
 
 def account_of(email: str) -> Account:
-    """Return the account with this e-mail address; raises CommandError."""
+    """Return the account with this e-mail address; raise CommandError if it does not exist."""
     account = find_account_by_email(email)
     if account is None:
         msg = (
@@ -109,7 +113,7 @@ def account_of(email: str) -> Account:
 
 
 def optional_account(email: str | None) -> Account | None:
-    """Return the account with this e-mail address, or None without one; raises CommandError."""
+    """Return `account_of(email)`, or None if `email` is None."""
     return None if email is None else account_of(email)
 
 
@@ -117,7 +121,7 @@ def shell_actor() -> str:
     """Return the actor of a command for the audit log: `shell:<user>`."""
     try:
         return f"shell:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container may run under a number without a name
+    except (KeyError, OSError):  # a container may run under a user id without a name
         return f"shell:{os.getuid()}"
 
 

@@ -31,9 +31,10 @@ _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def prepare(parser: CommandParser) -> CommandParser:
-    """Hide Django's own options in the help, and report errors in one line with a hint.
+    """Hide Django's options in the help, and report errors in one line with a hint.
 
-    The error omits the usage, which for many options would scroll that line off the screen.
+    Errors omit the usage, because a long usage would scroll the error off the screen.  Returns the
+    parser.
     """
     for action in parser._actions:  # noqa: SLF001  argparse has no public way to hide an option
         if _DJANGO & set(action.option_strings):
@@ -51,7 +52,7 @@ def prepare(parser: CommandParser) -> CommandParser:
         sys.stderr.write(f"{parser.prog}: {message}{hint}\n")
         raise SystemExit(2)
 
-    parser.error = error  # type: ignore[method-assign]  # Django's writes the usage first
+    parser.error = error  # type: ignore[method-assign]  # Django's method prints the usage first
     return parser
 
 

@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 
 VARIABLE = "MANYHANDS_PASSWORD"
 STDIN = "-"
-#: A password is one short line; a longer file is the wrong one.
+#: Maximum number of characters that are read from a password file.
 MAX_FILE_CHARACTERS = 4096
 VISIBLE = (
     "other users of this machine can read --password in the list of processes.\n"
@@ -23,22 +23,23 @@ VISIBLE = (
 
 def add_password_options(parser: CommandParser) -> None:
     """Add ``--password-file`` and ``--password``."""
-    ways = parser.add_mutually_exclusive_group()
-    ways.add_argument(
+    password_group = parser.add_mutually_exclusive_group()
+    password_group.add_argument(
         "--password-file",
         metavar="FILE",
         help=f"a file whose first line is the password, or - for standard input "
         f"(default: ${VARIABLE}, or a prompt)",
     )
-    ways.add_argument(
+    password_group.add_argument(
         "--password", help="the password itself; other users of the machine can see it in ps"
     )
 
 
 def read_password(options: Mapping[str, Any], *, prompt: str) -> str:
-    """Return the password that the options, the environment or the terminal provide.
+    """Return the password from the options, the environment variable or a prompt.
 
-    Raises CommandError if none of them does.
+    Raises CommandError if the password file cannot be read, or if there is no password and standard
+    input is not a terminal.
     """
     if (path := options.get("password_file")) is not None:
         return _first_line(path)

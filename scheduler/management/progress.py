@@ -15,8 +15,9 @@ def progress_bar(
 ) -> Iterator[Callable[..., None]]:
     """Show a progress bar if standard error is a terminal.
 
-    Yields a function that takes the progress since its last call and, as `at`, a text for a column
-    with `{task.fields[at]}`.  `total` is only called if the bar is shown.
+    Yields a function `advance(amount, at="")`: `amount` is the progress since the last call, and
+    `at` is the text of a column with `{task.fields[at]}`.  `total` is only called if the bar is
+    shown.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

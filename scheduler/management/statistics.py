@@ -1,8 +1,8 @@
 """Export files for statistics sites: tables.xml, user.gz, team.gz, host.gz.
 
-Source: BOINC's statistics export.  Each file is first written row by row under a temporary name in
-the same folder; when all are complete, they are renamed, ``tables.xml`` last.  A reader never finds
-a partial file, and after a failure the files of the last export remain.
+The format is that of BOINC's statistics export.  Each file is first written row by row under a
+temporary name in the same folder; when all are complete, they are renamed, ``tables.xml`` last.
+Readers never see a partial file, and after a failure the files of the last export remain.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.storage.syncing import sync, sync_folder
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
 #: Characters that XML 1.0 may not contain, even escaped.
 _INVALID_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-#: BOINC numbers kinds of teams from 1; teams here have none.
+#: BOINC numbers team types from 1; this server does not store a type.
 _NO_TEAM_TYPE = 0
 
 Row = Mapping[str, Any]
@@ -40,7 +40,7 @@ class BadFolder(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Number of rows that were written, by kind."""
+    """The numbers of exported rows."""
 
     users: int
     teams: int
@@ -48,9 +48,9 @@ class Written:
 
 
 def export(folder: Path, *, now: datetime) -> Written:
-    """Write all files, from one snapshot, into a folder, which is created if it does not exist.
+    """Write all export files into `folder`, from one snapshot of the database.
 
-    Raises `BadFolder`.
+    Creates the folder if it does not exist.  Raises `BadFolder`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,10 @@ def export(folder: Path, *, now: datetime) -> Written:
 
 @contextmanager
 def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]:
-    """Yield a function that opens files; at the end all replace the old ones, or none on error."""
+    """Yield a function that opens an export file under a temporary name.
+
+    After the block all new files replace the old ones; after an exception they are deleted.
+    """
     files: dict[str, IO[str]] = {}
 
     def open_file(name: str) -> IO[str]:
@@ -100,7 +103,7 @@ def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]
 
 
 class _Packed(TextIOWrapper):
-    """Writes text to a gzip file; closes the underlying file as well, which gzip leaves open."""
+    """A gzip text file; `close` also closes the underlying file, which `GzipFile` leaves open."""
 
     def __init__(self, packed: gzip.GzipFile, raw: IO[bytes]) -> None:
         super().__init__(packed, encoding="utf-8")
@@ -117,7 +120,7 @@ class _Packed(TextIOWrapper):
 
 
 def _rows(file: IO[str], tag: str, rows: Iterable[str]) -> int:
-    """Write rows between the tags of a list; returns their number."""
+    """Write `rows` as the XML list `tag`; return the number of rows."""
     file.write(f"{PROLOGUE}<{tag}>\n")
     count = 0
     for count, row in enumerate(rows, 1):  # noqa: B007  counted, and used below
@@ -163,7 +166,7 @@ def team(row: Row) -> str:
 
 
 def host(row: Row) -> str:
-    """Return a computer as BOINC's ``<host>``; its account only if that shows its hosts."""
+    """Return a host as BOINC's ``<host>``, with the account's id if the account shows its hosts."""
     named = [("userid", row["account_id"])] if row["show_hosts"] else []
     measured = "p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown"
     return _element(
@@ -180,7 +183,7 @@ def host(row: Row) -> str:
             ("ncpus", row["p_ncpus"]),
             *((tag, float(row[tag])) for tag in measured.split()),
             ("avg_turnaround", row["turnaround_seconds"]),
-            # BOINC no longer measures it, and writes a constant.
+            # A constant, as in BOINC, which no longer measures this value.
             ("credit_per_cpu_sec", 0.0),
             ("host_cpid", row["host_cpid"]),
         ],

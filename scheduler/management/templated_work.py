@@ -17,7 +17,7 @@ from scheduler.models import Account, App
 from scheduler.work.submission import submit
 from scheduler.work.submission.submission_checks import find_target
 
-#: Options that set one of BOINC's numbers of a workunit.
+#: Numeric fields of a workunit, by the command option that sets them.
 NUMBERS: Mapping[str, str] = {
     "quorum": "min_quorum",
     "fpops": "rsc_fpops_est",
@@ -27,7 +27,7 @@ NUMBERS: Mapping[str, str] = {
     "target": "target_nresults",
     "max_errors": "max_error_results",
 }
-#: Fields of a workunit that templates lack.
+#: Fields of a workunit that templates cannot set.
 _COMMON = (
     *("max_timeouts", "priority", "app_version_num", "keywords", "broadcast", "held"),
     *("target_host", "target_account", "target_team", "start_after", "start_before", "end_before"),
@@ -41,11 +41,11 @@ def workunits(
     submitter: Account | None,
     now: datetime,
 ) -> list[submit.NewWorkunit]:
-    """Return one workunit for each group of files that the input template needs.
+    """Return the new workunits: one for each group of input files.
 
-    `common` has the fields that templates lack.  Values of the template take precedence over
-    options, as in BOINC.  Raises what reading a template raises, and `CommandError` for a wrong
-    number of files.
+    The input template determines the number of files in a group.  `common` has the fields that
+    templates cannot set.  Values of the template take precedence over options, as in BOINC.  Raises
+    `CommandError` for a wrong number of files, and the exceptions of the module `templates`.
     """
     find_target(options["app"])
     app = App.objects.get(name=options["app"])
@@ -74,7 +74,7 @@ def _templates(options: Mapping[str, Any], app: App) -> Templates:
 
 
 def _text(name: str | None) -> str:
-    """Return the text of a template, by its path or by its name in ``var/templates``."""
+    """Return the text of a template by its path or its name in ``var/templates``, "" for None."""
     if name is None:
         return ""
     path = Path(name)

@@ -21,7 +21,7 @@ class ReceivedTrickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTrickle:
-    """A message to a running result; the client names its file by `time`, a Unix time."""
+    """A message to a running result; the client names a file by `time`, a Unix time."""
 
     result_name: str
     time: int

@@ -1,5 +1,5 @@
--- Stores the trickles of a host's results; a repeated trickle is stored once.  Trickles that name
--- no result of the host are only counted.
+-- Stores the trickles of a host's results; a repeated trickle is stored once.  Trickles for other
+-- results are counted, but not stored.
 WITH received AS (
     SELECT *
     FROM unnest(

@@ -1,5 +1,5 @@
--- Returns the pending trickles to a host's results and marks them as sent: clients do not
--- acknowledge them.
+-- Returns the pending trickles to a host's results and marks them as sent, because clients do not
+-- acknowledge trickles.
 UPDATE trickle_down
 SET sent_at = %(now)s::timestamptz
 WHERE

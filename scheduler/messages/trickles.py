@@ -1,8 +1,8 @@
 """Stores the trickles of running results and sends trickles to them.
 
 A client repeats the trickles of a request until a reply acknowledges all of them.  So the server
-acknowledges all of them, including trickles that cannot be stored, and stores a repeated trickle
-once.  Clients do not acknowledge trickles to results, so each is sent once (PROTOCOL 6.1, 6.2).
+acknowledges every trickle, even if it cannot be stored, and stores a repeated trickle once.
+Clients do not acknowledge trickles to results, so each is sent once (PROTOCOL 6.1, 6.2).
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class CannotSend(ValueError):
 
 
 def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) -> int:
-    """Store the trickles of a host's results in one statement; returns the number of new ones.
+    """Store the trickles of a host's results; return the number of new trickles.
 
-    All of them may be acknowledged afterwards.  Trickles of results that are not the host's, those
-    of more than `MAX_BYTES`, and those after the first `MAX_PER_RPC` are dropped and logged.
+    Afterwards, the server may acknowledge all trickles of the request.  Trickles for results of
+    other hosts, trickles of more than `MAX_BYTES`, and trickles after the first `MAX_PER_RPC` are
+    dropped and logged.
     """
     if not trickles:
         return 0
@@ -71,7 +72,7 @@ def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) ->
 def pending_down(host_id: int, *, now: datetime) -> list[PendingTrickle]:
     """Return the pending trickles to a host's results, oldest first, and mark them as sent.
 
-    Two messages to one result never have the same `time`, because the client names a file by it.
+    Trickles to one result have different values of `time`, by which the client names their files.
     """
     rows = fetch(
         "messages/take_trickles_down", {"host_id": host_id, "limit": MAX_DOWN_PER_RPC, "now": now}
@@ -112,7 +113,7 @@ def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
 
 
 def fault_of(text: str) -> str | None:
-    """Return why a client could not read a text; None if it can.
+    """Return the reason why a client cannot read a text, with a hint, or None if it can.
 
     Clients read a trickle line by line, into a buffer of limited length.
     """

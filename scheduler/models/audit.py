@@ -9,11 +9,12 @@ class AuditEntry(models.Model):
     """A security event, with its actor and the actor's network address.
 
     The table is append-only: `people.audit.record` inserts rows, and only the housekeeper deletes
-    them, after `AUDIT_KEPT_DAYS`.  It has no foreign keys, so that entries outlive accounts.
+    them, after `AUDIT_KEPT_DAYS`.  It has no foreign keys, so that entries of deleted accounts
+    remain.
     """
 
     class Event(models.TextChoices):
-        """The kind of event, as `noun_verb`."""
+        """The kind of event, named `noun_verb`."""
 
         LOGIN_SUCCEEDED = "login_succeeded"
         LOGIN_FAILED = "login_failed"
@@ -22,9 +23,9 @@ class AuditEntry(models.Model):
         ACCOUNT_CHANGED = "account_changed"
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
         RIGHTS_CHANGED = "rights_changed"
-        TOKEN_CREATED = "token_created"  # noqa: S105 - the same
-        TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the same
-        TOKEN_USED = "token_used"  # noqa: S105 - the same
+        TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
+        TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
+        TOKEN_USED = "token_used"  # noqa: S105 - the name of an event
         KEY_CREATED = "key_created"
         KEY_REVOKED = "key_revoked"
         KEY_USED = "key_used"

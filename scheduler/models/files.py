@@ -1,4 +1,4 @@
-"""The tables of downloadable files, to which app versions and workunits refer."""
+"""The tables of files that clients download for app versions and workunits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class File(models.Model):
     sha256 = models.CharField(max_length=64)
     md5 = models.CharField(max_length=32)
     nbytes = models.BigIntegerField()
-    # URLs of a file on another server, one per line; empty: this server.  For a file on another
-    # server, `sha256` is the digest of URLs, MD5 and size, because this server has not read it.
+    # URLs of a file on another server, one per line; empty if this server stores the file.  For a
+    # file on another server, `sha256` is the digest of its URLs, MD5 and size, because this
+    # server does not have the content.
     urls = models.TextField(blank=True, default="", db_default="")
     created_at = models.DateTimeField()
     doomed_at = models.DateTimeField(null=True, blank=True)
@@ -51,7 +52,10 @@ class File(models.Model):
 
 
 class FileHold(models.Model):
-    """An account's hold, which keeps a file without references until a given time."""
+    """Protects a file without references from deletion until a given time.
+
+    Each account has its own row for a file.
+    """
 
     # CASCADE, because an expired hold must not prevent the deletion of the file's row.
     file = models.ForeignKey(File, models.CASCADE, related_name="holds", db_index=False)
@@ -72,8 +76,8 @@ class FileHold(models.Model):
 class JobFile(models.Model):
     """An account's name for a file in BOINC's remote job submission (a BOINC job file).
 
-    Clients get the name of the `File` row.  So two accounts can use the same name, and content that
-    two accounts upload is stored once.
+    Clients download the file under the name in the `File` row.  So two accounts can use the same
+    name, and content that two accounts upload is stored once.
     """
 
     account = models.ForeignKey(
@@ -97,7 +101,10 @@ class JobFile(models.Model):
 
 
 class Installation(models.Model):
-    """The identifier of this project, also stored in each of its VAR_DIRs; a single row."""
+    """The identifier of this project; the table has a single row.
+
+    Each `VAR_DIR` of the project contains the same identifier.
+    """
 
     identifier = models.UUIDField()
 

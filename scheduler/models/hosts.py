@@ -8,8 +8,9 @@ from django.db import models
 class Host(models.Model):
     """An attached computer, as described by its client (PROTOCOL 2.1).
 
-    Speeds are in operations per second and CPU, sizes in bytes.  After a merge, the row of the old
-    host refers to the new one (`merged_into`), so that a client with the old id gets the new id.
+    Speeds are in operations per second for each CPU, sizes in bytes.  After a merge, the row of the
+    old host refers to the new host (`merged_into`), so that a client with the old id gets the new
+    id.
     """
 
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="hosts")
@@ -56,7 +57,7 @@ class Host(models.Model):
     deny_reason = models.CharField(max_length=200, blank=True, default="")
     p_features = models.TextField(blank=True, default="")
     capabilities = models.JSONField(default=dict, blank=True)
-    # Outcomes of the last work requests, newest first (`dispatch.facts.Decision`).
+    # Outcomes of the last work requests, newest first, as returned by `boinc.translate.decision`.
     last_decisions = models.JSONField(default=list, blank=True)
 
     class Meta:

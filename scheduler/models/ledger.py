@@ -1,4 +1,4 @@
-"""The tables of moves and of credit: ledger, grants and sums by app."""
+"""The tables of the ledger, of credit grants, and of credit by account and app."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from scheduler.models._choices import choices
 class LedgerEntry(models.Model):
     """A move: its time, subject, axis, source and target state, reason and actor.
 
-    The statement that makes the move inserts the entry.  The append-only table is partitioned by
-    day (`at`); old days are dropped.  No foreign keys: entries outlive their subjects.
-    `result_id` is NULL for a move of the workunit.  `source` is 0 if the move created the row.
+    The statement that makes the move inserts the entry.  The table is append-only and partitioned
+    by day (`at`); partitions of old days are dropped.  It has no foreign keys, so that entries of
+    purged workunits and results remain.  `result_id` is NULL for a move of a workunit.  `source` is
+    0 if the move created the workunit or result.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -37,10 +38,10 @@ class LedgerEntry(models.Model):
 
 
 class CreditEntry(models.Model):
-    """A grant of credit; `total_credit` of hosts, accounts, teams and apps is a sum of entries.
+    """A grant of credit; `total_credit` of a host, account, team or app is the sum of its entries.
 
-    The table is append-only.  The pair (result, rule) is unique, so that a retry grants no credit
-    twice.  `result_id` is not a foreign key, because entries outlive purged results.
+    The table is append-only.  The pair (result, rule) is unique, so that a retry does not grant
+    credit twice.  `result_id` is not a foreign key, because entries of purged results remain.
     """
 
     result_id = models.BigIntegerField()
@@ -50,7 +51,7 @@ class CreditEntry(models.Model):
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
-    # No constraint: the column is a copy of the workunit's app; fsck checks it (decision 12).
+    # No constraint, because the column is a copy of the workunit's; fsck checks it (decision 12).
     app = models.ForeignKey(
         "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
     )

@@ -6,10 +6,10 @@ from django.db import models
 
 
 class ThrottleBucket(models.Model):
-    """The current usage of a limit, shared by all processes (`people.throttle`).
+    """The state of one limit on log-in attempts, shared by all processes (`people.throttle`).
 
     The table is UNLOGGED (set by its migration), so a crash of PostgreSQL empties it and resets the
-    limits.  The housekeeper deletes rows whose `empty_at` has passed; these have no effect.
+    limits.  The housekeeper deletes rows whose `empty_at` has passed, because they have no effect.
     """
 
     #: Name of the limit, and a keyed hash of the network or account.
@@ -30,7 +30,10 @@ class ThrottleBucket(models.Model):
 
 
 class LoginNetwork(models.Model):
-    """A network from which an account logged in, exempt from the limit for unknown networks."""
+    """A network from which an account has logged in.
+
+    The limit on log-in attempts from unknown networks does not apply to it.
+    """
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="+", db_index=False

@@ -1,4 +1,4 @@
-"""The tables of messages between hosts and the server, besides results."""
+"""The tables of trickles, usage samples and file requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TrickleUp(models.Model):
 
 
 class TrickleDown(models.Model):
-    """A message for a running result, sent with the next reply to its host."""
+    """A message for a running result, sent with the next reply to the host."""
 
     host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="+", db_index=False)
     result_id = models.BigIntegerField()
@@ -63,7 +63,10 @@ class TrickleDown(models.Model):
 
 
 class UsageSample(models.Model):
-    """A running result's usage at one time, in seconds, bytes and fractions of 1; append-only."""
+    """The resource usage of a running result at one time; the table is append-only.
+
+    Times are in seconds; `fraction_done` and `gpu_usage` are fractions of 1.
+    """
 
     result_id = models.BigIntegerField()
     at = models.DateTimeField()
@@ -85,15 +88,11 @@ class FileRequest(models.Model):
     """A request to send a sticky file to a host, fetch it from the host, or delete it there."""
 
     class Kind(models.IntegerChoices):
-        """The requested action."""
-
         PUT = 1
         GET = 2
         DELETE = 3
 
     class State(models.IntegerChoices):
-        """The progress of the request."""
-
         WAITING = 0
         SENT = 1
         DONE = 2

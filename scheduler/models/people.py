@@ -73,7 +73,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
-    # Whether statistics sites get the account's data, including the owner of its hosts.
+    # Whether the statistics export includes the account and its hosts.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=True, db_default=True)
     is_staff = models.BooleanField(default=False)
@@ -104,10 +104,10 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
     @cached_property
     def rights(self) -> frozenset[Right]:
-        """The rights of the account and of its groups; all rights for a superuser.
+        """The rights of the account and its groups; all if it is a superuser, none if inactive.
 
         The rights are read by one statement and cached on the object, like Django's permissions.
-        After `act_through`, they are limited to rights that the token's scopes allow.
+        After `act_through`, the rights are limited to those that the token's scopes allow.
         """
         if not self.is_active:
             return frozenset()
@@ -115,16 +115,16 @@ class Account(AbstractBaseUser, PermissionsMixin):
         return rights if self._scopes is None else let_through(rights, self._scopes)
 
     def refresh_from_db(self, *args: Any, **kwargs: Any) -> None:
-        """Also clear the cached rights, which depend on the columns."""
+        """Reload the columns, and clear the cached rights, which depend on them."""
         super().refresh_from_db(*args, **kwargs)
         self.__dict__.pop("rights", None)
 
     def has_right(self, right: Right) -> bool:
-        """Return whether the account has the right and the scopes of its token allow it."""
+        """Return whether the account has the right, and the token's scopes (if any) allow it."""
         return right in self.rights
 
     def act_through(self, scopes: Collection[str]) -> None:
-        """Limit the rights of this object to rights that a token with these scopes allows."""
+        """Limit `rights` of this object to the rights that a token with these scopes allows."""
         self._scopes = frozenset(scopes)
         self.__dict__.pop("rights", None)
 
@@ -145,7 +145,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
 
 class AccountKey(models.Model):
-    """A secret that identifies an account; stored hashed, and encrypted for log-in.
+    """A secret that identifies an account, stored as a hash and in encrypted form (`sealed`).
 
     - STRONG: a random key with which clients attach.  Science programs can read it in
       `init_data.xml`.
@@ -181,7 +181,7 @@ class AccountKey(models.Model):
                 condition=models.Q(is_current=False) | models.Q(revoked_at__isnull=True),
                 name="account_key_current_is_not_revoked",
             ),
-            # Log-in returns the current key.
+            # Log-in returns the current key, and must not return a submission key.
             models.CheckConstraint(
                 condition=models.Q(is_current=False) | ~models.Q(kind=3),
                 name="account_key_of_submission_is_never_current",

@@ -8,7 +8,7 @@ from django.db import models
 
 
 class OneResultPer(models.TextChoices):
-    """The unit that gets at most one result per workunit, so that results are independent."""
+    """What gets at most one result of a workunit, so that the results are independent."""
 
     ACCOUNT = "account"
     HOST = "host"
@@ -79,7 +79,8 @@ class App(models.Model):
         max_length=10, choices=OneResultPer.choices, default=OneResultPer.ACCOUNT
     )
     retry_same_account_after = models.DurationField(default=timedelta(days=1))
-    # Whether a workunit fails once every active account (or host) has had a result, or waits.
+    # Whether a workunit fails once every active account (or host) has had a result of it.  If not,
+    # its next result stays unsent until another account (or host) requests work.
     fail_when_all_tried = models.BooleanField(default=False, db_default=False)
     hr_type = models.SmallIntegerField(default=0)
     homogeneous_app_version = models.BooleanField(default=False)
@@ -89,18 +90,18 @@ class App(models.Model):
     ack_timeout = models.DurationField(null=True, blank=True)
     max_infeasible = models.IntegerField(null=True, blank=True)
 
-    # Limits per host, and their dependence on the host's results.
+    # Limits on the results that a host gets; with None, the project's limit applies, if any.
     daily_quota = models.IntegerField(null=True, blank=True)
     max_in_progress_per_cpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_gpu = models.IntegerField(null=True, blank=True)
     max_in_progress_per_host = models.IntegerField(null=True, blank=True)
 
-    # Adaptive replication: a workunit with target 1 gets `target_nresults` results if its first
-    # result is sent to an untrusted host; 1 disables it.
+    # Adaptive replication: a workunit with a target of one result gets `target_nresults` results
+    # if the first one is sent to an untrusted host.  A value of 1 disables adaptive replication.
     target_nresults = models.IntegerField(default=1)
     trusted_after = models.IntegerField(default=10)
 
-    # Retries go first to fast, reliable hosts, with a fraction of the delay bound.
+    # For `reliable_wait`, retries are sent only to fast, reliable hosts, with a reduced deadline.
     reliable_max_turnaround = models.DurationField(null=True, blank=True)
     reliable_wait = models.DurationField(default=timedelta(days=1))
     reduced_delay = models.FloatField(default=0.5)
@@ -171,7 +172,7 @@ class App(models.Model):
 
 
 class PlanClass(models.Model):
-    """The requirements of app versions on a host, and their usage of resources.
+    """The host requirements and the resource usage of app versions (BOINC's plan class).
 
     App versions refer to a plan class by its name.  `dispatch.rules.plan_classes` validates `spec`.
     """
@@ -203,8 +204,8 @@ class AppVersion(models.Model):
     max_core_version = models.IntegerField(default=0)
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
-    # Properties sent to clients: exempt from CPU throttling; needs network access; is a wrapper,
-    # which starts the computing program.
+    # Flags sent to clients: CPU throttling does not apply; network access is needed; the main
+    # program is a wrapper, which starts the computing program.
     dont_throttle = models.BooleanField(default=False)
     needs_network = models.BooleanField(default=False)
     is_wrapper = models.BooleanField(default=False)

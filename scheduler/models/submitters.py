@@ -8,8 +8,8 @@ from django.db import models
 class Submitter(models.Model):
     """An account's permission to submit work, and its quotas.
 
-    None means no limit.  An account with the right `submit_for_every_app` needs no row; with fair
-    shares, a row is created to store its clock.
+    A quota of None means no limit.  An account with the right `submit_for_every_app` needs no row;
+    with fair shares, a row is created to store `logical_start_at`.
     """
 
     account = models.OneToOneField(
@@ -72,7 +72,10 @@ class SubmitterApp(models.Model):
 
 
 class ApiToken(models.Model):
-    """A secret by which a program acts for an account within scopes; stored only as a hash."""
+    """A secret with which a program uses the API for an account, within the token's scopes.
+
+    Only a hash of the secret is stored.
+    """
 
     account = models.ForeignKey("scheduler.Account", models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
@@ -99,7 +102,7 @@ class ApiToken(models.Model):
 
 
 class IdempotencyKey(models.Model):
-    """The idempotency key of a request, with the answer for repeated requests.
+    """The idempotency key of a request, and the response to return if the request is repeated.
 
     The transaction that processes the request inserts the row.
     """

@@ -13,8 +13,8 @@ class Refusal(models.Model):
     full queue or a quota.  There are no foreign keys; a row is deleted with its workunit, or when
     it is old.
 
-    `first_at` and `at` are the times of the first and the last refusal.  `counts_at_once` means
-    that no version of the app can ever run on the host.  Other refusals count once they are
+    `first_at` and `at` are the times of the first and the last refusal.  A refusal is confirmed at
+    once if no version of the app can ever run on the host (`counts_at_once`), otherwise when it is
     repeated later (`dispatch.rules.sendability`).
     """
 
@@ -78,7 +78,7 @@ class ScienceFailure(models.Model):
 
 
 class Outage(models.Model):
-    """A period when volunteers could not reach the server, which extends deadlines."""
+    """A period when volunteers could not reach the server, by which deadlines are extended."""
 
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()
@@ -99,7 +99,7 @@ class Outage(models.Model):
 
 
 class Heartbeat(models.Model):
-    """The time of the last heartbeat of a part of the server."""
+    """The time of the last heartbeat of the web server, or of the last run of a chore."""
 
     name = models.CharField(max_length=60, unique=True)
     seen_at = models.DateTimeField()

@@ -21,7 +21,7 @@ from scheduler.models._choices import choices, named
 
 
 class Queue(models.Model):
-    """A named set of workunits with its own limit and order."""
+    """A named order of sending workunits, with a limit on the results in progress."""
 
     name = models.CharField(max_length=100, unique=True)
     app = models.ForeignKey(
@@ -68,12 +68,14 @@ class Batch(models.Model):
     priority = models.IntegerField(null=True, blank=True)
     # Whether outputs are kept until the submitter retires the batch.
     keep_outputs = models.BooleanField(default=False, db_default=False)
-    # The predecessor, which must be complete before this batch starts, and whether it may fail.
+    # The predecessor: the workunits of this batch are released when the predecessor is complete.
+    # With `after_any`, they are released even if workunits of the predecessor failed.
     after = models.ForeignKey(
         "self", models.PROTECT, null=True, blank=True, related_name="followers"
     )
     after_any = models.BooleanField(default=False, db_default=False)
-    # When the end of the predecessor released or failed the workunits; NULL while some may wait.
+    # When all workunits were released, or failed, because the predecessor was over; NULL while
+    # some workunits may still wait for another batch.
     let_go_at = models.DateTimeField(null=True, blank=True)
     # When the tail was accelerated, because most workunits were done.
     tail_at = models.DateTimeField(null=True, blank=True)
@@ -106,7 +108,7 @@ class Batch(models.Model):
 
 
 class BatchUsage(models.Model):
-    """The usage of a batch's purged workunits by day (UTC).
+    """The resource usage of a batch's purged workunits on one day (UTC).
 
     A workunit counts on the day it finished, a result on the day it was reported.
     """
@@ -149,7 +151,7 @@ class PurgedWorkunits(models.Model):
 
 
 class PurgedResults(models.Model):
-    """The number of an app's purged results with an outcome."""
+    """The number of an app's purged results with one outcome."""
 
     app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
     outcome = models.SmallIntegerField(choices=choices(Outcome))
@@ -169,13 +171,13 @@ class PurgedResults(models.Model):
 
 
 class Workunit(models.Model):
-    """A job, which is computed by as many hosts as are needed for a verified result.
+    """A unit of computation, done by as many hosts as the quorum needs.
 
     Units are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
     `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output
     files of each result, as objects with the keys ``open_name``, ``max_nbytes`` and, if true,
-    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is the time
-    when the workunit is due for the transitioner, or NULL.
+    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is the time when the workunit is due
+    for the transitioner, or NULL.
     """
 
     name = models.CharField(max_length=200)
@@ -288,7 +290,7 @@ class Workunit(models.Model):
         # Each index has the name of the statement that uses it.
         db_table = "workunit"
         constraints = [
-            # Not unique=True, with which Django would add a second index for LIKE.
+            # Not unique=True, because Django would then create a second index for LIKE.
             models.UniqueConstraint(fields=["name"], name="workunit_name_is_unique"),
             named("release_state", ReleaseState, table="workunit"),
             named("assimilate_state", AssimilateState, table="workunit"),
@@ -465,7 +467,8 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
-    # Recipients: `lifecycle.Target`, and the id of the host, account or team; 0, 0: all hosts.
+    # Hosts that may get the result: a `lifecycle.Target`, and the id of a host, account or team.
+    # Both are 0 if every host may get it.
     target_kind = models.SmallIntegerField(default=0, db_default=0)
     target_id = models.BigIntegerField(default=0, db_default=0)
     reliable_until = models.DateTimeField(null=True, blank=True)
@@ -527,8 +530,8 @@ class Result(models.Model):
             ),
             models.Index(
                 fields=["report_deadline"],
-                # The second condition excludes the index from queries for results of some hosts,
-                # which would scan all results in progress.
+                # Without the second condition, PostgreSQL may use this index for queries by host,
+                # and scan all results in progress.
                 condition=Q(server_state=ServerState.IN_PROGRESS, report_deadline__isnull=False),
                 name="time_out_results",
             ),

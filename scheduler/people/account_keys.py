@@ -1,11 +1,11 @@
-"""Find accounts by their keys; create, renew and revoke keys.
+"""Finds accounts by their keys; creates, renews and revokes keys.
 
 Theory of operation.  A row stores a key twice: hashed, to look up the key, and encrypted, to return
 the key at log-in.  An account has one current strong key and one current weak key.  The weak key is
 derived from the current strong key and the stored password hash, and is renewed when either changes
 (PROTOCOL 1.6).  It is looked up by its own hash, so rehashing a password does not change the key
-(trap 31).  Submission keys are never current, so log-in cannot return one.  Every change locks the
-account's row.
+(PROTOCOL trap 31).  Submission keys are never current, so log-in cannot return one.  A change of
+existing keys locks the account's row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class UnknownKey(AccountRefused):
 
 
 class KeyOwner(NamedTuple):
-    """An account, and the key that identified it, with the kind of the key."""
+    """An account, with the key that identified it and the kind of this key."""
 
     account: Account
     kind: AccountKey.Kind
@@ -56,9 +56,10 @@ def key_hash(key: str) -> str:
 
 
 def find_account_by_key(key: str) -> KeyOwner | None:
-    """Return the owner of an unrevoked key if the account is active, else None; one statement.
+    """Return the active account of an unrevoked key, with the key, or None.
 
-    White space and quotation marks around the key are ignored, as BOINC's server does.
+    Executes one statement.  White space and quotation marks around the key are ignored, as by
+    BOINC's server.
     """
     row = (
         AccountKey.objects.select_related("account")
@@ -89,7 +90,9 @@ def new_key(
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
         raise BadName(msg)
     if kind is AccountKey.Kind.WEAK:
-        raise AccountRefused("An account has one weak key. Hint: revoke it to get another.")
+        raise AccountRefused(
+            "An account has only one weak key. Hint: revoke the weak key to renew it."
+        )
     key = secrets.token_hex(16)
     with transaction.atomic():
         _save_key(account, key, kind, name, now, is_current=False)
@@ -110,7 +113,7 @@ def first_submission_key(*, account: Account, now: datetime) -> str | None:
 
 
 def weak_key(account: Account) -> str:
-    """Return the account's weak key; raises `UnknownKey` if it has none."""
+    """Return the account's weak key; raise `UnknownKey` if it has none."""
     current = current_key(account, AccountKey.Kind.WEAK)
     if current is None:
         msg = f"Account {account.pk} has no weak key. Hint: change its password to get one."
@@ -119,7 +122,7 @@ def weak_key(account: Account) -> str:
 
 
 def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet[AccountKey]:
-    """Return the account's keys that are not revoked, of one kind or of all."""
+    """Return the account's unrevoked keys; `kind` None means all kinds."""
     keys = account.keys.filter(revoked_at__isnull=True).order_by("pk")
     return keys if kind is None else keys.filter(kind=kind)
 
@@ -155,7 +158,7 @@ def revoke_after_password_change(
 
 
 def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
-    """Revoke a key permanently; return the new current key if the current one was revoked.
+    """Revoke a key permanently; if it was current, return the new current key, else None.
 
     Clients with a revoked key get an error.  Raises `UnknownKey` if the account has no unrevoked
     key with this id.
@@ -192,7 +195,7 @@ def first_keys(account: Account, now: datetime | Combinable) -> str:
 
 
 def lock(account: Account) -> Account:
-    """Lock the account's row; return the account as read again."""
+    """Lock the account's row and return the account, read again from the database."""
     return Account.objects.select_for_update(no_key=True).get(pk=account.pk)
 
 
@@ -205,7 +208,7 @@ def login_key(account: Account) -> str:
 
 
 def renew_weak_key(account: Account, key: str, now: datetime) -> str:
-    """Replace the weak key by one derived from the strong key `key` and the password hash."""
+    """Replace the weak key with a key derived from the strong key `key` and the password hash."""
     if old := current_key(account, AccountKey.Kind.WEAK):
         _revoke(old, now)
     # The salt changes the weak key even if the strong key and the password are unchanged.

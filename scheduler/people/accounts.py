@@ -1,11 +1,11 @@
-"""Create accounts, check and change passwords.
+"""Creates accounts; checks and changes passwords.
 
 Theory of operation.  BOINC clients and the web form use the same secret: the *password digest*,
 ``md5(password + lower(e-mail))``.  Django's hash of the digest is stored.  `people.account_keys`
 manages the keys that clients send after log-in.
 
 Every function that checks a password first charges the throttle (`people.throttle`) for `address`,
-the network address of the attempt.  None means the shell, which is not throttled.
+the network address of the attempt.  Shell commands pass None and are not throttled.
 `project.hashers` hashes passwords in a queue, outside transactions and without a database
 connection (`people.hashing`).
 
@@ -56,7 +56,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
 
 _MAX_NAME, _MAX_EMAIL = 254, 254
-#: Digits of the largest id that a column can hold.
+#: Maximum number of digits of an id: those of the largest `bigint`.
 _MAX_ID_DIGITS = 19
 
 
@@ -71,7 +71,7 @@ class UnknownEmail(AccountRefused):
 
 
 class EmailTaken(AccountRefused):
-    """The e-mail address has an account already. Hint: log in, or use another address."""
+    """An account with this e-mail address exists. Hint: log in, or use another address."""
 
     error_num = -137
 
@@ -164,7 +164,7 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
 
 
 def _team(name: str) -> Team | None:
-    """Return the team that a new account joins, or None."""
+    """Return the team with this name if it accepts members, else None."""
     name = name.strip()[:_MAX_NAME]
     if not name:
         return None
@@ -221,14 +221,15 @@ def create_staff(
     now: datetime | None = None,
     **fields: Any,
 ) -> Account:
-    """Create a staff account with all rights; `now` None means the database's clock.
+    """Create a superuser account; `fields` can override `is_staff` and `is_superuser`.
 
-    Callers in a transaction pass `stored_password`, the hash that `stored_hash` returned.
-    Raises `EmailTaken`, `BadEmail`, and `BadPasswordDigest` for an empty password.
+    `now` None means the time of the database's clock.  Callers in a transaction pass
+    `stored_password`, the hash that `stored_hash` returned.  Raises `EmailTaken`, `BadEmail`, and
+    `BadPasswordDigest` for an empty password.
     """
     email = _good_email(email.strip().lower())
     if not password:
-        raise BadPasswordDigest("The password is empty. Hint: give one.")
+        raise BadPasswordDigest("The password is empty. Hint: give a password.")
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
     fields["name"] = good_name(name or email.partition("@")[0])
     stored = stored_password or stored_hash(email=email, password=password)
@@ -251,7 +252,7 @@ def create_staff(
 
 
 def stored_hash(*, email: str, password: str) -> str:
-    """Return the password hash for an account's row; raise `HashQueueFull`."""
+    """Return the hash to store in `Account.password`; raise `HashQueueFull`."""
     return make_password(password_digest(email=email, password=password))
 
 
@@ -279,7 +280,7 @@ def look_up(
             throttle.failed(attempt)
             raise WrongPassword(
                 "The password is wrong. "
-                "Hint: check it, and the e-mail address, which is part of it."
+                "Hint: check the password and the e-mail address it is hashed with."
             )
         throttle.succeeded(attempt, account)
         return Credentials(account, key)
@@ -431,7 +432,8 @@ def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | No
 
 def _taken(email: str) -> str:
     return (
-        f"{email} has an account already. Hint: log in with its password, or use another address."
+        f"An account with the address {email} exists. "
+        "Hint: log in with its password, or use another address."
     )
 
 
@@ -460,7 +462,7 @@ def _good_email(email: str) -> str:
         msg = f"{email[:80]!r} is not an e-mail address. Hint: check its spelling."
         raise BadEmail(msg) from None
     if len(email) > _MAX_EMAIL:
-        msg = f"The e-mail address has {len(email)} characters. Hint: {_MAX_EMAIL} are stored."
+        msg = f"The e-mail address has {len(email)} characters. Hint: give at most {_MAX_EMAIL}."
         raise BadEmail(msg)
     return email
 

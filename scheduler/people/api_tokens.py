@@ -1,4 +1,4 @@
-"""Create, recognize and revoke API tokens."""
+"""Creates, recognizes and revokes API tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_LENGTH = 200
 
 
 class TokenRefused(ValueError):
-    """A token with these properties cannot be created. Hint: the message has the reason."""
+    """The requested token is not allowed. Hint: the message has the reason."""
 
 
 class WrongPassword(ValueError):
@@ -52,7 +52,7 @@ def create_by_token(
     expire_at: datetime | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Create a token by the token `parent`.
+    """Create a token with the token `parent`; return its row and its text.
 
     Raises `TokenRefused` for a scope that `parent` lacks, or an expiry later than that of `parent`.
     """
@@ -60,14 +60,15 @@ def create_by_token(
         scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)
     ]:
         raise TokenRefused(
-            f"The token in use does not have the scope {missing_scopes[0]!r} itself. "
-            "Hint: log in with e-mail address and password to create one that has it."
+            f"The token in use lacks the scope {missing_scopes[0]!r}. "
+            "Hint: log in with e-mail address and password to create a token with this scope."
         )
     if parent.expire_at is not None:
         if expire_at is not None and expire_at > parent.expire_at:
             raise TokenRefused(
-                f"The token in use expires at {parent.expire_at:%Y-%m-%dT%H:%M:%SZ}, before this "
-                "one. Hint: let it expire no later, or log in with e-mail address and password."
+                f"The token in use expires at {parent.expire_at:%Y-%m-%dT%H:%M:%SZ}, before "
+                "the new token. Hint: choose an earlier expiry, or log in with e-mail address and "
+                "password."
             )
         expire_at = expire_at or parent.expire_at
     return create(
@@ -86,7 +87,7 @@ def scopes_of(token: ApiToken) -> list[str]:
 
 
 def default_scopes(account: Account) -> list[str]:
-    """Return the default scopes of a new token: all that the account may grant but `administer`."""
+    """Return the default scopes of a new token: all grantable scopes except `administer`."""
     return [scope for scope in roles.grantable_scopes(account) if scope != "administer"]
 
 
@@ -129,7 +130,7 @@ def create(
             f"Hint: ask for {', '.join(grantable)}, or ask the project's staff for a role."
         )
     if expire_at is not None and expire_at <= now:
-        msg = "The token would have expired already. Hint: give a later moment, or none."
+        msg = "The expiry of the token is in the past. Hint: give a later time, or none."
         raise TokenRefused(msg)
     text = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
@@ -160,7 +161,7 @@ def create(
 
 
 def _require_live(parent: ApiToken) -> None:
-    """Raise `TokenRefused` if the token was revoked.  The caller holds the lock of its account."""
+    """Raise `TokenRefused` if the token was revoked.  The caller has locked the account's row."""
     if not ApiToken.objects.filter(pk=parent.pk, revoked_at__isnull=True).exists():
         raise TokenRefused("The token in use was revoked. Hint: log in again.")
 
@@ -168,7 +169,7 @@ def _require_live(parent: ApiToken) -> None:
 def _require_same_password(account: Account) -> None:
     """Lock the account; raise `WrongPassword` if its password changed since it was read.
 
-    A password change revokes all tokens, so the old password must not create another one.
+    A password change revokes all tokens, so the old password must not create a new token.
     """
     if lock(account).password != account.password:
         raise WrongPassword("The password was changed in the meantime. Hint: log in again.")

@@ -1,11 +1,11 @@
-"""Write the security audit log.
+"""Writes the security audit log.
 
-An edge (a view, a command, the admin) sets the actor by `acting`.  The operations that the edge
-calls write an entry by `record` in the transaction of the change.  An entry contains no password,
-key or token.
+An entry point (a view, a command, the admin) sets the actor with `acting`.  The operations that it
+calls write an entry with `record`, in the transaction of the change.  An entry contains no
+password, key or token.
 
-`project.middleware` sets an actor with only an address for each web request.  An edge that
-authenticates the caller adds the account by `identify`.  After the commit, the logger
+`project.middleware` sets an actor with only an address for each web request.  An entry point that
+authenticates the caller adds the account with `identify`.  After the commit, the logger
 `manyhands.audit` logs each entry, so that a log collector can store it on another machine.
 """
 
@@ -161,7 +161,7 @@ def claimed_email(text: str) -> str:
 
 
 def valid_address(text: str | None) -> str | None:
-    """Return an IP address in its stored form, or None for other text."""
+    """Return an IP address in canonical form, without a zone; None for other text."""
     try:
         return str(ip_address((text or "").partition("%")[0]))
     except ValueError:

@@ -1,4 +1,5 @@
--- Charges one attempt to a bucket unless it is full; atomic, because processes share buckets.
+-- Charges one attempt to a bucket unless the bucket is full.  The charge is atomic, because
+-- processes share buckets.
 -- `empty_at` is GCRA's theoretical arrival time.  `recorded_at` limits the audit entries about
 -- refusals to one per minute.
 INSERT INTO throttle_bucket AS b (key, empty_at, was_allowed)

@@ -1,9 +1,9 @@
-"""Hash passwords in a bounded queue, without a database connection.
+"""Hashes passwords in a bounded queue, without a database connection.
 
-Hashing deliberately takes 50 ms of CPU time and 16 MB, and any visitor can cause it.  So one thread
-of each process computes all hashes.  A request returns its database connection to the pool before
-it waits, so that scheduler RPCs have enough connections.  Waiting requests occupy threads of the
-web server, so requests beyond `max_waiting_hashes` are refused immediately.
+Hashing deliberately takes 50 ms of CPU time and 16 MB, and any visitor can cause it.  Therefore,
+one thread of each process computes all hashes.  A request returns its database connection to the
+pool before it waits, so that scheduler RPCs have enough connections.  Waiting requests occupy
+threads of the web server, so requests beyond `max_waiting_hashes` are refused immediately.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ transaction was committed, the second request returns the stored answer; if it w
 second request is processed.  A refused request therefore stores no row, and a corrected request can
 use the same key.
 
-A request uses `once`.  A request with long preparation first calls `earlier_outcome`, so that a
-repeat does not prepare again, and `once` after the preparation; two concurrent requests may both
-prepare, but only one writes its outcome.
+Handlers call `once`.  A handler with a long preparation first calls `earlier_outcome`, so that a
+repeated request skips the preparation, and then `once`.  Two concurrent requests may both prepare,
+but only one writes its outcome.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.db import OperationalError, connection, transaction
 from scheduler import sql
 from scheduler.models import Account, IdempotencyKey
 
-#: Maximum time that a repeated request waits for the first.
+#: Maximum time that a repeated request waits for the first request with its key.
 CLAIM_TIMEOUT = timedelta(seconds=60)
 _KEY = re.compile(r"[!-~]{1,200}")
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -44,7 +44,7 @@ class StillUnderWay(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The status and answer of a request; `replayed` is True for those of an earlier request."""
+    """The status and answer of a request; `replayed` is True if an earlier request stored them."""
 
     status: int
     answer: dict[str, Any]
@@ -73,10 +73,11 @@ def once(
     request_hash: str,
     now: datetime,
 ) -> Outcome:
-    """Call `act` in one transaction with the key, or return the outcome of the earlier call.
+    """Call `act` and store its outcome under the key, or return the outcome stored earlier.
 
-    `act` returns the status and an answer that JSON can represent; if it raises, the key stays
-    free.  Raises `BadKey`, `KeyReused`, `StillUnderWay`.
+    `act` returns the status and an answer that JSON can represent.  It runs in the transaction
+    that stores the key, so if it raises, the key can be used again.  Raises `BadKey`, `KeyReused`,
+    `StillUnderWay`.
     """
     _check(key)
     with transaction.atomic():
@@ -97,7 +98,7 @@ def _check(key: str) -> None:
 
 
 def _replayed(row: IdempotencyKey, request_hash: str) -> Outcome:
-    """Return the outcome of the earlier request; raises `KeyReused` if that was different."""
+    """Return the stored outcome; raise `KeyReused` if another request stored it."""
     if row.request_hash != request_hash:
         msg = "The key was used for another request. Hint: use a new key for each request."
         raise KeyReused(msg)
@@ -107,7 +108,7 @@ def _replayed(row: IdempotencyKey, request_hash: str) -> Outcome:
 def _claim(params: dict[str, Any]) -> int | None:
     """Insert the row of a key and return its id; None if the key was used before.
 
-    Waits for another request that has claimed it; raises `StillUnderWay` after `CLAIM_TIMEOUT`.
+    Waits for a concurrent request with the key; raises `StillUnderWay` after `CLAIM_TIMEOUT`.
     """
     milliseconds = int(CLAIM_TIMEOUT.total_seconds() * 1000)
     try:
@@ -118,8 +119,8 @@ def _claim(params: dict[str, Any]) -> int | None:
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
             raise StillUnderWay(
-                "The first request with this idempotency key is not done yet. "
-                "Hint: send it again a little later."
+                "The first request with this idempotency key is still running. "
+                "Hint: send the request again later."
             ) from error
         raise
     return None if row is None else int(row["id"])

@@ -1,7 +1,7 @@
-"""Create, check, use and revoke invitations to create an account.
+"""Creates, checks, uses and revokes invitations to create an account.
 
 While `ACCOUNT_CREATION` is `invitation`, creating an account requires the code of an invitation.
-Only the hash of the code is stored; the code is shown once.
+Only the hash of the code is stored, so the code is shown only when it is created.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make(
 ) -> tuple[Invitation, str]:
     """Create an invitation; return its row and its code, which is stored only as a hash.
 
-    Raises `AccountRefused`.
+    Raises `AccountRefused` for an invalid name, number of uses or expiry.
     """
     if len(name) > _MAX_NAME:
         msg = f"The invitation's name has {len(name)} characters. Hint: give at most {_MAX_NAME}."
@@ -41,7 +41,7 @@ def make(
         msg = f"An invitation for {max_uses} accounts is not allowed. Hint: give 1 to {_MAX_USES}."
         raise AccountRefused(msg)
     if expire_at is not None and expire_at <= now:
-        msg = "The invitation would have expired already. Hint: give a later time, or none."
+        msg = "The expiry of the invitation is in the past. Hint: give a later time, or none."
         raise AccountRefused(msg)
     code = secrets.token_hex(10)
     with transaction.atomic():
@@ -62,7 +62,7 @@ def make(
 
 
 def valid(now: datetime) -> QuerySet[Invitation]:
-    """Return the invitations that are neither expired nor used up."""
+    """Return the invitations that are not revoked, expired or used up."""
     return Invitation.objects.filter(
         Q(expire_at__isnull=True) | Q(expire_at__gt=now),
         revoked_at__isnull=True,
@@ -79,7 +79,8 @@ def require_valid(code: str, *, now: datetime) -> None:
 def use(code: str, *, now: datetime) -> None:
     """Count one use of the code, in the transaction that creates the account.
 
-    Raises `BadInvitation`, also if concurrent requests made the last uses.
+    Raises `BadInvitation`, even if `require_valid` accepted the code before: a concurrent request
+    may have made the last use.
     """
     # UPDATE locks the row and evaluates the condition again on the locked row.
     if not valid(now).filter(code_hash=_hash(code)).update(uses=F("uses") + 1):
@@ -87,7 +88,7 @@ def use(code: str, *, now: datetime) -> None:
 
 
 def revoke(invitation_id: int, *, now: datetime) -> bool:
-    """Revoke an invitation; return False if it does not exist.  Its accounts remain."""
+    """Revoke an invitation, but not its accounts; return False if it is unknown or revoked."""
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

@@ -1,4 +1,4 @@
-"""Record log-ins to the admin in the audit log, by Django's signals.
+"""Records log-ins to the admin in the audit log, with Django's signals.
 
 The address of an entry comes from the enclosing `audit.acting` block.  Log-ins by the API and
 BOINC's web RPCs send no signals; `people.throttle` records them.
@@ -31,7 +31,7 @@ def _on_failure(credentials: dict[str, Any], **_signal: Any) -> None:
 
 
 def _record(event: Event, email: str, account_id: int | None) -> None:
-    now = timezone.now()  # noqa: TID251  a signal handler is an edge
+    now = timezone.now()  # noqa: TID251  a signal handler is an entry point
     address = audit.current_actor().address
     with audit.acting(account_id=account_id, name=email, address=address):
         audit.record(event, now=now, subject=email, details={"door": "admin"})

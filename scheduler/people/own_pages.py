@@ -1,8 +1,8 @@
 """Reads pages of an account's rows, at a cost independent of other accounts' rows.
 
 Theory of operation.  Pages are sorted by row id, but the owner is a column of the batch.  A scan by
-id until the page is full could read the rows of all other accounts.  So a page is read in at most
-two steps:
+id until the page is full could read the rows of all other accounts.  Therefore, a page is read in
+at most two steps:
 
 1. Read a limited number of the next rows of all accounts.  This fills the page of an account that
    owns most rows.

@@ -1,4 +1,4 @@
-"""Read and check the quotas of submitters.
+"""Reads and checks the quotas of submitters.
 
 Accounts with the right `exceed_submission_limits` have no quota.
 
@@ -60,7 +60,7 @@ def unfinished_workunits(account: Account) -> int:
 
 
 def kept_bytes(account: Account) -> int:
-    """Return the total bytes of an account's held files and of its workunits' inputs.
+    """Return the total bytes of an account's `FileHold` files and of its workunits' inputs.
 
     A file with several references counts once.
     """
@@ -87,7 +87,7 @@ def lock(account: Account | None) -> None:
 
 
 def require_workunits(account: Account | None, more: int) -> None:
-    """Raise `QuotaExceeded` if `more` workunits are too many.  Call `lock` first."""
+    """Raise `QuotaExceeded` if `more` workunits exceed the limit.  Call `lock` first."""
     limits = _limits(account)
     if account is None or limits is None or limits.max_unfinished_workunits is None:
         return
@@ -103,7 +103,7 @@ def require_workunits(account: Account | None, more: int) -> None:
 def require_bytes(account: Account | None, more: int = 0) -> int:
     """Return the bytes of files and outputs kept for the account; 0 without a limit.
 
-    Raises `QuotaExceeded` if these and `more` bytes exceed the limit.
+    Raises `QuotaExceeded` if the kept bytes plus `more` exceed the limit.
     """
     max_bytes = _max_bytes(account)
     if account is None or max_bytes is None:
@@ -120,9 +120,9 @@ def require_bytes(account: Account | None, more: int = 0) -> int:
 class Headroom:
     """Checks the quota of bytes for the chunks of one submission.
 
-    Summing the account's bytes reads all its files.  So the sum is computed for the first chunk,
-    and again only when that sum plus the later chunks exceeds the quota.  Bytes of concurrent
-    submissions of the account are not counted: call `require_bytes` at the end.
+    Summing the account's bytes reads all its files.  Therefore, the sum is computed for the first
+    chunk, and again only when this sum plus the later chunks exceeds the quota.  Bytes of
+    concurrent submissions of the account are not counted: call `require_bytes` at the end.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
--- Sums the bytes of an account's held files and of the inputs of its workunits.
+-- Sums the bytes of the files that an account holds (`file_hold`) and of its workunits' inputs.
 SELECT coalesce(sum(file.nbytes), 0)::bigint AS nbytes
 FROM file
 WHERE

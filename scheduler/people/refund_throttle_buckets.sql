@@ -1,4 +1,4 @@
--- Refunds an attempt to its buckets, locked in the order of their keys.
+-- Subtracts the charges of an attempt from its buckets, locked in the order of their keys.
 WITH locked AS (
     SELECT id
     FROM throttle_bucket

@@ -1,4 +1,4 @@
-"""Set up, give and take roles; check the permission to change an account.
+"""Sets up, gives and takes roles; checks the permission to change an account.
 
 Theory of operation.  A role is a Django group with the permissions of `rights.ROLES`.  Every
 `migrate` resets these permissions; a project that needs others creates its own group.  Code checks

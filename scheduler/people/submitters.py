@@ -2,10 +2,11 @@
 
 Theory of operation.  An account with the right `submit_for_every_app` may submit for every app.
 Other accounts need a row in ``submitter`` and, unless `all_apps` is set, a row in ``submitter_app``
-for each app.  A row of ``submitter`` without apps gives no permission.  It stores the share and the
-clock of an account that has the right or lost its permission.  `may_manage` of ``submitter_app`` is
-equivalent to the rights `publish_versions` and `manage_apps` for this app.  Quotas are checked
-under the lock of the submitter's row (`people.quotas`).
+for each app.  A row of ``submitter`` without apps gives no permission.  It stores the fair share
+and the logical start time (`share`, `logical_start_at`) of an account that has the right, or that
+lost its permission.  `may_manage` of ``submitter_app`` is equivalent to the rights
+`publish_versions` and `manage_apps` for this app.  Quotas are checked under the lock of the
+submitter's row (`people.quotas`).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def allow(
 def forbid(account: Account, *, now: datetime) -> bool:
     """Remove all permissions of an account to submit; return whether it had any.
 
-    The account keeps its share and clock, which apply again if it is permitted later.  Submitted
-    work is not cancelled.
+    The account keeps its fair share and logical start time for a later permission.  Submitted work
+    is not cancelled.
     """
     with transaction.atomic():
         submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
@@ -93,7 +94,7 @@ def forbid(account: Account, *, now: datetime) -> bool:
 def require_submitter(account: Account) -> None:
     """Raise `NotAllowed` if the account may not submit for any app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
-    # The row is read first: most submitters have a row, and their rights need not be read.
+    # The row is read first, because most submitters have one, which saves reading their rights.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
     raise NotAllowed(

@@ -1,8 +1,8 @@
-"""Throttle log-in attempts at every interface, for all processes.
+"""Throttles log-in attempts at every interface, for all processes.
 
 Theory of operation.  An attempt is charged before the account is read and the password is checked.
-So concurrent attempts are limited like sequential attempts, and the response to a refused attempt
-does not depend on whether the account exists.  Three buckets are charged, in this order:
+Therefore, concurrent attempts are limited like sequential attempts, and the response to a refused
+attempt does not depend on whether the account exists.  Three buckets are charged, in this order:
 
 1. the bucket of the network (a /24 or /64), which is also charged for queries whether an account
    exists;

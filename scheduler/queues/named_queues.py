@@ -47,7 +47,7 @@ def change(queue: Queue, **facts: Any) -> Queue:
 
 
 def drop(queue: Queue) -> None:
-    """Delete a queue without workunits; raises `QueueInUse`."""
+    """Delete a queue; raises `QueueInUse` if it contains workunits."""
     msg = f"Queue {queue.name} contains workunits. Hint: delete it once they are purged."
     # The table has no index by queue, so this check may scan all workunits.
     if Workunit.objects.filter(queue=queue).exists():

@@ -1,4 +1,5 @@
--- Stores how far the deadlines were moved by a locked outage.
+-- Stores the id of the last result to which a locked outage was applied, or, if `up_to` is NULL,
+-- that the outage is applied completely.
 UPDATE outage
 SET
     applied_up_to = coalesce(%(up_to)s::bigint, applied_up_to),

@@ -1,4 +1,4 @@
--- Counts workunits by whether they can be revalidated, or why not, with the ids if they can.
+-- Counts workunits by the reason why they cannot be revalidated; returns the ids of those that can.
 WITH looked_at AS (
     SELECT
         w.id,

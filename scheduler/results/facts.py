@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-#: A number with this many digits is not the id of a row.
+#: Ids of rows have fewer digits than this.
 _DIGITS = 19
 
 
@@ -44,7 +44,7 @@ def result_name(workunit_name: str, attempt: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ResultFacts:
-    """One result as the transitioner reads it; state codes are those of `scheduler.lifecycle`.
+    """The columns of a result that the transitioner reads; states are codes of `lifecycle`.
 
     The fields have the order of the columns of the transitioner's statement.  That statement
     returns `received_at` only for successes that arrived after their credit deadline, and for apps
@@ -102,13 +102,13 @@ class WorkunitFacts:
     broadcast: bool = False
     dependency_failed_at: datetime | None = None
     outputs_kept: bool = False
-    #: Whether every active account (or host) had a result; None if the app waits for new ones.
+    #: Whether every active account (or host) had a result; None without `App.fail_when_all_tried`.
     all_tried: bool | None = None
     delay_bound: timedelta | None = None
     delete_delay: timedelta | None = None
 
 
-#: Facts of another table, with their lookup from the model of a workunit.
+#: Facts from columns of other tables, with their Django lookup from `Workunit`.
 JOINED = {"delete_delay": "app__delete_delay"}
 #: The columns to read for each kind of facts.
 RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFacts))

@@ -1,4 +1,4 @@
--- Locks the earliest outage that is not fully applied to deadlines; skips it if it is locked.
+-- Locks the earliest unlocked outage that is not fully applied to deadlines.
 SELECT
     id,
     began_at,

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 #: The name under which web processes record their heartbeat.
 WEB = "web"
-#: Number of outages that `recent` returns.
+#: Maximum number of outages that `recent` returns.
 _MAX_LISTED = 50
 DETECTED_REASON = "the web processes sent no heartbeat"
 
@@ -29,7 +29,7 @@ class BadOutage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """The number of results moved in one step; `done` if no outage is left to apply."""
+    """Number of results whose deadlines one step moved; `done` if no outage is left to apply."""
 
     results: int = 0
     done: bool = True
@@ -66,14 +66,16 @@ def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -
 
 
 def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
-    """Raise `BadOutage` unless the times are a possible outage."""
+    """Raise `BadOutage` if the end is not after the start, or is in the future."""
     if ended_at <= began_at:
         raise BadOutage(
-            f"The outage ends at {ended_at}, before it began at {began_at}. Hint: FROM comes first."
+            f"The outage ends at {ended_at}, before it began at {began_at}. "
+            "Hint: give the start first, then the end."
         )
     if ended_at > now:
         raise BadOutage(
-            f"The outage ends at {ended_at}, which is in the future. Hint: add it once it is over."
+            f"The outage ends at {ended_at}, which is in the future. "
+            "Hint: add the outage after its end."
         )
 
 
@@ -85,7 +87,7 @@ def concerned(began_at: datetime, ended_at: datetime) -> int:
 
 
 def recent() -> list[Outage]:
-    """Return the last outages, newest first."""
+    """Return the most recent outages, newest first."""
     return list(Outage.objects.order_by("-began_at", "-id")[:_MAX_LISTED])
 
 
@@ -95,7 +97,7 @@ def find(outage_id: int) -> Outage | None:
 
 
 def remove(outage_id: int) -> Outage:
-    """Delete an outage; deadlines that it has moved stay moved.  Raises `BadOutage`."""
+    """Delete an outage without moving deadlines back; raises `BadOutage` if it does not exist."""
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
@@ -129,7 +131,7 @@ def apply_next(*, now: datetime, limit: int) -> MoveStep:
 
 
 def _spans_of(outage: dict[str, datetime]) -> tuple[Span, ...]:
-    """Return the parts of an outage that no applied outage covers."""
+    """Return the parts of an outage that no already applied outage covers."""
     others = Outage.objects.filter(
         applied_at__isnull=False,
         ended_at__gt=outage["began_at"],

@@ -1,4 +1,4 @@
-"""Settles hosts' reports: looks up results and outputs, locks workunits, writes."""
+"""Looks up reported results, locks their workunits, and settles the reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcom
 
 
 class StaleReport(RuntimeError):
-    """A result changed while its workunit was locked, by a writer that does not take this lock.
+    """A result changed while its workunit was locked, by code that does not take this lock.
 
     Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
     """
@@ -45,7 +45,7 @@ class ReportedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The reports of one host, and the reported results by name, without unknown names."""
+    """The reports of one host, and the reported results that exist, by name."""
 
     reports: tuple[Report, ...]
     results: Mapping[str, ReportedResult]
@@ -81,7 +81,7 @@ class _Accepted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reporter:
-    """A reporting host and its reports; `daily_quota` is the project's."""
+    """A reporting host and its reports; `daily_quota` is the project's default quota."""
 
     reported: Reported
     account_id: int
@@ -93,8 +93,8 @@ class Reporter:
 def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
     """Look up each host's reported results and their uploaded outputs, outside any transaction.
 
-    Only the first report of each name counts (PROTOCOL 2.5).  Reports beyond `most` are left out:
-    they are not acknowledged, so the client sends them again.
+    Of several reports of one result by a host, the first is used (PROTOCOL 2.5).  A host's reports
+    after the first `most` are left out: they are not acknowledged, so the client sends them again.
     """
     first_reports = [_first_of_each(host_reports)[:most] for host_reports in reports]
     names = {report.name for host_reports in first_reports for report in host_reports}
@@ -146,7 +146,7 @@ def without_other_accounts(reported: Reported, *, account_id: int) -> Reported:
 def lock(reported: Iterable[Reported], *, detached_host_ids: Sequence[int] = ()) -> tuple[int, ...]:
     """Lock the workunits of reported results, and of results on detached hosts, in one statement.
 
-    These must be the first row locks of the transaction.  Returns the workunits' ids.
+    These must be the first row locks of the transaction.  Returns the ids of the workunits.
     """
     wanted = {r.workunit_id for host_reports in reported for r in host_reports.results.values()}
     if detached_host_ids:
@@ -171,7 +171,7 @@ def record(
     """Settle the reports of each host: acknowledge all reports, and apply accepted reports.
 
     The workunits must be locked (`lock`), and `results` read after that.  A report is accepted if
-    its result is in progress or timed out, and belongs to the account.  Any other report is
+    its result is in progress or timed out, and belongs to the host's account.  Any other report is
     acknowledged and ignored (trap 10), as is a second report of the same result.
     """
     results_by_id = {result.id: result for result in results}
@@ -209,7 +209,7 @@ def record(
 def as_settled(
     results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """Return the results with their new states, without reported results that are not listed.
+    """Return the results in their new states, without accepted ones that the client dropped.
 
     `listed` has the names of the results that the client still lists.  A result is omitted if its
     report was accepted and its name is not in `listed`.
@@ -266,7 +266,7 @@ def _record_updates(
     apps: Mapping[int, AppFacts],
     daily_quota: int,
 ) -> dict[int, RecordUpdate]:
-    """Return how errors and successes change a host's quotas (PROTOCOL 10.5)."""
+    """Return the changes of a host's quotas by app version, after its reports (PROTOCOL 10.5)."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     had_errors: set[int] = set()
@@ -299,7 +299,7 @@ def _settle(
     accepted: Mapping[int, _Accepted], arrivals: Iterable[Arrival], *, now: datetime
 ) -> None:
     rows = [accepted[result_id] for result_id in sorted(accepted)]
-    # Two hosts may report the same result, whose output arrived once.
+    # Two hosts may report the same result; each output must be inserted once.
     files = {
         (arrival.result_id, arrival.position): arrival
         for arrival in arrivals

@@ -1,10 +1,10 @@
 """Requests the revalidation of workunits.
 
-Theory of operation.  The request is a column (`revalidate_requested_at`), and the transitioner,
-woken at once, acts on it: it withdraws the answer and the validation of its successes, after which
-the validator judges them as if they had just arrived.  That is possible while the answer is not
+Theory of operation.  This module sets the column `revalidate_requested_at` and wakes the
+transitioner, which withdraws the canonical result and the verdicts on all successes.  The validator
+then validates these successes again.  Revalidation is possible while the workunit is not
 assimilated and the outputs exist.  Granted credit is not withdrawn, and each credit rule grants
-credit for a result only once.  A result that becomes valid gets its credit then.
+credit for a result only once.  A result that becomes valid by the revalidation gets its credit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler import wakeups
 from scheduler.models import App, Workunit
 from scheduler.sql import fetch
 
-#: The number of workunits per transaction.
+#: Maximum number of workunits that one transaction changes.
 CHUNK = 1000
 
 #: Why a workunit cannot be revalidated.
@@ -33,16 +33,19 @@ REASONS = {
 
 
 class NothingNamed(ValueError):
-    """Not exactly one of an app, a workunit and a batch was given.  Hint: name one."""
+    """The call names none or several of app, workunit and batch.  Hint: name exactly one."""
 
 
 class UnknownSubject(LookupError):
-    """No such app or workunit.  Hint: check the spelling; purged ones are in the archive."""
+    """The app or workunit does not exist.  Hint: check the spelling; see the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The workunits that can be revalidated, and the number of the others by key of `REASONS`."""
+    """The workunits that can be revalidated, and the number of others by reason.
+
+    `refused` has the numbers by key of `REASONS`.
+    """
 
     ids: list[int] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
@@ -55,9 +58,9 @@ def choose(
     batch_id: int | None = None,
     only_invalid: bool = False,
 ) -> Chosen:
-    """Return which workunits of an app or a batch, or the named one, can be revalidated.
+    """Return which workunits of an app or a batch, or which named workunit, can be revalidated.
 
-    With `only_invalid`, only workunits with an invalid success.  Raises `NothingNamed`
+    With `only_invalid`, workunits without an invalid success are ignored.  Raises `NothingNamed`
     and `UnknownSubject`.  Takes no locks: `request` checks again.
     """
     if sum((bool(app), bool(workunit), batch_id is not None)) != 1:

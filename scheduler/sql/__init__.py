@@ -1,9 +1,9 @@
 """Runs SQL statements, which are stored one per file.
 
-A statement names a state as ``{{ServerState.OVER}}``; loading it replaces this by the number in
-`scheduler.lifecycle`.  It becomes a literal, not a parameter, because a cached plan uses a partial
-index only if the statement has the literal of its condition.  A name in lower case, ``{{table}}``,
-is an identifier that the caller gives with each call.
+A statement names a state as ``{{ServerState.OVER}}``; loading it replaces the name by the number in
+`scheduler.lifecycle`.  The number is a literal, not a parameter, because a cached plan uses a
+partial index only if the statement has the literal of the index's condition.  A name in lower case,
+``{{table}}``, is an identifier, which the caller passes with each call.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UnknownStatement(LookupError):
 
 
 class UnknownConstant(LookupError):
-    """A statement names a state that does not exist.  Hint: `scheduler/lifecycle.py` has all."""
+    """A statement names an unknown state.  Hint: `scheduler/lifecycle.py` defines all states."""
 
 
 @cache
@@ -66,7 +66,7 @@ def load(name: str, package: str = "scheduler") -> LiteralString:
     try:
         return with_numbers(source.read_text(encoding="utf-8"))
     except KeyError as error:
-        msg = f"Statement {name!r} in {package} names {error}, which scheduler.lifecycle has not."
+        msg = f"Statement {name!r} in {package} names {error}, unknown in scheduler.lifecycle."
         raise UnknownConstant(msg) from error
 
 
@@ -78,13 +78,19 @@ def with_numbers(text: str) -> str:
 def fetch(
     name: str, params: Params, package: str = "scheduler", **identifiers: str
 ) -> list[dict[str, Any]]:
-    """Run a statement and return its rows as dicts; `identifiers` fill in its tables or columns."""
+    """Run a statement and return its rows as dicts.
+
+    `identifiers` are the names of tables or columns for ``{{name}}`` in the statement.
+    """
     columns, rows = _fetch(name, params, package, **identifiers)
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def fetch_rows(name: str, params: Params, package: str = "scheduler") -> list[Row]:
-    """Run a statement and return its rows as tuples; for passes that read thousands of rows."""
+    """Run a statement and return its rows as tuples, in which jsonb is not decoded.
+
+    This is faster than `fetch` for thousands of rows.
+    """
     return _run(name, params, package).rows
 
 
@@ -93,14 +99,15 @@ def fetch_binary(
 ) -> tuple[list[str], list[Row]]:
     """Run a statement and return its column names and its rows, transferred in binary format.
 
-    For thousands of wide rows: numbers are not converted to text and back. jsonb is decoded.
+    This is faster for thousands of wide rows, because numbers are not converted to text and back.
+    Values of jsonb are decoded.
     """
     columns, rows, _touched = _run(name, params, package, binary=True)
     return [column.name for column in columns], rows
 
 
 def fetch_into(kind: type[T], name: str, params: Params, package: str = "scheduler") -> list[T]:
-    """Run a statement and return its rows as `kind`, whose fields have the columns' names.
+    """Run a statement and return its rows as instances of `kind`, with a field per column.
 
     A named tuple with the fields in the order of the columns takes a twentieth of the time of any
     other class.
@@ -119,18 +126,21 @@ def fetch_one(name: str, params: Params, package: str = "scheduler") -> dict[str
 
 
 def execute(name: str, params: Params, package: str = "scheduler") -> int:
-    """Run a statement and return how many rows it changed or returned."""
+    """Run a statement and return the number of rows that it changed or returned."""
     return _run(name, params, package).touched
 
 
 def release() -> None:
-    """Return the connection to its pool, unless a transaction is open; for use before a wait."""
+    """Give the connection back to its pool, unless a transaction is open.
+
+    Call this before a wait, so that other threads can use the connection.
+    """
     if not connection.in_atomic_block:
         connection.close_if_unusable_or_obsolete()
 
 
 def copy_rows(name: str, rows: str, package: str = "scheduler") -> None:
-    r"""Send rows to a ``COPY ... FROM STDIN``, each a line of PostgreSQL's text format.
+    r"""Send rows to a ``COPY ... FROM STDIN`` statement, as lines of PostgreSQL's text format.
 
     Values that may contain a tab, a line break or a backslash must be `escaped`; NULL is ``\N``.
     """
@@ -188,7 +198,7 @@ def _bare(statement: str, **identifiers: str) -> str:
     return " ".join(_COMMENT.sub("", statement).split())
 
 
-def _written(value: Any) -> Any:  # noqa: ANN401  whatever a statement takes
+def _written(value: Any) -> Any:  # noqa: ANN401  any parameter
     """Return a list of numbers or texts as the text of a PostgreSQL array; other values unchanged.
 
     Statements cast every parameter, so the type need not be sent; psycopg would look up the type of

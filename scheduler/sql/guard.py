@@ -1,9 +1,9 @@
-"""The guard triggers: the database refuses every move that is not in the law.
+"""Guard triggers: the database refuses every move that is not in the law.
 
-They are active in every test; in production, operators switch them by ``manage.py guard_trigger
-on|off|status``.  There are two kinds: the *state* triggers on ``workunit`` and ``result`` compare
-each row's old and new states with the law's edges; the *ledger* trigger compares each complete
-move, including reason and actor.
+The triggers are active in every test; in production, operators switch them by ``manage.py
+guard_trigger on|off|status``.  There are two kinds.  The *state* triggers on ``workunit`` and
+``result`` check that the law has a move from a row's old state to its new state.  The *ledger*
+trigger checks each complete move, including reason and actor.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _EXPRESSIONS: dict[Axis, tuple[str, str]] = {
 
 
 def expression(axis: Axis, row: str) -> str:
-    """Return the SQL expression of an axis's state for the row alias `row`."""
+    """Return the SQL expression for the state on an axis; `row` is the alias of the row."""
     return _EXPRESSIONS[axis][1].format(row=row)
 
 
 def install() -> None:
-    """Create the guard triggers, or replace existing guard triggers."""
+    """Create or replace the guard triggers."""
     with connection.cursor() as cursor:
         for statement in statements():
             cursor.execute(statement)
@@ -50,7 +50,7 @@ def remove() -> None:
 
 
 def is_installed() -> bool:
-    """Whether all three triggers exist."""
+    """Return whether all three guard triggers exist."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgname = 'guard' AND tgparentid = 0")
         row = cursor.fetchone()

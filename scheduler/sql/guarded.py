@@ -1,4 +1,4 @@
-"""Calls a function while rows are locked."""
+"""Locks rows and calls a function in the same transaction."""
 
 from __future__ import annotations
 

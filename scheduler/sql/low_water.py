@@ -1,10 +1,10 @@
-"""A low-water mark: where a process begins to read a queue.
+"""A low-water mark: the position at which a process begins to read a queue.
 
 An index keeps the entry of a row that left a queue while an open transaction may still see the row:
-a dump, a report, a forgotten `BEGIN`.  Until that transaction ends, a read from the head of the
-queue scans the entries of all rows that were finished since.  So each process stores the position
-that it has read to, and begins there.  To find rows that were added before this mark, it reads from
-the head again, with pauses that keep the cost of these reads small.
+a dump, a report, a forgotten `BEGIN`.  Until this transaction ends, a read from the head of the
+queue scans the entries of all rows that were finished since it began.  So each process stores the
+position up to which it has read, and begins there.  To find rows that were added before this mark,
+it reads from the head again, with pauses that keep the cost of these reads small.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ Position = TypeVar("Position")
 
 
 class LowWaterMark(Generic[Position]):
-    """The position where a process begins to read a queue: `head` or `mark`; times in seconds."""
+    """The positions at which a process begins to read a queue: the `head` and the `mark`.
+
+    Times are in seconds.
+    """
 
     def __init__(self, head: Position) -> None:
         self.head = self.mark = head
@@ -27,5 +30,8 @@ class LowWaterMark(Generic[Position]):
         return abs(now - self._full_read_at) >= self._pause
 
     def record_full_read(self, now: float, pause: float) -> None:
-        """Record a read from the head; the next is due after `pause`, or if `now` goes back."""
+        """Record a read from the head; the next full read is due `pause` seconds later.
+
+        It is also due if the clock is set back by at least `pause` seconds.
+        """
         self._full_read_at, self._pause = now, pause

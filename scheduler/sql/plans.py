@@ -1,11 +1,11 @@
 """Discards a connection's query plans when the tables have grown.
 
-A web process keeps one plan for each statement (decision 7), a daemon one for each that it ran some
-ten times.  A plan that was made for an empty table (after a VACUUM) may scan a whole index instead
-of looking up a row, since both have the same cost on an empty table.  Such a plan would be used
-until the tables are analyzed, for example during a whole bulk load.  So each connection checks the
-sizes of the tables once a second, and discards its plans when a table has become several times as
-large as when they were made.
+A web process keeps one plan for each statement (decision 7), a daemon one for each statement that
+it ran about ten times.  A plan that was made for an empty table (after a VACUUM) may scan a whole
+index instead of looking up a row, because both have the same cost on an empty table.  Such a plan
+would be used until the tables are analyzed, for example during a whole bulk load.  So each
+connection checks the sizes of the tables once a second, and discards its plans when a table is at
+least `GROWTH_FACTOR` times as large as when the plans were made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psycopg import Connection
 
 from scheduler.sql import fetch
 
-#: The interval between checks of a connection; a bad plan is used for at most this long.
+#: The interval between checks of a connection: the maximum time for which a bad plan is used.
 CHECK_INTERVAL_SECONDS: Final = 1.0
 #: Plans are discarded when a table has grown by this factor; smaller tables count as having
 #: `MIN_TABLE_BYTES`.
@@ -27,13 +27,16 @@ GROWTH_FACTOR: Final = 2
 MIN_TABLE_BYTES: Final = 4 * 8192
 
 Sizes = dict[str, int]
-#: By connection, whose server process keeps the plans: the time of the last check, and the least
-#: table sizes since its plans were made (PostgreSQL may replace some plans itself at any time).
+#: By connection: the time of the last check, and the minimum size of each table since the plans
+#: were made.  The minimum is used because PostgreSQL may replace some plans itself at any time.
 _seen: WeakKeyDictionary[Connection, tuple[float, Sizes]] = WeakKeyDictionary()
 
 
 def renew() -> None:
-    """Discard this connection's plans if a table has grown much; checks once a second."""
+    """Discard this connection's plans if a table has grown by `GROWTH_FACTOR` or more.
+
+    The sizes are read at most once in `CHECK_INTERVAL_SECONDS`.
+    """
     connection.ensure_connection()
     checked_at, before = _seen.get(connection.connection, (0.0, {}))
     if before and monotonic() - checked_at < CHECK_INTERVAL_SECONDS:

@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 def run(statement: str, params: Params, *, binary: bool = False) -> Answer:
     """Run a statement that casts all its parameters; raises Django's database errors.
 
-    With `binary`, rows are transferred in PostgreSQL's own format.  If statements on this
+    With `binary`, rows are transferred in PostgreSQL's binary format.  If statements on this
     connection are observed (execute_wrapper, CaptureQueriesContext), Django runs the statement, so
     that the observers receive it.
     """
@@ -86,7 +86,7 @@ def _run(connection: Connection, statement: str, params: Params, form: Format) -
 
 
 def _result(connection: Connection) -> PGresult:
-    """Wait for the result of the query that was sent; raises psycopg's error if it failed."""
+    """Wait for the result of the last query; raises psycopg's error if the query failed."""
     result: PGresult
     (result,) = connection.wait(generators.execute(connection.pgconn))
     if result.status not in _GOOD:

@@ -1,4 +1,4 @@
--- Reads the current sizes, in bytes, of the tables in which web processes and daemons look rows up.
+-- Returns the size in bytes of each table in which web processes and daemons look up rows by key.
 SELECT
     grown.name,
     pg_relation_size(grown.name::regclass) AS bytes

@@ -4,20 +4,20 @@ All files are under ``settings.VAR_DIR``::
 
     download/<fan>/<name>        files for clients, immutable once published
     download/<fan>/.<x>.staged   copied from a path, not yet published
-    upload/<fan>/<name>          a finished upload, never written again
+    upload/<fan>/<name>          a finished upload, which does not change
     upload/<fan>/.<name>.part    an upload in progress
     upload/<fan>/.<name>.digest  its digest, if the file system has no extended attributes
     results/<app>/...            outputs that the assimilator keeps
-    templates/<name>             BOINC's templates, put there by staff
+    templates/<name>             BOINC's templates, added by staff
     archive/YYYY-MM-DD.jsonl.gz  rows that the purger removed from the database
-    project-id                   the identifier of the project, as in the database
+    project-id                   the identifier of the project; the database has it too
     workshop/                    packages that are being unpacked, to be published
     spool/                       temporary files without a name
 
 Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
 these paths; all other files are always on the disk.
 
-Two rules make this safe for crashes and concurrent processes.  A name that clients may request is
+Two rules make this safe with crashes and concurrent processes.  A name that clients may request is
 created only by an atomic rename or link of a complete file.  (A new input is written under its
 final name, because no client has the name before its row is committed.)  The path of a partial
 upload is renamed or removed only by the process that holds its lock.

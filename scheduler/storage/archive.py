@@ -1,4 +1,4 @@
-"""The archive: rows that the purger removed from the database, a file per day."""
+"""Writes and reads the archive of purged rows, a file per day."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from scheduler.storage.disk import create, write_all
 from scheduler.storage.syncing import sync_folder
 
 _CHUNK: Final = 1 << 20
-#: Takes a third of the time of zlib's default level, for a third more bytes.
+#: This level takes a third of the time of zlib's default level, for a third more bytes.
 _LEVEL: Final = 3
 _TRAILER: Final = 8
 _ARCHIVE: Final = ".jsonl.gz"
 
-#: By file name: the end of the last complete member when this process last appended, and the
-#: trailer (checksum and length) before it, by which a different file is detected.
+#: By file name: the end of the last complete member when this process last appended, and the last
+#: bytes of the member (checksum and length), which detect that the file was replaced.
 _ends: dict[str, tuple[int, bytes]] = {}
 
 
 def append_archive(day: date, lines: Iterable[bytes]) -> Path:
     """Append lines to a day's archive as one gzip member, and fsync it.
 
-    A crash may leave a truncated member, which was not acknowledged; the next append removes it.
+    A crash may leave a truncated member, whose lines were not acknowledged; the next append removes
+    it.
     """
     path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
@@ -53,14 +54,14 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the lines of an archive without newlines; skips a truncated last member."""
+    """Yield the lines of an archive without newlines; skip a truncated last member."""
     with open(path, "rb") as file:
         for _, data in _members(file):
             yield from data.splitlines()
 
 
 def archive_days() -> dict[str, Path]:
-    """Return the archive's files by day (``YYYY-MM-DD``), the newest day first."""
+    """Return the paths of the archive's files by day (``YYYY-MM-DD``), the newest day first."""
     folder = Path(settings.VAR_DIR, "archive")
     paths_by_day = {path.name.removesuffix(_ARCHIVE): path for path in folder.glob(f"*{_ARCHIVE}")}
     return dict(sorted(paths_by_day.items(), reverse=True))
@@ -74,7 +75,10 @@ def archive_sizes(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def _end_of_archive(file: BinaryIO, name: str) -> int:
-    """Return the end of the last complete member; reads only what other processes appended."""
+    """Return the end of the last complete member, in bytes.
+
+    Only bytes that other processes appended are read.
+    """
     end, trailer = _ends.get(name, (0, b""))
     _ends.clear()  # entries of earlier days are not needed
     file.seek(max(0, end - _TRAILER))
@@ -87,7 +91,7 @@ def _end_of_archive(file: BinaryIO, name: str) -> int:
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the end position and the content of each complete gzip member from here on."""
+    """Yield the end and the content of each complete gzip member after the file's position."""
     position, waiting = file.tell(), b""
     while True:
         unpacker, parts = zlib.decompressobj(wbits=31), []

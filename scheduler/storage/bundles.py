@@ -1,4 +1,4 @@
-"""Bundles: tar and zip archives that are streamed while they are written."""
+"""Creates tar and zip archives that are streamed while they are written."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _CHUNK: Final = 1 << 18
 _BLOCK: Final = 512
 _IN_MEMORY: Final = 1 << 20
 _BUFFER_BYTES: Final = 1 << 18
-#: `gathered` joins smaller chunks until they have this size.
+#: The minimum size of the chunks that `gathered` yields, except for the last chunk.
 _MIN_CHUNK_BYTES: Final = 1 << 16
 
 
 class Bundle(Protocol):
-    """An archive that is generated on the fly: the bytes that all calls yield, in order."""
+    """An archive that is generated on the fly: all bytes that `add` and `end` yield, in order."""
 
     def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
-        """Add a file of `nbytes` bytes; raises `Shortened` at its end if it has fewer."""
+        """Yield the bytes of a file's entry; raise `Shortened` if it has less than `nbytes`."""
 
     def end(self) -> Iterator[bytes]:
-        """End the archive."""
+        """Yield the bytes at the end of the archive."""
 
 
 class Shortened(Exception):
-    """A file had fewer bytes than expected; the missing bytes were written as zeros."""
+    """A file has fewer bytes than expected; zeros were written for the missing bytes."""
 
 
 class Tar:
@@ -58,13 +58,13 @@ class Tar:
             raise Shortened(name)
 
     def end(self) -> Iterator[bytes]:
-        """End the archive with two empty blocks, padded to a record."""
+        """Yield two empty blocks, padded to a record."""
         size = self._nbytes + 2 * _BLOCK
         yield bytes(2 * _BLOCK + -size % tarfile.RECORDSIZE)
 
 
 class Zip:
-    """An uncompressed zip archive; its directory, some hundred bytes per file, is in memory."""
+    """An uncompressed zip archive; its directory is in memory, about a hundred bytes per file."""
 
     def __init__(self) -> None:
         self._out = _Pipe()
@@ -88,7 +88,7 @@ class Zip:
             raise Shortened(name)
 
     def end(self) -> Iterator[bytes]:
-        """End the archive with its directory."""
+        """Yield the directory of the archive."""
         self._zip.close()
         yield self._out.take()
 
@@ -99,7 +99,7 @@ BUNDLES: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
 def spooled() -> IO[bytes]:
     """Return a temporary file without a name; closing it deletes it.
 
-    It is in memory up to 1 MiB, then in VAR_DIR, whose disk has space.
+    Up to 1 MiB, the file is in memory; a longer file is in VAR_DIR, on the disk for uploads.
     """
     folder = f"{settings.VAR_DIR}/spool"
     os.makedirs(folder, exist_ok=True)
@@ -107,7 +107,7 @@ def spooled() -> IO[bytes]:
 
 
 def member_name(*parts: str) -> str:
-    """Return the name of a member, which cannot lead out of the folder where it is unpacked.
+    """Return the name of an archive member that stays in the target folder when unpacked.
 
     >>> member_name("wu_1", "../../etc/passwd")
     'wu_1/_/_/etc/passwd'
@@ -118,7 +118,7 @@ def member_name(*parts: str) -> str:
 
 
 def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes in larger chunks, because each chunk costs time in the web server."""
+    """Yield the bytes of `pieces` in larger chunks, because each chunk costs web server time."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -148,7 +148,7 @@ def _zeros(nbytes: int) -> Iterator[bytes]:
 
 
 class _Pipe:
-    """A buffer of written bytes, which `take` returns and removes; it cannot seek."""
+    """A writable file without `seek`; `take` returns and removes the bytes in its buffer."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []

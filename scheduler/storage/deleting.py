@@ -13,15 +13,15 @@ from scheduler.storage.names import BadFileName, beside
 
 #: The number of threads.
 _MAX_CONCURRENT: Final = 8
-#: The first `_SAMPLE_SIZE` files are timed.  If their mean is longer, the others are deleted in
-#: parallel.
+#: The deletions of the first `_SAMPLE_SIZE` files are timed.  If their mean time is longer than
+#: `_SLOW_SECONDS`, the remaining files are deleted in parallel.
 _SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:
-    """Delete files one after the other, or in parallel; return name -> error for failed deletions.
+    """Call `delete` for each name, in parallel if it is slow; return the errors by name.
 
-    ``delete`` raises OSError or BadFileName with the reason.
+    `delete` raises OSError or BadFileName with the reason.
     """
     waiting = list(names)
     began = perf_counter()

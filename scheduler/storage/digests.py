@@ -1,4 +1,4 @@
-"""Digests of files: computed once, and stored with the file."""
+"""Computes digests of files once, and stores each digest with its file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import BinaryIO, Final
 from scheduler.storage.disk import Unsupported
 from scheduler.storage.names import beside
 
-#: The extended attribute that carries a digest: size, MD5 and SHA-256, packed. Binary, because
-#: these 56 bytes still fit into the inode of an ext4 file system and then cost no block.
+#: The extended attribute with the digest of a file: size, MD5 and SHA-256.  The value is binary,
+#: because 56 bytes fit into the inode of an ext4 file system, so that they need no block.
 DIGEST_ATTRIBUTE: Final = "user.manyhands"
 
 _DIGEST: Final = struct.Struct(">Q16s32s")
@@ -24,7 +24,7 @@ _NO_ATTRIBUTES: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.E2BIG, 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Size in bytes and both hashes, in lower-case hexadecimal digits."""
+    """The size of a file in bytes, and its hashes in lower-case hexadecimal digits."""
 
     nbytes: int
     md5: str
@@ -32,7 +32,7 @@ class Digest:
 
 
 class Hashes:
-    """MD5 and SHA-256 of one stream."""
+    """The length, MD5 and SHA-256 of a stream of bytes."""
 
     __slots__ = ("md5", "nbytes", "sha256")
 
@@ -53,7 +53,7 @@ class Hashes:
 
 
 def hash_file(file: BinaryIO, limit: int | None = None) -> Hashes:
-    """Hash from the file's position to its end, or for ``limit`` bytes."""
+    """Read a file from its position to its end, or ``limit`` bytes, and return the hashes."""
     hashes = Hashes()
     while limit is None or hashes.nbytes < limit:
         want = _CHUNK if limit is None else min(_CHUNK, limit - hashes.nbytes)
@@ -75,7 +75,10 @@ def digest_of(path: str) -> Digest:
 
 
 def read_digest(path: str, nbytes: int) -> Digest | None:
-    """Return the stored digest of a file, or None if it is missing or has another size."""
+    """Return the stored digest of a file, or None.
+
+    It is None if no digest is stored, or if its size is not `nbytes`.
+    """
     packed = b""
     with contextlib.suppress(OSError):
         packed = os.getxattr(path, DIGEST_ATTRIBUTE)
@@ -99,7 +102,7 @@ def attach_digest(descriptor: int, digest: Digest) -> None:
 
 
 def keep_digest(descriptor: int, path: str, digest: Digest) -> None:
-    """Store the digest of an open file that will have the name ``path``."""
+    """Store the digest of an open file, as an attribute or in a digest file beside ``path``."""
     try:
         attach_digest(descriptor, digest)
     except Unsupported:

@@ -1,4 +1,4 @@
-"""The disk: operations on files, with few system calls."""
+"""Creates, links, copies and deletes files on the disk, with few system calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHUNK: Final = 1 << 20
 NO_LINKS: Final = {errno.ENOTSUP, errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 _NO_CLONE: Final = {errno.ENOTSUP, errno.EXDEV, errno.EINVAL, errno.ENOSYS}
 _NO_TMPFILE: Final = {errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS}
-#: Hierarchies with many unrelated folders.
+#: Folders with many unrelated subfolders.
 _SPREAD: Final = {"upload", "download"}
 #: Linux's ioctls that read and set the attributes of a file, and the attribute of `chattr +T`.
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
@@ -28,7 +28,7 @@ class Unsupported(Exception):
 
 
 def create(path: str, flags: int) -> int:
-    """Open with these flags, creating missing folders; returns a descriptor."""
+    """Open a file with these flags, creating missing folders; return a descriptor."""
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def create(path: str, flags: int) -> int:
 
 
 def create_nameless(folder: str) -> int:
-    """Open a new file without a name, which vanishes on close; raises Unsupported."""
+    """Open a new file without a name, which is deleted on close; raises Unsupported."""
     flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
     try:
         return os.open(folder, flags, 0o644)
@@ -51,9 +51,9 @@ def create_nameless(folder: str) -> int:
 
 
 def name_nameless(descriptor: int, target: str) -> None:
-    """Give a nameless file its name, which must be new; raises FileExistsError, Unsupported."""
+    """Give a file without a name the name `target`; raises FileExistsError, Unsupported."""
     try:
-        # Without src_dir_fd, Python does not follow the link; its value is ignored.
+        # Python follows the link only with src_dir_fd, whose value is ignored.
         os.link(f"/proc/self/fd/{descriptor}", target, src_dir_fd=descriptor, follow_symlinks=True)
     except FileNotFoundError:
         raise Unsupported from None  # no /proc
@@ -73,10 +73,10 @@ def make_folder(path: str) -> None:
 
 
 def _spread(folder: str) -> None:
-    """Make ext4 spread the subfolders of this one over the disk, if possible (decision 14).
+    """Make ext4 spread the subfolders of a folder over the disk, if possible (decision 14).
 
-    Otherwise ext4 puts all subfolders, and their files, into the same block groups: inodes become
-    scarce there, and finding a free one for each new file takes long.
+    Otherwise ext4 puts all subfolders and their files into the same block groups, where inodes
+    become scarce, so that the search for a free inode for each new file takes long.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with contextlib.suppress(OSError):
@@ -94,13 +94,16 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def unlink(path: str) -> None:
-    """Delete a name if it exists."""
+    """Delete a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def link(source: str, target: str) -> None:
-    """Give a file a second name, which must be new; raises FileExistsError."""
+    """Give the file `source` the second name `target`; raises FileExistsError.
+
+    On a file system without hard links, the file is renamed.
+    """
     try:
         os.link(source, target)
     except FileNotFoundError:
@@ -118,7 +121,10 @@ def link(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Open a new file that replaces the target at the end of the block; deleted on an error."""
+    """Open a temporary file that replaces the target at the end of the block.
+
+    If the block raises an error, the temporary file is deleted.
+    """
     temporary = f"{target.parent}/.{secrets.token_hex(8)}.part"
     descriptor = create(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -131,7 +137,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy an open file from its position on, sharing blocks if the file system supports that."""
+    """Copy an open file from its position to its end; blocks are shared if possible."""
     try:
         while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
             pass

@@ -1,7 +1,7 @@
 """Downloads: files for clients, staged first, then published permanently.
 
-They are on the disk, or in the store of ``settings.STORAGE``.  While files are moved from one to
-the other, they may be in either, so readers look on the disk first.
+The files are on the disk, or in the store of ``settings.STORAGE``.  While files are moved between
+disk and store, a file may be in either, so readers look on the disk first.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CHUNK: Final = 1 << 20
 
 
 class FileNameTaken(Exception):
-    """Another content is published under this name, which is permanent (PROTOCOL trap 4)."""
+    """Other content is already published under this name (PROTOCOL trap 4)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A complete content without a public name: in memory, or in a temporary file."""
+    """Complete content without a public name, in memory or in a temporary file."""
 
     digest: Digest
     data: bytes = b""
@@ -51,19 +51,19 @@ class Staged:
 
 
 def stage_bytes(data: bytes) -> Staged:
-    """Hash bytes and keep them in memory; ``publish`` writes them to the disk."""
+    """Stage bytes in memory and hash them; ``publish`` writes them to the disk."""
     hashes = Hashes()
     hashes.update(data)
     return Staged(hashes.digest(), data)
 
 
 def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
-    """Copy a path or an open binary file for ``publish``, hashing it on the way."""
+    """Copy a path or an open binary file to a staged file for ``publish``, and hash it."""
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
-    # Staged files are spread over many folders: ext4 creates files near their folder, and skips one
-    # by one the inodes that were freed there in the last minutes (decision 14).
+    # Staged files are spread over many folders, because ext4 creates a file near its folder, and
+    # must skip each inode that was freed there in the last minutes (decision 14).
     token = secrets.token_hex(8)
     path = f"{settings.VAR_DIR}/download/{fan_out(token)}/.{os.getpid()}-{token}.staged"
     descriptor = create(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -83,9 +83,10 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
 
 
 def publish_all(contents: Mapping[str, Staged]) -> None:
-    """Publish contents by name, on the disk with a sync or in the store; all or none.
+    """Publish contents by name, on the disk or in the store; publish all or none.
 
-    Raises `StoreAway` and `StoreError` if there is a store.
+    Files on the disk are synced.  Raises FileNameTaken on the disk, `StoreAway` and `StoreError` in
+    the store.
     """
     away = store()
     if away is not None and away.config.writes:
@@ -105,10 +106,10 @@ def publish_all(contents: Mapping[str, Staged]) -> None:
 
 
 def publish(staged: Staged, name: str) -> None:
-    """Give a staged content its permanent public name.
+    """Give staged content its permanent public name on the disk, and remove the staged file.
 
-    Publishing the same content under the same name again succeeds; another content raises
-    FileNameTaken, because clients keep the old file (PROTOCOL trap 4). The staged file is removed.
+    If the same content is already published under this name, this succeeds.  Raises FileNameTaken
+    for other content, because clients keep the old file (PROTOCOL trap 4).
     """
     final = path_of("download", name)
     try:
@@ -124,16 +125,16 @@ def publish(staged: Staged, name: str) -> None:
                 f"{existing.md5}, not {staged.digest.nbytes} bytes and {staged.digest.md5}.\n"
                 "Hint: put a version or content hash in the name; names are never reused."
             ) from None
-        os.utime(final)  # so that it is not deleted as the orphan of an earlier submission
+        os.utime(final)  # so that the file is not deleted as an orphan of an earlier submission
     discard(staged)
 
 
 def _write(final: str, staged: Staged) -> None:
-    """Write under the public name directly: no client has it before its row is committed."""
+    """Write content under its public name, which clients receive only after the commit."""
     descriptor = create(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         write_all(descriptor, staged.data)
-        with contextlib.suppress(OSError):  # it can be hashed again
+        with contextlib.suppress(OSError):  # the published file can be hashed again
             keep_digest(descriptor, final, staged.digest)
     except BaseException:
         unlink(final)
@@ -149,19 +150,22 @@ def discard(staged: Staged) -> None:
 
 
 def open_download(name: str) -> tuple[BinaryIO, Digest | None]:
-    """Open a published file; returns it and its stored digest or None; raises FileNotFoundError."""
+    """Open a published file on the disk; return the file, and its stored digest or None.
+
+    Raises FileNotFoundError.
+    """
     path = path_of("download", name)
     file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
     return file, read_digest(path, os.fstat(file.fileno()).st_size)
 
 
 def sync_downloads(names: Iterable[str]) -> None:
-    """Sync published files to the disk: once per batch, before its commit."""
+    """Sync published files to the disk; call it once per batch, before the commit."""
     sync([path_of("download", name) for name in names], top=f"{settings.VAR_DIR}/download")
 
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
-    """Delete published files; return name -> error for failed deletions."""
+    """Delete published files; return the errors of failed deletions by name."""
     several = list(names)
     failures = delete_each(several, lambda name: delete_with_digest(path_of("download", name)))
     away = store()
@@ -182,7 +186,10 @@ def download_sizes(names: Iterable[str]) -> dict[str, int]:
 
 
 def download_start(name: str, nbytes: int) -> bytes:
-    """Read a published file's first bytes; raises FileNotFoundError, `StoreAway`, `StoreError`."""
+    """Return the first bytes of a published file.
+
+    Raises FileNotFoundError, `StoreAway`, `StoreError`.
+    """
     try:
         with open(path_of("download", name), "rb") as file:
             return file.read(nbytes)
@@ -196,7 +203,7 @@ def download_start(name: str, nbytes: int) -> bytes:
 
 
 def download_digest(name: str) -> Digest:
-    """Read a published file from end to end and hash it; raises FileNotFoundError."""
+    """Read a published file and return its digest; raises FileNotFoundError."""
     try:
         with open(path_of("download", name), "rb") as file:
             return hash_file(file).digest()

@@ -1,4 +1,4 @@
-"""Leftovers: finds and deletes files that have not changed for a long time."""
+"""Finds and deletes files that have not changed for a long time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _IN_STORE: Final = "store:"
 
 @dataclass(frozen=True, slots=True)
 class OldFile:
-    """A file that was last changed before a given time; `name` is always the public name."""
+    """A file that was last changed before a given time; `name` is its public name.
+
+    `path` is its path on the disk, or ``store:`` and its key; `changed_at` is a Unix time.
+    """
 
     name: str
     path: str
@@ -31,7 +34,7 @@ class OldFile:
 
 
 def old_uploads(*, before: datetime, at_once: int = 1000) -> Iterator[list[OldFile]]:
-    """Yield uploads, complete or not, that were last changed before a time, folder by folder.
+    """Yield complete and partial uploads that were last changed before a time.
 
     A list has at most `at_once` files, so that millions of files need little memory.
     """
@@ -57,9 +60,9 @@ def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[Old
 
 
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
-    """Delete files unless they were changed since; return the deleted files.
+    """Delete files that were not changed since they were listed; return the deleted files.
 
-    Files in the store are not checked, because a name there is written only once.
+    Files in the store are not checked, because they never change.
     """
     gone, in_store = [], []
     for file in files:
@@ -113,7 +116,7 @@ def _old_file(entry: os.DirEntry[str], before: float) -> OldFile | None:
         return None
     if name.startswith("."):
         name = name[1:].rpartition(".")[0]
-        # A digest file is deleted with its file; it is listed only if that file does not exist.
+        # A digest file is deleted with its file, so it is listed only if its file does not exist.
         if entry.name.endswith(".digest") and os.path.exists(
             f"{os.path.dirname(entry.path)}/{name}"
         ):

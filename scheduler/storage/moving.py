@@ -1,4 +1,4 @@
-"""Moves files between disk and store; deletes a source after its copy is verified."""
+"""Moves downloads between disk and store, and verifies each copy."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Wanted:
 
 
 def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Put files into the store and delete them from the disk; returns the outcome for each.
+    """Move files from the disk to the store; return the outcome for each file, in order.
 
-    A file whose content has another digest is not moved.  Raises `StoreAway` and `StoreError`;
+    A file whose content differs from its digest is not moved.  Raises `StoreAway` and `StoreError`;
     files that were moved before the error stay in the store.
     """
     return store.each(lambda file: _to_store(store, file, dry_run=dry_run), files)
@@ -67,10 +67,10 @@ def _in_store(store: Store, file: Wanted) -> Fate:
 
 
 def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
-    """Copy files from the store to the disk; afterwards they are served from the disk.
+    """Copy files from the store to the disk; return the outcome for each file, in order.
 
-    The copies in the store stay, because clients may have signed URLs to them (`drop_copies`).
-    Raises `StoreAway`, `StoreError`.
+    Afterwards the files are served from the disk.  Their copies in the store stay until
+    `drop_copies`, because clients may have signed URLs of them.  Raises `StoreAway`, `StoreError`.
     """
     fates = store.each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
     if not dry_run:
@@ -99,10 +99,10 @@ def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 
 
 def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
-    """Delete files from the store that have been on the disk since before a time.
+    """Delete files from the store that have been on the disk since before `before`.
 
-    Returns the number of deleted files, and of files that have been on the disk for a shorter time.
-    Raises `StoreAway`, `StoreError`.
+    Returns the number of deleted files, and the number of files that have been on the disk for a
+    shorter time.  Raises `StoreAway`, `StoreError`.
     """
     dropped = waiting = 0
     for page in store.walk():

@@ -1,4 +1,4 @@
-"""Names and paths of files that clients and file systems both accept."""
+"""Checks names of files, and derives their paths and URLs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class BadFileName(ValueError):
 
 
 def fan_out(name: str) -> str:
-    """Return the folder that BOINC's directory hash puts a file into (PROTOCOL 7.4).
+    """Return the folder of a file by BOINC's directory hash (PROTOCOL 7.4).
 
-    Seven hexadecimal digits of the name's MD5, from the second on, modulo the fan-out:
+    The hash is the second to eighth hexadecimal digit of the name's MD5, modulo `FANOUT`.
 
     >>> fan_out("wu_1_0_r0")
     '2b'
@@ -36,9 +36,9 @@ def fan_out(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise BadFileName unless clients, file systems and this package can all use the name.
 
-    Clients refuse ``..`` and ``%``, store 255 bytes and print names without escaping them.
-    Slashes would leave the folder, a leading dot is reserved for partial uploads, and white space
-    at the ends is lost on the wire.
+    Clients refuse ``..`` and ``%``, store 255 bytes and print names without escaping them.  A slash
+    would name another folder, a leading dot is reserved for partial uploads, and white space at the
+    ends is lost in the protocol.
     """
     if not name:
         message = "File name is empty."
@@ -81,7 +81,10 @@ def path_of(hierarchy: str, name: str) -> str:
 
 
 def beside(path: str, suffix: str) -> str:
-    """Return a hidden path in the same folder; hashes names that are too long for a suffix."""
+    """Return the path of a hidden file ``.<name>.<suffix>`` in the same folder.
+
+    A name that is too long for a suffix is replaced by its MD5.
+    """
     folder, _, name = path.rpartition("/")
     if len(name) > _MAX_NAME_BYTES // 4 - 8 and len(name.encode()) > _MAX_NAME_BYTES - 8:
         name = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()

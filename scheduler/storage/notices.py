@@ -1,4 +1,4 @@
-"""Files by which processes communicate: notices, and heartbeats of daemons."""
+"""Reads and writes files shared by all processes: notices and heartbeats."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _notices: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 
 def notice(name: str) -> dict[str, Any] | None:
-    """Return the content of ``<name>.json`` in the var folder, or None without such a file.
+    """Return the content of ``<name>.json`` in VAR_DIR, or None if there is no such file.
 
     The content is cached, so a call usually costs one `stat`.  A file that is not a JSON object,
     such as one written by hand, counts as an empty notice.
     """
     path = f"{settings.VAR_DIR}/{name}.json"
-    if not os.access(path, os.F_OK):  # takes a third of the time of an exception
+    if not os.access(path, os.F_OK):  # this takes a third of the time of an exception
         return None
     try:
         status = os.stat(path)
@@ -39,7 +39,7 @@ def notice(name: str) -> dict[str, Any] | None:
 
 
 def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
-    """Write a notice for all processes that share the var folder, or delete it (None)."""
+    """Write a notice for all processes that share VAR_DIR; None deletes the notice."""
     path = Path(settings.VAR_DIR) / f"{name}.json"
     if content is None:
         unlink(os.fspath(path))
@@ -51,7 +51,10 @@ def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
 
 
 def signs_of_life() -> dict[str, datetime]:
-    """Return the time of each daemon's last finished pass: daemons touch a file after a pass."""
+    """Return the time of each daemon's last finished pass, by daemon.
+
+    Daemons touch a file after each pass.
+    """
     times: dict[str, datetime] = {}
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(f"{settings.VAR_DIR}/run"):

@@ -1,4 +1,4 @@
-"""The file with the identifier of the project that VAR_DIR belongs to."""
+"""Records the identifier of the project that owns VAR_DIR."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ FILE: Final = "project-id"
 
 
 def record_owner(identifier: str) -> str:
-    """Return the recorded identifier of VAR_DIR; without one, record and return `identifier`."""
+    """Return the recorded identifier of VAR_DIR.
+
+    If there is none, record and return `identifier`.
+    """
     path = settings.VAR_DIR / FILE
     recorded: str = path.read_text().strip() if path.exists() else ""
     if recorded:

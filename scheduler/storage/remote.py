@@ -1,8 +1,9 @@
-"""An S3-compatible store of downloads, accessed by django-storages.
+"""Accesses an S3-compatible store of downloads through django-storages.
 
-Keys are the paths that files have on disk: ``<prefix>/download/<fan>/<name>``.  Each upload is
-verified by the store's own checksum; each file has both hashes as metadata.  One client of boto3
-serves all threads of a process, and boto3 is imported only if there is a store.
+The key of a file is its path on the disk after a prefix: ``<prefix>/download/<fan>/<name>``.  Each
+upload is verified by the store's own checksum; the MD5 and SHA-256 of each file are in its
+metadata.  All threads of a process share one boto3 client.  boto3 is imported only if a store is
+configured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from scheduler.storage.names import BadFileName, check_name, fan_out
 
 #: The maximum number of concurrent requests for one caller.
 _MAX_CONCURRENT: Final = 8
-#: The maximum number of keys that one request deletes, by the protocol of S3.
+#: The maximum number of keys in one request for deletion; the limit is S3's.
 MAX_DELETED_PER_REQUEST: Final = 1000
 #: Larger files are sent in parts; S3 accepts at most 5 GiB in one request.
 MULTIPART_MIN_BYTES: Final = 1 << 30
@@ -41,7 +42,7 @@ class StoreError(OSError):
 
 
 class StoreAway(StoreError):
-    """The store does not answer. Hint: nothing was lost; retry when it is back."""
+    """The store does not answer. Hint: nothing was lost; retry when the store answers."""
 
 
 class StoreDamaged(StoreError):
@@ -50,7 +51,7 @@ class StoreDamaged(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file in the store: size in bytes, time of the upload, and digest if stored."""
+    """A file in the store: its size in bytes, upload time (Unix) and digest, which may be None."""
 
     nbytes: int
     changed_at: float
@@ -59,7 +60,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One file in a listing of the store."""
+    """A file in a listing of the store: `changed_at` is its upload time (Unix)."""
 
     name: str
     key: str
@@ -70,16 +71,16 @@ class StoreEntry:
 class Store:
     """An S3 bucket; thread-safe.
 
-    Methods that access it raise `StoreError`, or its subclass `StoreAway` if it does not answer.
+    Methods that send requests raise `StoreError`, or `StoreAway` if the store does not answer.
     """
 
     def __init__(self, config: StoreConfig) -> None:
-        """Create the clients; sends nothing."""
+        """Create the boto3 clients; send no request."""
         self.config = config
         self._s3 = _storage(config, config.endpoint)
         public = _storage(config, config.public) if config.public else self._s3
         with _translated(config):
-            # The first use creates the client; `bucket` keeps it for all threads.
+            # The first access to `bucket` creates the client, which all threads share.
             self._client: Any = self._s3.bucket.meta.client
             self._signing: Any = public.bucket.meta.client
 
@@ -96,7 +97,7 @@ class Store:
         return f"{self.config.prefix}/download/".lstrip("/")
 
     def put_all(self, contents: Mapping[str, tuple[Digest, Callable[[], BinaryIO]]]) -> None:
-        """Upload files by name, all or none; each is a digest and a function that opens it."""
+        """Upload files, all or none; `contents` has, by name, a digest and an opening function."""
         try:
             self.each(lambda item: self.put(item[0], *item[1]), contents.items())
         except BaseException:
@@ -130,7 +131,10 @@ class Store:
     def _is_right(
         self, response: Mapping[str, Any], name: str, digest: Digest, checksum: str
     ) -> bool:
-        """Return whether the store's hashes match the upload; without any, read the file back."""
+        """Return whether the hashes in the store's response match the upload.
+
+        If the response has no hash, the file is read back and hashed.
+        """
         matches = []
         if "ChecksumSHA256" in response:
             matches.append(response["ChecksumSHA256"] == checksum)
@@ -140,7 +144,7 @@ class Store:
         return all(matches) if matches else self.read_digest(name) == digest
 
     def delete(self, names: Iterable[str]) -> dict[str, str]:
-        """Delete files, a thousand per request; return name -> error for failed deletions."""
+        """Delete files, a thousand per request; return the errors of failed deletions by name."""
         keys = {self.key(name): name for name in names}
         failures: dict[str, str] = {}
         for some in _in_lists(list(keys), MAX_DELETED_PER_REQUEST):
@@ -159,7 +163,7 @@ class Store:
         return failures
 
     def look_up(self, name: str) -> Stored:
-        """Return size, time and digest of a file; raises FileNotFoundError."""
+        """Return the size, upload time and digest of a file; raises FileNotFoundError."""
         with _translated(self.config):
             return _stored(self._client.head_object(Bucket=self.config.bucket, Key=self.key(name)))
 
@@ -175,9 +179,10 @@ class Store:
         return {name: nbytes for name, nbytes in self.each(size, names) if nbytes >= 0}
 
     def open(self, name: str, byte_range: str | None = None) -> tuple[Any, Stored, str | None]:
-        """Open a file, or a range in HTTP's syntax; return stream, `Stored` and Content-Range.
+        """Open a file or a range of it; return the stream, its `Stored` and the Content-Range.
 
-        Raises FileNotFoundError; ValueError for a range outside of the file.
+        `byte_range` has the syntax of HTTP's Range header; without it, the Content-Range is None.
+        Raises FileNotFoundError, and ValueError for a range outside of the file.
         """
         where = {"Bucket": self.config.bucket, "Key": self.key(name)}
         if byte_range:
@@ -187,13 +192,13 @@ class Store:
         return response["Body"], _stored(response), response.get("ContentRange")
 
     def read_digest(self, name: str) -> Digest:
-        """Read a file from end to end and hash it; raises FileNotFoundError."""
+        """Read a file and return its digest; raises FileNotFoundError."""
         stream, _, _ = self.open(name)
         with _translated(self.config), stream:
             return hash_file(stream).digest()
 
     def url(self, name: str, method: str = "GET") -> str:
-        """Return a signed, expiring URL by which clients can fetch a file; sends nothing."""
+        """Return a signed URL, which expires, for a client's download; send no request."""
         with _translated(self.config):
             return str(
                 self._signing.generate_presigned_url(
@@ -204,7 +209,7 @@ class Store:
             )
 
     def walk(self) -> Iterator[list[StoreEntry]]:
-        """Yield all files of this project, up to a thousand at a time."""
+        """Yield all files of this project, in lists of at most a thousand."""
         pages = self._client.get_paginator("list_objects_v2")
         page_iterator = iter(pages.paginate(Bucket=self.config.bucket, Prefix=self._top))
         while True:
@@ -226,7 +231,7 @@ class Store:
             return False
 
     def each(self, act: Callable[[Any], T], subjects: Iterable[Any]) -> list[T]:
-        """Call a function with each subject, several at a time; returns the values in order."""
+        """Call a function with each subject, concurrently; return the values in order."""
         waiting = list(subjects)
         if len(waiting) <= 1:
             return [act(subject) for subject in waiting]
@@ -239,7 +244,7 @@ _making = threading.Lock()
 
 
 def store() -> Store | None:
-    """Return the store of downloads, or None if they are on the disk."""
+    """Return the store of downloads, or None if downloads are on the disk."""
     config: StoreConfig | None = settings.STORAGE
     if config is None:
         return None
@@ -249,8 +254,8 @@ def store() -> Store | None:
         return _stores[config]
 
 
-def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401  it has no types
-    from botocore.config import Config  # noqa: PLC0415  a tenth of a second
+def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401  no type hints
+    from botocore.config import Config  # noqa: PLC0415  the import takes a tenth of a second
     from storages.backends.s3 import S3Storage  # noqa: PLC0415
 
     return S3Storage(
@@ -264,7 +269,7 @@ def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401 
             max_pool_connections=4 * _MAX_CONCURRENT,
             signature_version="s3v4",
             s3={"addressing_style": "path" if endpoint else "auto"},
-            # Other stores than Amazon's lack the newer checksums; `put` sends SHA-256 explicitly.
+            # Stores other than Amazon S3 lack the newer checksums; `put` sends SHA-256 explicitly.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
@@ -285,7 +290,7 @@ def _translated(config: StoreConfig) -> Iterator[None]:
         raise StoreError(f"{msg} AWS_SECRET_ACCESS_KEY.") from None
     except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
         msg = f"{_named(config)} does not answer ({' '.join(str(error).split())})."
-        raise StoreAway(f"{msg} Hint: nothing was lost; retry when it is back.") from None
+        raise StoreAway(f"{msg} Hint: nothing was lost; retry when the store answers.") from None
     except exceptions.BotoCoreError as error:
         msg = f"{_named(config)} cannot be used ({' '.join(str(error).split())})."
         raise StoreError(f"{msg} Hint: check STORAGE_URL.") from None

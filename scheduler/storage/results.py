@@ -1,4 +1,4 @@
-"""Results: outputs that the assimilator stores for the scientist."""
+"""Stores results: outputs that the assimilator keeps for the scientist."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from scheduler.storage.uploads import open_upload
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
     """Keep an upload as ``results/<app>/<relative>``, replacing an older file; return the path.
 
-    The result is a hard link to the upload, which is never written again, or a copy if the file
-    system has no links. It is durable only after ``sync_results``. Raises FileNotFoundError for a
+    The result is a hard link to the upload, which does not change any more, or a copy if the file
+    system has no links.  It is durable only after ``sync_results``.  Raises FileNotFoundError for a
     missing upload, and BadFileName for a bad path.
     """
     target = _result_path(app, relative)
@@ -62,10 +62,11 @@ def write_result(*, app: str, relative: str, data: bytes) -> Path:
 
 
 def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) -> Path:
-    """Replace a result by `change` of its bytes (b"" if it does not exist); return the path.
+    """Replace the bytes of a result by the return value of `change`; return the path.
 
-    A lock makes changes of all processes sequential.  Readers see the old or the new file, also
-    after a power failure: the new one is synced before it is renamed.
+    `change` gets the old bytes, or b"" if the result does not exist.  A lock makes the changes of
+    all processes sequential.  Readers see the old or the new file, also after a power failure,
+    because the new file is synced before it is renamed.
     """
     target = Path(_result_path(app, relative))
     lock = create(f"{target.parent}/.{target.name}.lock", os.O_RDWR | os.O_CREAT)
@@ -85,7 +86,10 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
 
 
 def result_digest(*, app: str, relative: str) -> Digest:
-    """Read ``results/<app>/<relative>`` from end to end and hash it; raises FileNotFoundError."""
+    """Return the digest of ``results/<app>/<relative>``; raises FileNotFoundError.
+
+    A stored digest is used if its size matches; otherwise the file is read and hashed.
+    """
     return digest_of(_result_path(app, relative))
 
 
@@ -94,7 +98,7 @@ def result_exists(*, app: str, relative: str) -> bool:
 
 
 def sync_results(paths: Iterable[Path]) -> None:
-    """Sync results to the disk, files and folders: once per batch, before its commit."""
+    """Sync results and their folders to the disk; call it once per batch, before the commit."""
     top = f"{settings.VAR_DIR}/results"
     sync([os.fspath(path) for path in paths], top=top)
 

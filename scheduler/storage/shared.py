@@ -1,4 +1,4 @@
-"""Shared files, which submitters may name by a path on this machine."""
+"""Finds shared files, which submitters may name by a path on this machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.conf import settings
 
 
 class NotShared(ValueError):
-    """A path is outside of the folder that is shared with submitters, or no folder is shared."""
+    """A path names no file in the folder shared with submitters, or no folder is shared."""
 
 
 def shared_file(path: str) -> str:
-    """Return the real path of a file in the folder that submitters share; raises NotShared.
+    """Return the real path of a file in the folder shared with submitters; raises NotShared.
 
-    A relative path begins in that folder. Links are resolved before the check.
+    `path` may be relative to this folder.  Links are resolved before the check.
     """
     if not settings.SUBMIT_FOLDER:
         raise NotShared(

@@ -1,4 +1,4 @@
-"""The folder of the files that statistics sites read."""
+"""Opens the exported files that statistics sites read."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ STATISTICS_FILES: Final = ("tables.xml", "user.gz", "team.gz", "host.gz")
 
 
 def statistics_folder() -> Path:
-    """Return the folder to which the daily export writes, and which `/stats/` serves."""
+    """Return the folder with the files of the daily export, which `/stats/` serves."""
     return Path(settings.VAR_DIR) / "stats"
 
 
 def open_statistics(name: str) -> tuple[BinaryIO, float]:
-    """Open one of `STATISTICS_FILES`; returns it with the time of its last change, in Unix seconds.
+    """Open one of `STATISTICS_FILES`; return it and the Unix time of its last change.
 
-    Raises FileNotFoundError for a file that was never written, and for every other name.
+    Raises FileNotFoundError for a file that was never written, and for other names.
     """
     if name not in STATISTICS_FILES:
         raise FileNotFoundError(name)
@@ -29,6 +29,6 @@ def open_statistics(name: str) -> tuple[BinaryIO, float]:
 
 
 def written_statistics() -> list[str]:
-    """Return the names of the files that exist."""
+    """Return the names of the existing statistics files."""
     folder = statistics_folder()
     return [name for name in STATISTICS_FILES if (folder / name).is_file()]

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-#: For this number of files, one `syncfs` is faster than an `fsync` of each and of their folders.
+#: From this number of files on, `syncfs` is faster than an `fsync` of each file and folder.
 SYNCFS_MIN_FILES: Final = 8
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -17,13 +17,13 @@ _SYNCFS_REPORTS_ERRORS: Final = (5, 8)
 
 
 def sync(paths: Sequence[str], *, top: str) -> None:
-    """Sync files to the disk, with the folders between them and ``top``."""
+    """Sync files, their folders and the folders up to ``top`` to the disk."""
     if len(paths) < SYNCFS_MIN_FILES or not _sync_file_systems({top, *map(os.path.dirname, paths)}):
         _sync_each(paths, top)
 
 
 def sync_folder(path: str) -> None:
-    """Sync the names in a folder to the disk."""
+    """Sync a folder, that is the names of its files, to the disk."""
     _fsync(path, os.O_DIRECTORY)
 
 
@@ -48,7 +48,7 @@ def _fsync(path: str, flags: int = 0) -> None:
 
 
 def _sync_file_systems(folders: Iterable[str]) -> bool:
-    """Sync the file systems of these folders; returns False if that is not supported."""
+    """Sync the file systems of these folders; return False if `syncfs` is not supported."""
     folder_by_device = {os.stat(folder).st_dev: folder for folder in folders}
     return _can_syncfs() and all(_syncfs(folder) for folder in folder_by_device.values())
 

@@ -1,4 +1,4 @@
-"""Templates by name: files that staff put into ``VAR_DIR/templates``."""
+"""Reads the templates that staff put into ``VAR_DIR/templates``."""
 
 from __future__ import annotations
 

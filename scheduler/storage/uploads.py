@@ -1,4 +1,4 @@
-"""Uploads: stored whole, or appended to a partial file by one writer at a time."""
+"""Stores uploads: whole, or appended to a partial file by one writer at a time."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from scheduler.storage.syncing import sync_folder
 
 
 class UploadFinished(Exception):
-    """The upload is complete already; it is never written again."""
+    """The upload is already complete, and complete uploads are not changed."""
 
 
 class UploadLocked(Exception):
-    """Another request is writing this upload at this moment."""
+    """Another request is writing this upload."""
 
 
 class UploadGap(Exception):
-    """The upload would leave a gap; the argument is the number of bytes that have arrived."""
+    """The offset is greater than the number of bytes that have arrived, which is the argument."""
 
 
 class DigestMismatch(Exception):
@@ -53,7 +53,7 @@ class DigestMismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UploadSize:
-    """How many bytes of an upload have arrived, and whether it is complete."""
+    """The number of bytes of an upload that have arrived, and whether the upload is complete."""
 
     nbytes: int
     finished: bool
@@ -82,11 +82,11 @@ class Upload:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes have arrived."""
+        """The number of bytes that have arrived."""
         return self._hashes.nbytes
 
     def write(self, chunk: bytes) -> None:
-        """Append a chunk; after an OSError (such as ENOSPC) the bytes written before are kept."""
+        """Append a chunk; after an OSError such as ENOSPC, earlier bytes are kept."""
         write_all(self._descriptor, chunk)
         self._hashes.update(chunk)
 
@@ -115,8 +115,8 @@ class Upload:
 def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
     """Store an upload that arrived in one piece, in half the time of `begin_upload`.
 
-    The file has no name before it is complete, so a failure leaves nothing behind and no lock is
-    needed. Raises UploadFinished, DigestMismatch, BadFileName.
+    The file gets its name when it is complete, so that no lock is needed and a failure leaves no
+    file.  Raises UploadFinished, DigestMismatch, BadFileName.
     """
     final = path_of("upload", name)
     hashes = Hashes()
@@ -151,10 +151,10 @@ def _compare(digest: Digest, md5: str | None) -> None:
 
 
 def begin_upload(name: str, offset: int) -> Upload:
-    """Open an upload for the bytes from ``offset`` on; the partial file is truncated there.
+    """Open an upload to append bytes at ``offset``, where the partial file is truncated.
 
-    The earlier bytes are hashed again from the partial file, because the state of the hashes is
-    not stored. Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
+    The earlier bytes are read from the partial file and hashed again, because the state of the
+    hashes is not stored.  Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
     """
     final = path_of("upload", name)
     partial = beside(final, "part")
@@ -182,10 +182,10 @@ def begin_upload(name: str, offset: int) -> Upload:
 def _settle(descriptor: int, partial: str, final: str) -> int | None:
     """Lock a partial file; return its length, or None if it was deleted before the lock.
 
-    Between the open and the lock, another writer may have finished or deleted this file. The final
-    name exists if it was finished; a final name is never removed by a writer. The link count is
-    zero if it was deleted. If a process crashed between `link` and `unlink`, both names exist, and
-    the partial one is removed here.  Raises UploadFinished and UploadLocked.
+    Between the open and the lock, another writer may have finished or deleted this file.  If it was
+    finished, the final name exists; writers never remove a final name.  If it was deleted, the link
+    count is zero.  If a process crashed between `link` and `unlink`, both names exist, and this
+    function removes the partial name.  Raises UploadFinished and UploadLocked.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -203,7 +203,10 @@ def _settle(descriptor: int, partial: str, final: str) -> int | None:
 
 
 def upload_size(name: str) -> UploadSize:
-    """Return how much of an upload has arrived; raises UploadLocked while a request writes it."""
+    """Return the size of an upload; raises UploadLocked while a request writes it.
+
+    An upload that has not begun has 0 bytes.
+    """
     final = path_of("upload", name)
     for _ in range(2):
         with contextlib.suppress(FileNotFoundError):
@@ -211,7 +214,7 @@ def upload_size(name: str) -> UploadSize:
         try:
             descriptor = os.open(beside(final, "part"), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # perhaps finished in between: check again
+            continue  # the upload may have been finished in between: check again
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             status = os.fstat(descriptor)
@@ -225,7 +228,7 @@ def upload_size(name: str) -> UploadSize:
 
 
 def has_room_for(nbytes: int) -> bool:
-    """Return whether the disk has `MIN_FREE_BYTES` left after an upload of this many bytes."""
+    """Return whether at least `MIN_FREE_BYTES` stay free after an upload of `nbytes` bytes."""
     try:
         disk = os.statvfs(settings.VAR_DIR)
     except FileNotFoundError:
@@ -235,7 +238,7 @@ def has_room_for(nbytes: int) -> bool:
 
 
 def uploads_stopped() -> bool:
-    """Return whether the var folder has a file ``stop_upload``, or maintenance stops uploads."""
+    """Return whether a file ``stop_upload`` in VAR_DIR, or maintenance, stops uploads."""
     if os.access(f"{settings.VAR_DIR}/stop_upload", os.F_OK):
         return True
     maintenance = notice("maintenance")
@@ -243,7 +246,7 @@ def uploads_stopped() -> bool:
 
 
 def finished_uploads(names: Iterable[str]) -> dict[str, Digest]:
-    """Return the digests of complete uploads by name; other names are left out.
+    """Return the digests of complete uploads by name; names of other uploads are left out.
 
     A stored digest is used if its size matches; otherwise the file is read and hashed.
     """
@@ -260,13 +263,13 @@ def open_upload(name: str) -> BinaryIO:
 
 
 def upload_digest(name: str) -> Digest:
-    """Read a finished upload from end to end and hash it; raises FileNotFoundError."""
+    """Read a finished upload and return its digest; raises FileNotFoundError."""
     with open_upload(name) as file:
         return hash_file(file).digest()
 
 
 def delete_uploads(names: Iterable[str]) -> dict[str, str]:
-    """Delete uploads, complete or not; return name -> error for failed deletions."""
+    """Delete complete and partial uploads; return the errors of failed deletions by name."""
     return delete_each(names, _delete_upload)
 
 

@@ -60,7 +60,7 @@ _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}
 
 @require_safe
 def manager_page(request: HttpRequest, name: str) -> HttpResponse:
-    """Return one of `PAGES`."""
+    """Return the page of `PAGES` with this name."""
     title, text = PAGES[name]
     context = {"project": {"name": settings.PROJECT.name}, "title": title, "text": text}
     return _cached(render(request, "scheduler/manager_page.html", context))
@@ -68,7 +68,7 @@ def manager_page(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_safe
 def feed(_request: HttpRequest) -> HttpResponse:
-    """Return an RSS channel without items: the project publishes no news yet."""
+    """Return an RSS channel without items, because this site does not publish news yet."""
     project = settings.PROJECT
     text = (
         '<?xml version="1.0" encoding="UTF-8" ?>\n<rss version="2.0">\n<channel>\n'

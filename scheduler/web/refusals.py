@@ -1,4 +1,4 @@
-"""Returns 429 or 503 for a page whose log-in was throttled or not checked."""
+"""Returns 429 for a throttled log-in, and 503 if the password queue is full."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 PATH = "/.well-known/security.txt"
-#: RFC 9116 recommends less than a year.  The file is generated for each request.
+#: The time to `Expires`; RFC 9116 recommends less than a year.
 VALID_FOR = timedelta(days=180)
 
 
@@ -28,7 +28,7 @@ def security_txt(_request: HttpRequest) -> HttpResponse:
 
 
 def contents(contacts: tuple[str, ...], master_url: str, *, now: datetime) -> str:
-    """Return the content of the file; `Expires` is a midnight about `VALID_FOR` from now."""
+    """Return the content of the file; `Expires` is the last midnight (UTC) within `VALID_FOR`."""
     origin = urlsplit(master_url)
     day = datetime.combine((now + VALID_FOR).astimezone(UTC).date(), time.min)
     lines = [f"Contact: {contact}" for contact in contacts]

@@ -15,7 +15,7 @@ _a_day = cache_control(public=True, max_age=86_400)
 @require_safe
 @_a_day
 def robots_txt(_request: HttpRequest) -> HttpResponse:
-    """Return robots.txt with the paths that crawlers must not visit (RFC 9309)."""
+    """Return robots.txt, which lists the paths that crawlers must not visit (RFC 9309)."""
     lines = ["User-agent: *", *(f"Disallow: {path}" for path in DISALLOWED_PATHS)]
     return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; charset=utf-8")
 

@@ -71,7 +71,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
 
 def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
     """Return the alerts if the account may view everything, else an empty tuple."""
-    # Checked first, so that a visitor without a session causes no statement.
+    # This check is first, so that a visitor without a session causes no SQL statement.
     if not (request.COOKIES and request.user.is_authenticated):
         return ()
     if not request.user.has_right(Right.VIEW_EVERYTHING):

@@ -18,7 +18,10 @@ PAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class AnswerOutput:
-    """One output of a canonical result; `name`, `nbytes` and `sha256` describe the upload."""
+    """An output file of a canonical result, with the size and SHA-256 of the uploaded file.
+
+    `name` is its physical name on the server, `open_name` the name that the program writes.
+    """
 
     position: int
     open_name: str
@@ -45,9 +48,9 @@ def answers_of(
 ) -> Iterator[Answer]:
     """Yield the done and failed workunits of a batch by ascending id.
 
-    `since` omits workunits with a `finished_at` up to that time.  Each statement reads `PAGE`
-    workunits.  Between pages no transaction is open and no connection is in use, since the consumer
-    may be slow.
+    With `since`, workunits whose `finished_at` is not later than `since` are omitted.  With
+    `workunit_id`, only this workunit is read.  Each statement reads `PAGE` workunits.  Between
+    pages no transaction is open and no connection is in use, since the consumer may be slow.
     """
     after = 0
     while True:
@@ -60,7 +63,7 @@ def answers_of(
         }
         rows = sql.fetch("work/read_answered", params)
         if not connection.in_atomic_block:
-            connection.close()  # back into the pool
+            connection.close()  # Returns it to the pool.
         yield from map(_answer, rows)
         if len(rows) < PAGE:
             return
@@ -84,6 +87,6 @@ def _answer(row: dict[str, Any]) -> Answer:
 
 
 def open_name(declared: list[dict[str, Any]], position: int) -> str:
-    """Return the declared name of the output at `position`, or a default."""
+    """Return the declared name of the output at `position`, or ``output_N`` if it has none."""
     name = declared[position].get("open_name", "") if position < len(declared) else ""
     return name or f"output_{position}"

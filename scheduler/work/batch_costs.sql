@@ -7,7 +7,7 @@ SELECT
     living.credit + coalesce(purged.credit, 0) AS credit
 FROM unnest(%(batch_ids)s::bigint[]) AS asked (batch_id)
 CROSS JOIN LATERAL (
-    -- For an array, one scan of the index leaves; a join would search the index for each workunit.
+    -- An array takes one scan of the index leaves; a join would search the index per workunit.
     SELECT
         count(*) AS results,
         coalesce(sum(result.cpu_time), 0) AS cpu_seconds,

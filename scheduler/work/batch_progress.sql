@@ -1,6 +1,6 @@
--- Counts the workunits of batches by status, as work.progress.status defines it, by indexes alone.
--- Results are looked up for arrays of workunits, which takes one scan of the index leaves; a join
--- would search the index for each workunit.
+-- Counts the workunits of batches by status (work.progress.status), with index-only scans.
+-- Results are looked up by an array of workunit ids, which takes one scan of the index leaves; a
+-- join would search the index for each workunit.
 SELECT
     asked.batch_id,
     counted.done,

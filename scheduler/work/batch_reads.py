@@ -10,12 +10,12 @@ from scheduler import sql
 from scheduler.lifecycle import ServerState
 from scheduler.models import Account, Batch
 
-#: Number of batches that `lines` returns.
+#: Maximum number of batches that `lines` returns.
 _MAX_LISTED = 100
 
 
 class UnknownBatch(LookupError):
-    """There is no batch of this name. Hint: `manage.py batch list` lists them."""
+    """No batch has this name or id. Hint: `manage.py batch list` lists the batches."""
 
 
 class AmbiguousBatch(LookupError):
@@ -26,7 +26,8 @@ class AmbiguousBatch(LookupError):
 class BatchLine:
     """A batch with the counts of its workunits; `open` workunits are neither answered nor failed.
 
-    Purged workunits count as answered or failed.  Failed workunits that were retried do not count.
+    Purged workunits count as answered or failed.  A failed workunit that was retried is not
+    counted, except in `unassimilated` and `unpurged`.
     """
 
     id: int
@@ -46,7 +47,7 @@ class BatchLine:
 
     @property
     def state_label(self) -> str:
-        """The label of the state, in lower case."""
+        """The label of the batch's state, in lower case."""
         return str(Batch.State(self.state).label).lower()
 
     @property
@@ -57,7 +58,7 @@ class BatchLine:
         return 100 * (self.workunits - self.open) // self.workunits
 
     def as_json(self) -> dict[str, Any]:
-        """Return all fields, with the state as its label."""
+        """Return all fields by name, with the state's label in place of its number."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return facts | {"state": self.state_label}
 
@@ -79,13 +80,13 @@ def find(name: str, submitter: Account | None) -> Batch:
 
 
 def lines(submitter: Account | None) -> list[BatchLine]:
-    """Return the newest batches of one submitter, or of all if None."""
+    """Return the newest batches of `submitter`, or of all submitters if it is None."""
     params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": _MAX_LISTED}
     return sql.fetch_into(BatchLine, "work/read_batches", params)
 
 
 def line(batch_id: int) -> BatchLine:
-    """Return one batch; raises `UnknownBatch`."""
+    """Return the batch with this id; raises `UnknownBatch`."""
     params = {"batch_id": batch_id, "submitter_id": None, "limit": 1}
     rows = sql.fetch_into(BatchLine, "work/read_batches", params)
     if not rows:
@@ -95,7 +96,7 @@ def line(batch_id: int) -> BatchLine:
 
 
 def results_of(batch_id: int) -> dict[str, int]:
-    """Return the number of a batch's results by lower-case server state."""
+    """Return the number of a batch's results by the lower-case name of their server state."""
     rows = sql.fetch("work/batch_results", {"batch_id": batch_id})
     by_state = {row["server_state"]: row["results"] for row in rows}
     return {state.name.lower(): by_state.get(state, 0) for state in ServerState}

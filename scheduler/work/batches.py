@@ -4,8 +4,8 @@ Theory of operation.  A batch is locked before its workunits, and the workunits 
 results, as in a submission.  Aborting a batch requests the cancellation of its workunits
 (`work.cancel`); the transitioner makes the moves.  Operations on all workunits of a batch first
 change the state of the batch, then process the workunits in chunks, with one transaction per chunk.
-If that is interrupted, the end of the batch is not recorded, and the housekeeper continues
-(`finish`).
+After a crash between chunks, `completed_at` or `retired_at` of the batch is still NULL, and the
+housekeeper continues the operation (`finish`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import may_set_priority
 
-#: Added to the priority of an accelerated batch; with fair share, this equals 11 days.
+#: Added to the priorities of an accelerated batch; with fair share, a unit is a second: 11 days.
 ACCELERATION = 1_000_000
-#: Number of batches that one call completes, expires or finishes.
+#: Maximum number of batches that one call completes, expires or finishes.
 _MAX_BATCHES = 100
 #: Number of workunits that one transaction changes.
 _CHUNK = 5000
@@ -58,8 +58,8 @@ class Accelerated:
 def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
     """Accelerate a batch: send its results before all others, first to quick hosts.
 
-    If not `on`, undo that.  Results created later inherit the priority; results in progress
-    continue.  Idempotent.  Raises `BatchNotReady` for a batch that is over.
+    With `on=False`, undo the acceleration.  Results created later inherit the priority; results in
+    progress continue.  Idempotent.  Raises `BatchNotReady` for a batch that is over.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -76,10 +76,10 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
 
 
 def accelerate_tails(*, now: datetime) -> int:
-    """Accelerate batches with `accelerate_tail` that reached their tail; return their workunits.
+    """Accelerate batches with `accelerate_tail` that have reached their tail.
 
-    The value is the number of workunits whose priority was raised.  Their results are sent before
-    all others, first to quick hosts if the app defines which hosts are quick.  Results in progress
+    Returns the number of workunits whose priority was raised.  Their results are sent before all
+    others, first to quick hosts if the app defines which hosts are quick.  Results in progress
     continue.
     """
     raised = 0
@@ -110,8 +110,8 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
         if batch.state in (State.ABORTED, State.RETIRED) and changes.keys() - {"name", "meta"}:
             _refuse(batch, "cannot be accelerated or expire", "change only its name or meta")
         if (expire_at := changes.get("expire_at")) is not None and expire_at <= now:
-            msg = f"{expire_at:%Y-%m-%d %H:%M:%S} UTC is past. Hint: abort it to end it now."
-            raise BadChange(msg)
+            msg = f"expire_at ({expire_at:%Y-%m-%d %H:%M:%S} UTC) is past."
+            raise BadChange(f"{msg} Hint: abort the batch to end it now.")
         if changes.get("accelerate") is not None:
             accelerate(batch_id, on=changes["accelerate"], now=now)
         checked = NewBatch(name=changes.get("name"), meta=changes.get("meta", {}))
@@ -166,7 +166,7 @@ def expire(*, now: datetime) -> int:
 def complete(*, now: datetime) -> int:
     """Complete open batches whose workunits are all finished and assimilated; return their number.
 
-    Aborted batches stay aborted, and get their `completed_at`.
+    Aborted batches whose workunits are all assimilated stay aborted; only `completed_at` is set.
     """
     with transaction.atomic():
         params = _states(now) | {"limit": _MAX_BATCHES}
@@ -246,8 +246,8 @@ def delete(batch_id: int) -> None:
         if batch.state not in (State.COMPLETE, State.RETIRED):
             _refuse(batch, "cannot be deleted", "retire it first")
         if follower := Batch.objects.filter(after=batch_id).order_by("id").first():
-            msg = f"Batch {follower.name!r} follows {batch.name!r}. Hint: delete that one first."
-            raise BatchNotReady(msg)
+            msg = f"Batch {follower.name!r} follows {batch.name!r}."
+            raise BatchNotReady(f"{msg} Hint: delete {follower.name!r} first.")
         remaining = Workunit.objects.filter(batch_id=batch_id).count()
         if remaining:
             raise BatchNotReady(

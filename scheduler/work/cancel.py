@@ -27,7 +27,7 @@ _MAX_REASON = 200
 #: Number of workunits that one transaction changes.
 _CHUNK = 5000
 
-#: Final states of a batch, which cancelling does not change.
+#: States of a batch that a cancellation does not change.
 _ENDED = (Batch.State.ABORTED, Batch.State.RETIRED)
 
 
@@ -50,12 +50,16 @@ class AmbiguousBatch(LookupError):
 
 
 class NothingNamed(ValueError):
-    """No workunit and no batch is named. Hint: give names, ids or a batch."""
+    """The call names neither workunits nor a batch. Hint: give names, ids or a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Number of the selected workunits by outcome."""
+    """Numbers of the selected workunits by outcome.
+
+    `already` workunits were canceled, held or released before, `finished` workunits have ended, and
+    the law has no such move for `impossible` workunits.
+    """
 
     changed: int
     already: int
@@ -84,7 +88,8 @@ def cancel(
 
     Idempotent.  Finished workunits are counted, but not changed.  `submitter` selects among
     batches of the same name.  Raises `WorkunitsNotFound` for names and ids that do not exist,
-    `AmbiguousBatch` for a batch name of several submitters, and `NothingNamed`.
+    `AmbiguousBatch` if several submitters have a batch of this name, and `NothingNamed` if no
+    names, ids or batch are given.
     """
     with transaction.atomic():
         batch_id = _batch(names, ids, batch, submitter)

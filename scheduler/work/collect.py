@@ -1,9 +1,10 @@
 """Stream the outputs of a batch as an archive or a manifest.
 
-Theory of operation.  Answers are read page by page and files one after the other, and the output is
-streamed as it is read; only the lines of the manifest are spooled to a file.  A file that is
-deleted during the call is marked in the manifest, since data already sent cannot be recalled.  The
-last line of a manifest is the cursor with which a later call continues if the batch still runs.
+Theory of operation.  An answer is a done or failed workunit with its outputs.  Answers are read
+page by page and files one after the other, and each piece is sent as soon as it is read; only the
+lines of the manifest are spooled to a file.  A file that is deleted during the call is marked in
+the manifest, since data already sent cannot be recalled.  The last line of a manifest is a cursor:
+a later call with it returns only the answers that are new since then.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def collect(
     workunit_id: int | None = None,
     now: datetime,
 ) -> Iterator[bytes]:
-    """Stream the outputs of a batch in one of `FORMATS`; raises `since.BadCursor` at the call."""
+    """Stream the outputs of a batch in one of `FORMATS`; raises `since.BadCursor` at once."""
     after = since.read(cursor, batch_id=batch_id) if cursor else None
     wanted = Collection(batch_id, after, workunit_id, now)
     pieces = _manifest(wanted) if form == "ndjson" else _archive(wanted, form)
@@ -91,7 +92,7 @@ def _file(
     description: dict[str, Any],
     now: datetime,
 ) -> Iterator[bytes]:
-    """Add an output; a missing or damaged file is marked in its description."""
+    """Yield the archive's bytes for an output; mark a missing or damaged file in `description`."""
     with ExitStack() as stack:
         try:
             source = stack.enter_context(storage.open_upload(output.name))
@@ -120,7 +121,8 @@ def _entry(answer: Answer, outputs: list[dict[str, Any]]) -> dict[str, Any]:
 def _described(answer: Answer) -> list[dict[str, Any]]:
     """Return the manifest's description of each output, with a unique member name in the archive.
 
-    The member names of "a:b" and "a_b" would collide, since not every system allows colons.
+    Member names have no colons, since not every system allows them.  If "a:b" and "a_b" would
+    have one member name, the second gets its position as a prefix.
     """
     described: list[dict[str, Any]] = []
     taken: set[str] = set()

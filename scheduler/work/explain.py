@@ -46,12 +46,12 @@ from scheduler.work.timeline import describe_move, moves_of
 
 
 class UnknownName(LookupError):
-    """Neither a workunit nor a result has this name. Hint: finished ones are in the archive."""
+    """No workunit or result has this name. Hint: purged workunits are in the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of a timeline."""
+    """One move in a timeline; `subject` is the name of the workunit or result that moved."""
 
     at: datetime
     subject: str
@@ -99,7 +99,7 @@ def explanation_of(name: str, *, now: datetime) -> Explanation:
     if workunit_id is None:
         raise UnknownName(
             f"There is no workunit or result named {name!r}. "
-            "Hint: finished ones are dropped; try `manage.py archive show NAME`."
+            "Hint: purged workunits are in the archive; try `manage.py archive show NAME`."
         )
     return explanation_of_workunit(workunit_id, now=now)
 
@@ -185,7 +185,7 @@ def _is_about(host: Host, *, now: datetime) -> bool:
 
 
 def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
-    """Return the active hosts that the workunit's target includes."""
+    """Return the active hosts that the workunit's target allows; all if it has no target."""
     hosts = Host.objects.filter(
         rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
     )
@@ -250,7 +250,10 @@ def _predecessor(workunit: Workunit) -> str:
 
 
 def _parked(workunit_id: int) -> tuple[Parked, ...]:
-    """Return the parked science of a workunit, with the last line of each traceback."""
+    """Return the parked validation and assimilation of a workunit, if any.
+
+    `error` is the last line of the traceback.
+    """
     stages = {
         ScienceFailure.Stage.VALIDATE: "validator",
         ScienceFailure.Stage.ASSIMILATE: "assimilator",

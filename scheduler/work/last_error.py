@@ -1,4 +1,4 @@
-"""Reads the newest failed result of a workunit or batch, and parked science."""
+"""Reads the newest failed result of a workunit or batch, and parked failures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Troubles:
 
     @property
     def sentences(self) -> list[str]:
-        """The failures as text for people."""
+        """The failures as sentences for users."""
         lines = [] if self.last_error is None else [f"last error: {self.last_error.sentence}"]
         if self.parked:
             were = "workunit is" if self.parked == 1 else "workunits are"

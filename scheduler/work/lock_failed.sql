@@ -1,4 +1,4 @@
--- Locks a chunk of a batch's failed workunits that were not retried yet: all, or the named ones.
+-- Locks a chunk of a batch's failed, not yet retried workunits; with `names`, only those named.
 SELECT
     id,
     name,

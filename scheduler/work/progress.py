@@ -30,7 +30,7 @@ RATE_WINDOW: Final = timedelta(minutes=5)
 
 
 def _of_results() -> Subquery:
-    """Return the SQL expression of the status that a workunit's results decide, or NULL.
+    """Return an SQL expression: *validating* or *in_progress* by a workunit's results, or NULL.
 
     The expression is a maximum, since for EXISTS the planner may read the results of the whole
     project first.  *validating* sorts after *in_progress*, so the maximum prefers it.
@@ -46,7 +46,7 @@ def _of_results() -> Subquery:
 
 
 def status(now: datetime) -> Expression:
-    """Return the SQL expression of a workunit's status, as `work.rules.statuses.status_of`."""
+    """Return an SQL expression of the status that `work.rules.statuses.status_of` returns."""
     is_held = ~Q(release_state=ReleaseState.RELEASED.value)
     waiting = Case(
         When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
@@ -84,7 +84,7 @@ class Progress:
 
     @property
     def sentence(self) -> str:
-        """The counts as text for people."""
+        """The counts as text for users."""
         parts = [f"{getattr(self, s)} {s.replace('_', ' ')}" for s in Status if getattr(self, s)]
         return f"{100 * self.fraction_done:.0f} % of {self.total}: {', '.join(parts) or 'none yet'}"
 

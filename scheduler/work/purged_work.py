@@ -28,14 +28,14 @@ class Archived:
 
     @property
     def canonical(self) -> str | None:
-        """The name of the canonical result, if there is one."""
+        """The name of the canonical result, or None."""
         wanted = self.entry["workunit"].get("canonical_result_id")
         names = (result["name"] for result in self.entry["results"] if result["id"] == wanted)
         return next(names, None)
 
     @property
     def verdict(self) -> str:
-        """The outcome of the workunit in a few words."""
+        """The name of the canonical result or the errors, as text for users."""
         if canonical := self.canonical:
             return f"answered by {canonical}"
         return "failed: " + (", ".join(self.entry["workunit"].get("errors", ())) or "no reason")
@@ -57,10 +57,10 @@ class Day:
 
 
 def find(name: str) -> Archived:
-    """Return the newest entry of a workunit, by the name of the workunit or of a result.
+    """Return the newest entry of a workunit, by the name of the workunit or of one of its results.
 
-    Reads the files from the newest day on, and parses only lines that contain the name.  Raises
-    `NotArchived`.
+    Reads the files from the newest day backwards, and parses only lines that contain the name.
+    Raises `NotArchived`.
     """
     wanted = json.dumps(name, ensure_ascii=False).encode()
     for day, path in storage.archive_days().items():
@@ -72,7 +72,7 @@ def find(name: str) -> Archived:
             return newest
     raise NotArchived(
         f"The archive has no workunit or result named {name!r}. "
-        "Hint: use `manage.py explain` for those that are not purged yet."
+        "Hint: for work that is not purged yet, use `manage.py explain`."
     )
 
 
@@ -81,7 +81,10 @@ def _concerns(entry: dict[str, Any], name: str) -> bool:
 
 
 def listed(*, app: str | None = None, since: date | None = None) -> Iterator[Archived]:
-    """Yield purged workunits, newest day first, without the duplicates that a crash may leave."""
+    """Yield purged workunits, newest day first, without duplicates left by a crash.
+
+    `app` selects the workunits of one app; `since` is the earliest day to read.
+    """
     for day, path in storage.archive_days().items():
         if since is not None and day < since.isoformat():
             return
@@ -94,7 +97,7 @@ def listed(*, app: str | None = None, since: date | None = None) -> Iterator[Arc
 
 
 def verified() -> Iterator[Day]:
-    """Read and check the file of every day, newest first."""
+    """Parse the file of every day, newest first, and yield its state."""
     for day, path in storage.archive_days().items():
         seen: set[int] = set()
         lines, faults = 0, []

@@ -1,4 +1,4 @@
--- Records a cancellation request, once per workunit, and makes workunits due for the transitioner.
+-- Records cancellation requests, once per workunit, and makes them due for the transitioner.
 WITH named AS (
     SELECT
         id,

@@ -1,7 +1,7 @@
 """Submit failed workunits of a batch again.
 
 Theory of operation.  A failed workunit stays failed.  A new one, with ``.2`` appended to its name,
-is created in the same batch with the same inputs, outputs and numbers.  The failed workunit stores
+is created in the same batch with the same inputs, outputs and settings.  The failed workunit stores
 the id of the new one (`retried_as`), so that it is not retried twice and no longer counts as a
 failure of its batch.  The batch is locked and reopened chunk by chunk.
 """
@@ -42,7 +42,7 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Number of failed workunits that were submitted again, and of the others by reason.
+    """Numbers of failed workunits that were submitted again, and of skipped ones by reason.
 
     `cancelled` workunits are retried only by name.  The input files of `inputs_gone` workunits are
     deleted.  For `names_taken`, a workunit of the new name already exists.

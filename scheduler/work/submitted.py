@@ -17,7 +17,7 @@ from scheduler.work.progress import status
 
 
 def batches(viewer: Account | None) -> QuerySet[Batch]:
-    """Return the viewer's batches."""
+    """Return the batches of `viewer`, or all batches if it is None."""
     rows = Batch.objects.select_related("app", "submitter")
     return rows if viewer is None else rows.filter(submitter=viewer)
 
@@ -56,5 +56,5 @@ def not_owned(viewer: Account | None, *, ids: Collection[int], names: Collection
 
 
 def containing(rows: QuerySet[Any], meta: dict[str, Any]) -> QuerySet[Any]:
-    """Return the rows whose meta contains `meta`, by a filter that the partial index supports."""
+    """Return the rows whose meta contains `meta`; the filter matches the partial index."""
     return rows.exclude(meta={}).filter(meta__contains=meta) if meta else rows

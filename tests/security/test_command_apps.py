@@ -27,7 +27,7 @@ def test_the_setting_is_off_by_default(settings) -> None:
 
 
 def test_creating_a_command_app_is_refused_with_a_hint() -> None:
-    with pytest.raises(apps.BadApp, match=r"switched off.* Hint: .*COMMAND_APPS=true"):
+    with pytest.raises(apps.BadApp, match=r"are disabled.* Hint: .*COMMAND_APPS=true"):
         apps.create(name="sh", kind="command", now=NOON)
     with pytest.raises(CommandError, match="COMMAND_APPS=true"):
         call_command("create_app", "sh", "--kind", "command")

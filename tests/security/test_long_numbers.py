@@ -24,7 +24,7 @@ SUPERSCRIPT = "\u00b2"
 def test_long_number_of_an_output_is_refused(client, query):
     answer = client.get(f"/get_output.php?{query}")
     assert answer.status_code == 404
-    assert b"is no number" in answer.content
+    assert b"is not a number" in answer.content
 
 
 def test_long_search_term_is_no_number():

@@ -207,7 +207,7 @@ def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
         ({"target": "sh"}, "has the target"),
         (
             {"target": "script:a", "app_options": ["compare_program"]},
-            "which could then choose",
+            "which selects the code",
         ),
         ({"target": "script:a", "app_options": "all"}, "is not a list of texts"),
         ({"target": "script:a", "transactional": True}, "cannot be transactional"),

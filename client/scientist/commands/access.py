@@ -28,7 +28,7 @@ SCOPES = ("read", "submit", "publish", "manage", "administer")
 
 
 def describe(commands: Commands) -> None:
-    """Add the three commands."""
+    """Add `login`, `logout` and `whoami` to the parser."""
     login = commands.add("login", log_in, help="create a token and store it")
     login.add_argument("address", metavar="URL", nargs="?", help="address of the project")
     login.add_argument("--email", metavar="E", help="e-mail address of your account")
@@ -46,12 +46,13 @@ def describe(commands: Commands) -> None:
         "--scope",
         action="append",
         choices=SCOPES,
-        help="a scope of the token; repeatable (default: read, submit, and those of "
-        "publish and manage that the account may have)",
+        help="a scope of the token; repeatable (default: read and submit, also publish and manage "
+        "if the account may have them)",
     )
     login.add_argument("--name", metavar="N", help="name of the token (default: this host)")
     logout = commands.add("logout", log_out, help="revoke and delete the token")
-    logout.add_argument("address", metavar="URL", nargs="?", help="default: that of the last login")
+    text = "address of the project (default: the address of the last login)"
+    logout.add_argument("address", metavar="URL", nargs="?", help=text)
     commands.add("whoami", who_am_i, help="show the account of the token, and quotas")
 
 
@@ -102,7 +103,10 @@ def _create_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
 
 
 def log_out(context: Context) -> None:
-    """Carry out `logout`: revoke the token on the project; delete it here even if that fails."""
+    """Carry out `logout`: delete the stored token and revoke it in the project.
+
+    If it cannot be revoked, a warning is printed.
+    """
     options = context.options
     logins = store.load()
     address = options.address or options.url or logins.default
@@ -126,7 +130,6 @@ def log_out(context: Context) -> None:
 
 
 def who_am_i(context: Context) -> None:
-    """Carry out `whoami`."""
     url, token = resolve_login(context.options.url, context.options.token)
     if token is None:
         raise NotLoggedIn(f"There is no token for {url}.", f"scientist login {url} --email E")

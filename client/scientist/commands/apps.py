@@ -34,7 +34,7 @@ _PUBLICATION_FIELDS = (
 
 
 def describe(commands: Commands) -> None:
-    """Add `app` and its four commands."""
+    """Add `app` and its four subcommands to the parser."""
     app = commands.group("app", help="list, show, create, publish apps")
     app.add("list", list_apps, help="list the apps")
     show = app.add("show", show_app, help="show an app and its versions")
@@ -85,7 +85,6 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
 
 
 def list_apps(context: Context) -> None:
-    """Carry out `app list`."""
     columns = ("name", "kind", "versions>", "", "title")
     empty = "There are no apps yet. scientist app publish NAME SOURCE --create"
     context.listing(list(context.project.apps()), columns, _app_row, empty)
@@ -105,7 +104,6 @@ def _title(app: AppInfo) -> str:
 
 
 def show_app(context: Context) -> None:
-    """Carry out `app show`."""
     name = context.options.app
     app, versions = context.project.app(name), list(context.project.versions(name))
     context.answer({"app": app, "versions": versions}, _described(app))
@@ -115,7 +113,7 @@ def show_app(context: Context) -> None:
         context.table(columns, map(_version_row, versions))
 
 
-def _described(app: AppInfo) -> Any:  # noqa: ANN401  what rich draws
+def _described(app: AppInfo) -> Any:  # noqa: ANN401  any renderable of rich
     defaults = dict(app.workunit_defaults)
     outputs = [
         entry if isinstance(entry, str) else entry.get("open_name", "")
@@ -162,13 +160,11 @@ def _text(path: Path | None) -> str | None:
 
 
 def create_app(context: Context) -> None:
-    """Carry out `app create`."""
     app = context.project.create_app(context.options.app, **_rules(context.options))
     context.answer(app, f"created app {app.name} ({app.kind})")
 
 
 def publish_app(context: Context) -> None:
-    """Carry out `app publish`."""
     options = context.options
     for source in options.source:
         if "://" not in source and not source.startswith("rsync:") and not Path(source).is_dir():
@@ -201,7 +197,10 @@ def _create_if_missing(context: Context) -> None:
 
 
 def _default_kind(options: argparse.Namespace) -> str:
-    """Return the kind of a new app by its first version.  Raises UsageError without a source."""
+    """Return the kind of a new app, derived from the source of its first version.
+
+    Raises UsageError if there is no source.
+    """
     if options.image:
         return "container"
     sources = [*options.source, *([options.source_url] if options.source_url else [])]

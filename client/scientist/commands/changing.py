@@ -12,26 +12,26 @@ from scientist.words import count
 
 
 def describe(commands: Commands) -> None:
-    """Add the three commands."""
+    """Add `cancel`, `retry` and `retire` to the parser."""
     cancel = commands.add("cancel", cancel_things, help="cancel batches or workunits")
     text = "a name, or the id of a batch"
     cancel.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
-    cancel.add_argument("--reason", metavar="R", default="", help="text to store with it")
-    cancel.add_argument("--yes", action="store_true", help="do not ask")
+    cancel.add_argument("--reason", metavar="R", default="", help="reason to store")
+    cancel.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     cancel.set_defaults(extra_names_target="which")
     retry = commands.add("retry", retry_batch, help="submit failed workunits again")
     retry.add_argument("batch", metavar="BATCH", help="its id or its name")
-    text = "only these of its workunits"
+    text = "names of failed workunits of the batch, instead of --failed"
     retry.add_argument("workunits", metavar="WORKUNIT", nargs="*", help=text)
     retry.add_argument("--failed", action="store_true", help="all failed workunits")
     retry.set_defaults(extra_names_target="workunits")
     retire = commands.add("retire", retire_batch, help="let the project delete a batch")
     retire.add_argument("batch", metavar="BATCH", help="its id or its name")
-    retire.add_argument("--yes", action="store_true", help="do not ask")
+    retire.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def cancel_things(context: Context) -> None:
-    """Carry out `cancel`, after a confirmation that names what is cancelled."""
+    """Cancel batches and workunits; the confirmation shows the numbers of workunits."""
     options = context.options
     batches, names = _split(context, options.which)
     parts = []
@@ -51,7 +51,7 @@ def cancel_things(context: Context) -> None:
 
 
 def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]]:
-    """Return the targets that are batches, and the names of workunits.  Raises NotFoundError."""
+    """Return the batches and the names of workunits among the targets.  Raises NotFoundError."""
     batches, names = [], []
     for which in dict.fromkeys(targets):
         try:
@@ -66,10 +66,9 @@ def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]
 
 
 def retry_batch(context: Context) -> None:
-    """Carry out `retry`."""
     options = context.options
     if bool(options.workunits) == options.failed:
-        hint = "use --failed for all that failed, or name workunits, not both."
+        hint = "use --failed for all failed workunits, or name workunits, not both."
         raise UsageError("It is not clear which workunits to submit again.", hint)
     batch = context.batch(options.batch)
     summary = batch.retry_failed(options.workunits or None)
@@ -85,11 +84,10 @@ def retry_batch(context: Context) -> None:
 
 
 def retire_batch(context: Context) -> None:
-    """Carry out `retire`, after a confirmation."""
     batch = context.batch(context.options.batch)
     progress = batch.progress()
     left = progress.total - progress.finished
-    unfinished = f" {count(left, 'workunit')} of it are not finished." if left else ""
+    unfinished = f" Unfinished: {count(left, 'workunit')}." if left else ""
     outputs = count(progress.done, "output")
     if not context.confirm(f"Retire {batch.name}? Its {outputs} will be deleted.{unfinished}"):
         context.out.print("Nothing was retired.")

@@ -48,7 +48,7 @@ def first_line(name: str) -> str:
 
 
 class Context:
-    """One run of a command."""
+    """The options, the project and the output of one run of a command."""
 
     def __init__(self, options: argparse.Namespace, stack: ExitStack) -> None:
         self.options = options
@@ -61,13 +61,14 @@ class Context:
 
     @cached_property
     def project(self) -> Project:
-        """The project of --url and --token, or their defaults."""
+        """The project at --url, accessed with --token, or with the defaults of these options."""
         return self._stack.enter_context(Project(self.options.url, self.options.token))
 
     def batch(self, which: str) -> Batch:
         """Return a batch by its id or name.  Raises NotFoundError.
 
-        A number is an id first; prints a warning if it is also the name of another batch.
+        A number is looked up as an id first.  If another batch has this number as its name, a
+        warning is printed.
         """
         batch = self.project.find_batch(which)
         if batch.name != which:
@@ -81,14 +82,14 @@ class Context:
         return self.out.is_terminal and not self.json
 
     def answer(self, facts: object, text: RenderableType | None = None) -> None:
-        """Print the outcome: the facts as one JSON document with --json, else the text."""
+        """Print the outcome of the command: with --json `facts` as a JSON document, else `text`."""
         if self.json:
             print(as_json(facts), flush=True)
         elif text is not None:
             self.out.print(text)
 
     def line(self, facts: object) -> None:
-        """Print one JSON object on one line, for commands that print several."""
+        """Print a JSON object on one line, for commands that print several objects."""
         print(as_json(facts, indent=None), flush=True)
 
     def warn(self, sentence: str) -> None:
@@ -110,7 +111,7 @@ class Context:
             self.table(columns, map(row, items))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[RenderableType]]) -> None:
-        """Print rows: on a terminal as a table, elsewhere as plain columns that are never cut.
+        """Print rows: on a terminal as a table, elsewhere as plain columns of full width.
 
         `columns` are the headings; a column is aligned to the right if its heading ends with ``>``.
         """
@@ -127,9 +128,9 @@ class Context:
         print("\n".join(_plain(columns, [[str(cell) for cell in row] for row in rows])))
 
     def confirm(self, question: str) -> bool:
-        """Return whether the user confirms; without a terminal, --yes must be given.
+        """Return whether the user answers a question with yes; with --yes, always True.
 
-        Raises UsageError if it is not.
+        Raises UsageError if --yes is missing and stdin is not a terminal or --json is given.
         """
         if self.options.yes:
             return True
@@ -148,7 +149,7 @@ def _plain(columns: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def about(batch: Batch) -> dict[str, Any]:
-    """Return the id and the name of a batch, as answers have them."""
+    """Return the id and the name of a batch in the form of the JSON output."""
     return {"batch": {"id": batch.id, "name": batch.name}}
 
 

@@ -19,12 +19,13 @@ _TOTALED = ("workunits", "results", "cpu_seconds", "elapsed_seconds", "credit")
 
 
 def describe(commands: Commands) -> None:
-    """Add the two commands."""
+    """Add `stats` and `status` to the parser."""
     stats = commands.add("stats", show_stats, help="show the cost of your work")
     stats.add_argument("--by", choices=("day", "app", "batch"), default="app", help="(default app)")
-    text = "a day (UTC), or a duration before now, such as 30d"
+    text = "first day (UTC), or a duration before now, such as 30d"
     stats.add_argument("--since", metavar="WHEN", help=text)
-    stats.add_argument("--until", metavar="WHEN", help="the same")
+    text = "day after the last day (UTC), or a duration before now"
+    stats.add_argument("--until", metavar="WHEN", help=text)
     commands.add("status", show_status, help="show the state of the project")
 
 
@@ -39,7 +40,6 @@ def _when(text: str | None) -> datetime | None:
 
 
 def show_stats(context: Context) -> None:
-    """Carry out `stats`."""
     options, by = context.options, context.options.by
     rows = context.project.usage(since=_when(options.since), until=_when(options.until), by=by)
     if context.json or not rows:
@@ -65,7 +65,6 @@ def _row(name: str, row: dict[str, Any]) -> list[Any]:
 
 
 def show_status(context: Context) -> None:
-    """Carry out `status`."""
     rows = context.project.status()
     if context.json:
         context.answer(rows)

@@ -26,17 +26,18 @@ from scientist.models import BatchInfo, ResultInfo, Troubles, WorkunitInfo, read
 from scientist.words import count, local, nbytes, span
 
 _DEFAULT_LIMIT = 100
-#: Columns of a terminal that is wide enough for bars in the list of batches.
+#: The minimum number of columns of a terminal for bars in the list of batches.
 _MIN_WIDTH_FOR_BARS = 118
 
 
 def describe(commands: Commands) -> None:
-    """Add the two commands."""
+    """Add `list` and `show` to the parser."""
     listing = commands.add("list", list_things, help="list batches, workunits, results")
     add = listing.add_argument
     add("what", nargs="?", default="batches", choices=tuple(_LISTS))
-    add("batch", metavar="BATCH", nargs="?", help="only those of this batch, by id or name")
-    add("--app", metavar="APP", help="only those of this app")
+    text = "only workunits or results of this batch, by id or name"
+    add("batch", metavar="BATCH", nargs="?", help=text)
+    add("--app", metavar="APP", help="only batches or workunits of this app")
     add("--status", choices=tuple(STYLES), help="only workunits of this status")
     add("--workunit", metavar="W", help="only results of this workunit, by name or id")
     text = f"at most N rows (default {_DEFAULT_LIMIT})"
@@ -58,7 +59,6 @@ def describe(commands: Commands) -> None:
 
 
 def list_things(context: Context) -> None:
-    """Carry out `list`."""
     options = context.options
     if options.what == "batches" and (options.batch or options.status):
         hint = f"scientist list workunits {options.batch or 'BATCH'}"
@@ -142,7 +142,6 @@ def _lower(state: str | None) -> str:
 
 
 def show_thing(context: Context) -> None:
-    """Carry out `show`."""
     words = context.options.which
     kind = words[0] if len(words) > 1 else None
     functions = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
@@ -152,7 +151,7 @@ def show_thing(context: Context) -> None:
     if kind is not None:
         functions[kind](context, words[1])
         return
-    # Without a kind, a number is the id of a batch, and a name is searched in each kind.
+    # Without a kind, a number is the id of a batch, and a name is looked up in each kind.
     which = words[0]
     for name in ["batch"] if which.isdecimal() else functions:
         try:

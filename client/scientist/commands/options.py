@@ -1,4 +1,4 @@
-"""Options that several commands share, and the types of their arguments."""
+"""Options that several commands share, and parsers of their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Commands:
     common: argparse.ArgumentParser
 
     def add(self, name: str, run: Run, **options: Any) -> argparse.ArgumentParser:
-        """Add a command; `options` are those of `add_parser`."""
+        """Add a command; `options` are passed to `add_parser`."""
         command: argparse.ArgumentParser
         command = self.subparsers.add_parser(name, parents=[self.common], **options)
         command.set_defaults(command=run)
@@ -40,7 +40,7 @@ class Commands:
 
 
 def add_quorum_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options for how many results a workunit needs, and by when."""
+    """Add the options for the quorum, the error limit and the deadline of a workunit."""
     group.add_argument("--quorum", type=positive, metavar="N", help="results that must agree")
     text = "failed results that are tolerated; a workunit fails at N+1 (default 3)"
     group.add_argument("--max-errors", type=non_negative, metavar="N", help=text)
@@ -52,16 +52,16 @@ def add_resource_options(group: argparse._ArgumentGroup) -> None:
     """Add the options for the run time, memory and disk space of a workunit."""
     text = "run time on a typical computer, such as 10min"
     group.add_argument("--takes", type=duration, metavar="T", help=text)
-    text = "the same as a number of floating-point operations"
+    text = "run time as a number of floating-point operations"
     group.add_argument("--fpops", type=float, metavar="N", help=text)
-    text = "the most memory that a program needs, such as 2GB"
+    text = "maximum memory of the program, such as 2GB"
     group.add_argument("--memory", type=size, metavar="SIZE", help=text)
-    text = "the most disk space that a program needs, such as 10GB"
+    text = "maximum disk space of the program, such as 10GB"
     group.add_argument("--disk", type=size, metavar="SIZE", help=text)
 
 
 def workunit_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of these options and of ``--output`` for `fields_of`."""
+    """Return the values of the workunit options and of ``--output``, for `fields_of`."""
     fields = {name: getattr(options, name) for name in _WORKUNIT_FIELDS}
     return fields | {"outputs": [_output(text) for text in options.output or ()] or None}
 

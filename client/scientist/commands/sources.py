@@ -108,12 +108,12 @@ def _lines(file: IO[bytes]) -> Iterator[Work]:
             yield work_of(fields)
         except (ScientistError, ValueError, TypeError, AttributeError) as error:
             reason = error.sentence if isinstance(error, ScientistError) else str(error)
-            hint = "docs/scientist.md shows what a line can have."
+            hint = "docs/scientist.md lists the fields of a line."
             raise UsageError(f"Line {number}: {reason}", hint) from None
 
 
 def shared_of(text: str) -> dict[str, Any]:
-    """Parse ``FILE`` or ``NAME=FILE``.  Raises UnreadableInput."""
+    """Parse ``FILE`` or ``NAME=FILE`` to an entry of `input_files`.  Raises UnreadableInput."""
     name, equals, path = text.partition("=")
     file = Path(path if equals else text)
     checked(file)

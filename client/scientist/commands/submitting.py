@@ -1,4 +1,4 @@
-"""The command `submit`: workunits from files, parameters or lines of JSON."""
+"""The command `submit`: submits workunits from files, parameters or JSON lines."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILE and --param together submit every combination for each file.
 
 
 def describe(commands: Commands) -> None:
-    """Add the command."""
+    """Add `submit` to the parser."""
     submit = commands.add(
         "submit",
         submit_work,
@@ -54,7 +54,7 @@ def describe(commands: Commands) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     submit.set_defaults(extra_names_target="files")
-    submit.add_argument("app", metavar="APP", help="the app that computes them")
+    submit.add_argument("app", metavar="APP", help="app of the workunits")
     text = "input files, one per workunit"
     submit.add_argument("files", metavar="FILE", nargs="*", default=[], help=text)
     _describe_sources(submit.add_argument_group("which workunits"))
@@ -65,8 +65,11 @@ def describe(commands: Commands) -> None:
 def _describe_sources(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--from-file", metavar="LIST", help="a file with one path of a FILE per line")
-    add("--count", type=positive, metavar="N", help="repeat each N times")
-    text = "1..1000, 0.0..1.0..0.1, a,b,c or @FILE with one value per line; several combine"
+    add("--count", type=positive, metavar="N", help="submit each workunit N times")
+    text = (
+        "1..1000, 0.0..1.0..0.1, a,b,c or @FILE with one value per line; several options give "
+        "all combinations"
+    )
     add("--param", type=parameter, metavar="NAME=VALUES", help=text, action="append", default=[])
     add("--ndjson", metavar="FILE", help="a JSON object per workunit and line; - reads stdin")
 
@@ -89,22 +92,24 @@ def _describe_workunits(group: argparse._ArgumentGroup) -> None:
 
 def _describe_batch(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--batch", metavar="NAME", help="name (default: a generated one)")
-    add("--after", metavar="BATCH", help="wait until this batch is done")
-    add("--after-any", action="store_true", help="with --after: also if workunits of it failed")
-    add("--expires", type=duration, metavar="T", help="abort it after this time")
-    add("--end-by", type=moment, metavar="TIME", help="abort it at this time (UTC)")
-    add("--accelerate-tail", action="store_true", help="send its last results to fast hosts")
+    add("--batch", metavar="NAME", help="name of the batch (default: a generated name)")
+    add("--after", metavar="BATCH", help="start when all workunits of BATCH are done")
+    add("--after-any", action="store_true", help="with --after: when they are done or failed")
+    add("--expires", type=duration, metavar="T", help="abort the batch after this time")
+    add("--end-by", type=moment, metavar="TIME", help="abort the batch at this time (UTC)")
+    text = "send the last results of the batch to fast hosts"
+    add("--accelerate-tail", action="store_true", help=text)
     text = "your metadata; V is JSON or text"
     add("--meta", type=_meta, metavar="K=V", help=text, action="append", default=[])
-    add("--key", metavar="KEY", help="a repeat with the same key creates nothing twice")
-    add("--watch", action="store_true", help="watch it until it is complete")
+    text = "idempotency key: a repeated command with the same key creates its workunits once"
+    add("--key", metavar="KEY", help=text)
+    add("--watch", action="store_true", help="watch the batch until it is complete")
 
 
 def _meta(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise UsageError(f"{text!r} is not a note.", "write --meta study=7.")
+        raise UsageError(f"{text!r} is not metadata.", "write --meta study=7.")
     try:
         return name, json.loads(value)
     except ValueError:
@@ -140,11 +145,11 @@ class _SendingState:
 def _interrupted(
     draft: DraftBatch | None, sending: _SendingState, key: str, options: argparse.Namespace
 ) -> Interrupted:
-    """Return the error for Ctrl-C; its text states whether the workunits were submitted."""
+    """Return the error for Ctrl-C; its message states whether the workunits were submitted."""
     if draft is not None and (sent := draft.abandoned) is not None:
         batch = f"batch {sent.batch_name} ({sent.batch_id})"
         if draft.is_aborted:
-            return Interrupted(f"Interrupted: {batch} was aborted; none of it is computed.")
+            return Interrupted(f"Interrupted: {batch} was aborted; no workunit is computed.")
         if draft.is_shared:
             return Interrupted(
                 f"Interrupted: {batch} had workunits before. Workunits that were sent stay in it.",
@@ -157,13 +162,14 @@ def _interrupted(
         return Interrupted("Interrupted: nothing was submitted.")
     name = options.batch or batch_name(options.app, key)
     return Interrupted(
-        f"Interrupted: the project may still take the workunits, as batch {name}: all were sent.",
+        f"Interrupted: the project may still create the workunits of batch {name}, "
+        "because all of them were sent.",
         f"in a few seconds, scientist watch {name} shows it; scientist cancel {name} cancels it.",
     )
 
 
 def submit_work(context: Context) -> int:
-    """Carry out `submit`."""
+    """Submit a batch, and watch it with --watch; return the exit code."""
     options = context.options
     with ExitStack() as stack:
         works, total = works_of(options, stack)

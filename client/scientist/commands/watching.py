@@ -21,7 +21,7 @@ LOST = 1
 
 
 def describe(commands: Commands) -> None:
-    """Add the two commands."""
+    """Add `watch` and `fetch` to the parser."""
     text = "show the progress of a batch until it is complete"
     add = commands.add("watch", watch_batch, help=text).add_argument
     add("batch", metavar="BATCH", help="its id or its name")
@@ -40,14 +40,16 @@ def now() -> datetime:
 
 
 def watch_batch(context: Context) -> int:
-    """Carry out `watch`."""
     batch = context.batch(context.options.batch)
     interval = context.options.interval
     return watch(context, batch, interval.total_seconds() if interval is not None else INTERVAL)
 
 
 def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
-    """Show a batch until it is complete; return the exit code.  Ctrl-C only ends the command."""
+    """Show a batch until it is complete; return the exit code.
+
+    Ctrl-C ends the command but not the batch.
+    """
     last = Progress()
     try:
         with BatchDisplay(context.out, batch.info, live=context.is_live) as display:
@@ -86,7 +88,11 @@ def _print_json(context: Context, batch: Batch, snapshot: Snapshot, previous: Tr
 
 
 def fetch_batch(context: Context) -> int:
-    """Carry out `fetch`."""
+    """Download the outputs of a batch; return the exit code.
+
+    The code is `LOST` if the project has lost outputs, and `FAILED_WORKUNITS` if workunits failed
+    and --follow is given.
+    """
     options = context.options
     batch = context.batch(options.batch)
     layout = Layout(options.folder, flat=options.flat, failed=options.failed)

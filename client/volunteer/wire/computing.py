@@ -1,7 +1,8 @@
 """Reads and writes computing preferences (`<global_preferences>`) [pure].
 
-A project sends them as text, which may have other values for hosts in a *venue*. Numbers outside
-a safe range are moved to its limit, so that no project can fill the disk or stop other projects.
+A project sends preferences as text, which may have other values for hosts in a *venue*. A number
+outside its safe range is replaced by the nearest limit, so that no project can fill the disk or
+stop other projects.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Hours:
     end: float = 0.0
 
     def contain(self, hour: float) -> bool:
-        """Return whether programs may run at this hour, as BOINC decides it.
+        """Return whether programs may run at this hour, by BOINC's rules.
 
         >>> Hours(22, 6).contain(23.5), Hours(8, 17).contain(7.9), Hours().contain(3)
         (True, False, True)
@@ -115,7 +116,7 @@ DEFAULT_PREFERENCES = GlobalPreferences()
 def preferences_fault(text: str) -> str:
     """Return why a project's preferences are refused; empty if they are valid.
 
-    They are sent to other projects of the same account, so they must not break a request.
+    The text is inserted into requests to other projects, so it must not break their XML.
     """
     if len(text) > MAX_PREFERENCES_CHARACTERS:
         return f"they have more than {MAX_PREFERENCES_CHARACTERS} characters"
@@ -144,7 +145,9 @@ def mod_time_of(text: str) -> float:
 
 @lru_cache(maxsize=8)
 def global_preferences(text: str, venue: str) -> GlobalPreferences:
-    """Read preferences for a host; those of its venue replace the general ones, as in BOINC.
+    """Return the preferences for a host in a venue.
+
+    The preferences of the venue replace the general preferences, as in BOINC.
 
     >>> global_preferences("<max_ncpus_pct>500</max_ncpus_pct>", "").max_ncpus_pct
     100.0
@@ -168,7 +171,7 @@ def global_preferences(text: str, venue: str) -> GlobalPreferences:
 
 
 def write_preferences(preferences: GlobalPreferences) -> str:
-    """Write the preferences in force, for requests and for `init_data.xml`."""
+    """Return the XML of the preferences in force, for requests and `init_data.xml`."""
     content = leaves(
         source_project=preferences.source_project or None,
         mod_time=preferences.mod_time,

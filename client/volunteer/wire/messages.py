@@ -59,12 +59,12 @@ class AppVersion:
 
     @property
     def key(self) -> str:
-        """The key as one text."""
+        """The key of the app version as one string."""
         return version_key(self.app_name, self.platform, self.version_num, self.plan_class)
 
 
 def version_key(app_name: str, platform: str, version_num: int, plan_class: str) -> str:
-    """Return the key of an app version as one text."""
+    """Return the key of an app version as one string."""
     return f"{app_name} {platform} {version_num} {plan_class}"
 
 
@@ -84,7 +84,7 @@ class Workunit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One computation of a workunit, sent to this client."""
+    """One computation of a workunit, by this client."""
 
     name: str
     wu_name: str
@@ -106,7 +106,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The project's name, and the user and host as the project has them."""
+    """The name of the project, and its data on the user, the team and the host."""
 
     project_name: str = ""
     userid: int = 0
@@ -154,7 +154,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
-    """An output file as it was uploaded, or the error of its upload."""
+    """An output file in a report; `error` is set if the upload failed."""
 
     name: str
     nbytes: int
@@ -185,7 +185,10 @@ class ResultReport:
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """A result on this client that is not reported now; `app_version` is an index from zero."""
+    """A result that is listed in a request and not reported.
+
+    `app_version` is the index in `SchedulerRequest.app_versions`, from zero.
+    """
 
     name: str
     app_version: int
@@ -194,7 +197,7 @@ class HeldName:
 
 @dataclass(frozen=True, slots=True)
 class StickyFile:
-    """A file that stays on this computer at the project's request."""
+    """A sticky file on this computer; `status` is 1 if the file is present, else 0."""
 
     name: str
     nbytes: int
@@ -246,7 +249,7 @@ class SchedulerRequest:
     """One scheduler request; times in unix seconds, durations in seconds, sizes in bytes.
 
     `share` is the part of this computer that the project gets, from 0 to 1. `preferences` are the
-    preferences in force, `master_preferences` the text of the account's preferences for all hosts.
+    preferences in force. `master_preferences` is the text of the received preferences.
     """
 
     authenticator: str

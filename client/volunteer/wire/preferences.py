@@ -1,6 +1,7 @@
 """The preferences of an account for one project [pure].
 
-A project sends them as text, which may have other values for hosts in a *venue*, such as `home`.
+A project sends the preferences as text, which may have other values for hosts in a *venue*, such
+as `home`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class ProjectPreferences:
 
 
 def project_preferences(text: str, venue: str) -> ProjectPreferences:
-    """Read preferences for a host in a venue, with the general values for missing ones.
+    """Return the preferences for a host in a venue; missing values are the general ones.
 
     >>> text = "<project_specific><a>1</a></project_specific><venue name='home'>"
     >>> text += "<resource_share>50</resource_share></venue>"

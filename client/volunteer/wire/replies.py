@@ -77,7 +77,7 @@ _TRICKLE = re.compile(
 
 
 def _trickle(text: str) -> TrickleMessage | None:
-    """Read a trickle down; its text is unchanged, without BOINC's tags before it."""
+    """Return a trickle down, without BOINC's tags before the text; None if it is malformed."""
     match = _TRICKLE.match(text)
     if match is None:
         return None
@@ -107,7 +107,7 @@ def _file_info(element: Element) -> FileInfo:
 
 
 def _web_urls(element: Element, *names: str) -> tuple[str, ...]:
-    """Return the http and https addresses; others, such as file addresses, are ignored."""
+    """Return the http and https addresses; other addresses are ignored."""
     return tuple(url for url in element.strings(*names) if is_web_url(url))
 
 

@@ -27,7 +27,7 @@ MAX_STDERR_LENGTH = 63_000
 
 
 def encode_request(request: SchedulerRequest) -> bytes:
-    """Write a scheduler request in the order of BOINC's own client (PROTOCOL 2.1)."""
+    """Return a scheduler request with BOINC's order of elements (PROTOCOL 2.1)."""
     used = request.disk_used
     content = "".join(
         (
@@ -103,7 +103,7 @@ def _work_request(request: SchedulerRequest) -> str:
 
 
 def _master_preferences(request: SchedulerRequest) -> str:
-    """Write the preferences that a project sent, for another host of the same account."""
+    """Return the XML of the received preferences; empty if they are not forwarded."""
     if not request.master_preferences:
         return ""
     return f"<global_preferences>\n{request.master_preferences}\n</global_preferences>\n" + leaf(
@@ -180,7 +180,7 @@ def _result(report: ResultReport) -> str:
 
 
 def _stderr_out(report: ResultReport) -> str:
-    """Return message and stderr in one CDATA block that its content cannot end."""
+    """Return the message and the stderr of a result in one CDATA block."""
     content = leaf("core_client_version", CORE_VERSION_TEXT)
     inner = ""
     if report.message:
@@ -193,7 +193,11 @@ def _stderr_out(report: ResultReport) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text that ends neither the CDATA block nor, for line readers, its element."""
+    """Return a text without control characters, with `]]>` and `</stderr_out` escaped.
+
+    The CDATA block ends at `]]>`. Parsers that search for the end tag would end the element at
+    `</stderr_out`.
+    """
     return _printable(text).replace("]]>", "]]&gt;").replace("</stderr_out", "&lt;/stderr_out")
 
 
@@ -214,7 +218,10 @@ def _output(output: OutputReport) -> str:
 
 
 def _trickle(trickle: TrickleMessage) -> str:
-    """Return a trickle up; its text is XML of the program and must not end the element."""
+    """Return a trickle up; its text is XML that the program wrote.
+
+    Tags in the text that could end the element or the request are escaped.
+    """
     text = _printable(trickle.text)
     for name in ("msg_from_host", "scheduler_request"):
         text = re.sub(rf"<(/?\s*{name})", r"&lt;\1", text, flags=re.IGNORECASE)

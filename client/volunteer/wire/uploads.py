@@ -1,7 +1,7 @@
 """Requests and replies of file uploads [pure].
 
 The servers' parser reads lines, so the order and the newlines of the head are fixed
-(PROTOCOL 3.2). The line `<data>` is followed by the bytes of the file and nothing else.
+(PROTOCOL 3.2). The request ends with the line `<data>` and the bytes of the file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def upload_head(
 
 
 def decode_upload_reply(body: bytes) -> UploadReply:
-    """Read a reply by text search, as BOINC's client; `status` is None for an invalid reply."""
+    """Parse a reply by text search, as in BOINC's client."""
     text = decode(body[:MAX_REPLY_BYTES])
     status, size, message = _STATUS.search(text), _SIZE.search(text), _MESSAGE.search(text)
     return UploadReply(

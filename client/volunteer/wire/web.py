@@ -1,4 +1,4 @@
-"""Web RPCs for attaching to a project, and the master page [pure]."""
+"""Requests and replies of the web RPCs, and the master page [pure]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG_PASSWORD = -206
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """The public configuration of a project, as far as the client uses it."""
+    """The part of the public configuration of a project that the client uses."""
 
     name: str = ""
     web_rpc_url_base: str = ""
@@ -87,8 +87,9 @@ def web_rpc_url(base: str, name: str, **values: str) -> str:
 def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
     """Return the scheduler addresses in a master page by BOINC's rules (PROTOCOL 1.5).
 
-    The page is read in lines of at most 255 bytes. A link counts at the start of a line or right
-    after another tag. (BOINC's client also refuses blanks before a link; this client allows them.)
+    The page is read in lines of at most 255 bytes. A `<link>` is accepted at the start of a line or
+    right after another tag. BOINC's client also refuses blanks before a link; this client allows
+    them.
     """
     urls: list[str] = []
     for line in decode(page).splitlines():
@@ -99,7 +100,7 @@ def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
 
 
 def decode_project_config(body: bytes) -> ProjectConfig:
-    """Read the reply of get_project_config.php; raises BadXmlError if it is not one."""
+    """Read the reply of get_project_config.php; raises BadXmlError for other content."""
     root = parse(decode(body), "project_config")
     return read_record(ProjectConfig, root, is_account_manager=root.flag("account_manager"))
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Read unparsed up to the literal end tag: signatures, and blocks that may not be valid XML.
+# The content of these elements is not parsed: signatures, and text that may not be valid XML.
 RAW_ELEMENTS = frozenset(
     {
         "code_sign_key",
@@ -40,7 +40,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class BadXmlError(ValueError):
-    """The text is not valid in BOINC's XML; the message has the missing tag."""
+    """A start or end tag is missing; the message has the tag."""
 
 
 @dataclass(slots=True)
@@ -53,15 +53,18 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def first(self, name: str) -> Element | None:
-        """Return the first child of that name."""
+        """Return the first child with this name, or None."""
         return next((child for child in self.children if child.name == name), None)
 
     def every(self, name: str) -> list[Element]:
-        """Return all children of that name."""
+        """Return all children with this name."""
         return [child for child in self.children if child.name == name]
 
     def string(self, name: str) -> str:
-        """Return the stripped text of the last child of that name, as in BOINC's client."""
+        """Return the stripped text of the last child with this name, as in BOINC's client.
+
+        The text is empty without such a child.
+        """
         children = self.every(name)
         return children[-1].text.strip() if children else ""
 
@@ -70,15 +73,15 @@ class Element:
         return tuple(child.text.strip() for child in self.children if child.name in names)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Return a child as a number, read like C's strtod; the default if it is not one."""
+        """Return the text of a child as a number, parsed like C's strtod, or `default`."""
         return number(self.string(name), default)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return a child as a whole number."""
+        """Return the text of a child as an integer, or `default`."""
         return int(self.number(name, float(default)))
 
     def flag(self, name: str) -> bool:
-        """Read `<x/>`, `<x>1</x>` or `<x>0</x>`; absent is false."""
+        """Return the value of `<x/>`, `<x>1</x>` or `<x>0</x>`; False without the element."""
         child = self.first(name)
         if child is None:
             return False
@@ -94,10 +97,10 @@ _READERS: dict[Any, Callable[[Element, str, Any], object]] = {
 
 
 def read_record(kind: Callable[..., T], element: Element, **values: object) -> T:
-    """Return a dataclass with these values; its other fields are read from children of their names.
+    """Return an instance of a dataclass with `values` and fields from the children of an element.
 
-    A missing or malformed number has the default of its field. Only texts, numbers and flags are
-    read; other fields without a value keep their default.
+    A string, number or boolean that is not in `values` is read from the child with the name of the
+    field. A missing or malformed number, and a field of another type, gets the default.
     """
     for item in fields(kind):  # type: ignore[arg-type]  # `T` is a dataclass
         if item.type in _READERS and item.name not in values:
@@ -107,7 +110,7 @@ def read_record(kind: Callable[..., T], element: Element, **values: object) -> T
 
 
 def number(text: str, default: float = 0.0) -> float:
-    """Read the number at the beginning of a text.
+    """Return the number at the beginning of a text, or `default`.
 
     >>> number("1e10"), number(" 12 apples"), number("none", 5.0)
     (10000000000.0, 12.0, 5.0)
@@ -149,9 +152,9 @@ def encode(text: str) -> bytes:
 
 
 def parse(text: str, root: str) -> Element:
-    """Read the element `root`; text before and after it is ignored.
+    """Return the element `root`; text before and after it is ignored.
 
-    Raises BadXmlError if its start or end tag is missing, as in a truncated reply.
+    Raises BadXmlError if the start or end tag is missing, as in a truncated reply.
     """
     begin = re.search(rf"<{root}(?:\s[^<>]*)?>", text)
     if begin is None:
@@ -225,7 +228,7 @@ def _read_raw(text: str, begin: int, element: Element) -> int:
 
 
 def _close(name: str, stack: list[Element], texts: list[list[str]]) -> None:
-    """Close the innermost element of that name; a stray end tag is ignored."""
+    """Close the innermost element with this name; an end tag without an element is ignored."""
     if not any(element.name == name for element in stack[1:]):
         return
     while True:
@@ -259,5 +262,5 @@ def leaves(**values: object) -> str:
 
 
 def block(name: str, content: str) -> str:
-    """Return an element around a content of complete lines."""
+    """Return an element whose content is complete lines."""
     return f"<{name}>\n{content}</{name}>\n"

@@ -20,7 +20,7 @@ from scheduler.management.base import PlainCommand, require
 
 
 class DaemonCommand(PlainCommand):
-    """Run one daemon: until nothing is due with --once, else until SIGINT or SIGTERM."""
+    """Run one daemon until SIGINT or SIGTERM; with --once, until no work is due."""
 
     daemon_name: ClassVar[str]
     requires_system_checks: list[str] = []
@@ -39,7 +39,7 @@ class DaemonCommand(PlainCommand):
         add(
             "--once",
             action="store_true",
-            help="work until nothing is due, print what was done, exit",
+            help="process all due work, print the counts, and exit",
         )
         add(
             "--limit",
@@ -53,11 +53,11 @@ class DaemonCommand(PlainCommand):
             type=seconds,
             default=self.daemon.pause,
             metavar="SECONDS",
-            help=f"longest pause while nothing is due (default {self.daemon.pause:g})",
+            help=f"longest pause while no work is due (default {self.daemon.pause:g})",
         )
-        text = "work on the I-th of N equal shares only"
+        text = "process only the I-th of N equal shares of the work"
         add("--shard", type=shard, default=WHOLE, metavar="I/N", help=text)
-        add("--json", action="store_true", help="with --once: answer in JSON")
+        add("--json", action="store_true", help="with --once: print JSON")
         add("--with-parent", action="store_true", help="end when the parent ends")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -99,7 +99,7 @@ class DaemonCommand(PlainCommand):
 
 
 def whole_number(text: str) -> int:
-    """Parse a number of rows."""
+    """Return a positive number of rows; raises `ArgumentTypeError`."""
     if not text.isdecimal() or int(text) < 1:
         msg = f"{text!r} is not a number of rows. Hint: use a whole number from 1."
         raise ArgumentTypeError(msg)
@@ -107,7 +107,7 @@ def whole_number(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Parse a pause in seconds."""
+    """Return a pause in seconds; raises `ArgumentTypeError`."""
     try:
         number = float(text)
     except ValueError:

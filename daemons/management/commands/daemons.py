@@ -22,7 +22,7 @@ _NAMES = ", ".join(daemon.name for daemon in DAEMONS)
 
 
 class Command(PlainCommand):
-    """Runs all daemons as child processes; a child that dies is restarted."""
+    """Runs all daemons as child processes; a child that ends is restarted."""
 
     help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {_NAMES}."
     requires_system_checks: list[str] = []
@@ -33,7 +33,7 @@ class Command(PlainCommand):
             "--pause",
             type=seconds,
             metavar="SECONDS",
-            help="longest pause of each daemon while nothing is due (default: its own)",
+            help="longest pause of each daemon while no work is due (default: by daemon)",
         )
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 

@@ -17,7 +17,7 @@ from scheduler.work import batch_reads
 
 #: The number of workunits that are read and compared together.
 _BATCH_SIZE = 100
-#: The number of workunits in the text output; JSON has all.
+#: The maximum number of workunits in the text output; JSON output has no limit.
 MAX_SHOWN = 50
 
 
@@ -58,7 +58,9 @@ class Command(JsonCommand):
         add("--apply", action="store_true", help="request the revalidation instead of a preview")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
-        require(options["at_most"] >= 1, "--at-most is less than 1. Hint: omit it.")
+        require(
+            options["at_most"] >= 1, "--at-most is less than 1. Hint: use a whole number from 1."
+        )
         batch = _batch(options["batch"], options["submitter"])
         chosen = revalidate.choose(
             app=options["app"],
@@ -108,7 +110,7 @@ def _lines(previews: list[Preview]) -> list[str]:
     changing = sum(entry.is_other for entry in previews)
     lines.append(
         f"{plural(len(previews), 'workunit')} compared: {changing} would change. "
-        "Nothing was changed." + (" Hint: --apply requests it." if previews else "")
+        "Nothing was changed." + (" Hint: add --apply to request it." if previews else "")
     )
     return lines
 

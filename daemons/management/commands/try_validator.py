@@ -40,10 +40,17 @@ class Command(PlainCommand):
         ):
             text = f"the number of {what} (default {default})"
             parser.add_argument(name, type=at_least_one, default=default, metavar="N", help=text)
-        parser.add_argument("--validator", metavar="NAME", help="instead of the app's own")
-        parser.add_argument("--options", metavar="JSON", help="instead of the app's own")
         parser.add_argument(
-            "--time-limit", type=seconds, metavar="SECONDS", help="instead of the app's own"
+            "--validator", metavar="NAME", help="the validator (default: that of the app)"
+        )
+        parser.add_argument(
+            "--options", metavar="JSON", help="the validator's options (default: those of the app)"
+        )
+        parser.add_argument(
+            "--time-limit",
+            type=seconds,
+            metavar="SECONDS",
+            help="the time limit (default: that of the app)",
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -62,7 +69,7 @@ class Command(PlainCommand):
 
 
 def at_least_one(text: str) -> int:
-    """Parse a whole number from 1."""
+    """Return a positive integer; raises `ArgumentTypeError`."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a number. Hint: use a whole number from 1.")
     return int(text)
@@ -90,7 +97,7 @@ def _trial(options: dict[str, Any]) -> tuple[trying.Trial, str]:
 
 
 def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
-    """Return the outcome as the members of the JSON report."""
+    """Return the JSON report of a trial."""
     return {
         "validator": trial.validator,
         "options": trial.options,
@@ -109,8 +116,8 @@ def facts(trial: trying.Trial, outcome: trying.Outcome) -> dict[str, Any]:
 
 
 def page(trial: trying.Trial, outcome: trying.Outcome, listed_by: str) -> str:
-    """Return the outcome as text."""
-    source = f"listed as in workunit {listed_by}" if listed_by else "named as the files are"
+    """Return the text report of a trial."""
+    source = f"listed as in workunit {listed_by}" if listed_by else "named after the files"
     lines = [f"{trial.validator} on {len(outcome.names)} results, outputs {source}:"]
     if outcome.failure:
         lines += [f"The validator failed: {outcome.failure}", outcome.traceback.rstrip()]

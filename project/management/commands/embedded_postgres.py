@@ -14,9 +14,9 @@ from project.embedded_postgres import EmbeddedPostgres, binaries
 
 NOT_RUNNING = 3
 PROGRAMS = {
-    "psql": "open psql on it",
-    "pg_dump": "write a backup of its database",
-    "pg_restore": "load a backup into its database",
+    "psql": "run psql on the database",
+    "pg_dump": "write a backup of the database",
+    "pg_restore": "load a backup into the database",
 }
 
 
@@ -28,15 +28,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-        actions.add_parser("start", help="start it; commands that need it also start it")
-        actions.add_parser("stop", help="stop it and its connections")
+        actions.add_parser("start", help="start the server; commands that need it start it, too")
+        actions.add_parser("stop", help="stop the server and end its connections")
         actions.add_parser("status", help="show its state; exit code 3 if it is not running")
         for name, summary in PROGRAMS.items():
             program = actions.add_parser(name, help=summary)
             program.add_argument(
                 "--superuser",
                 action="store_true",
-                help="as the role postgres, which may change the server's settings and roles",
+                help="connect as the role postgres, which may change settings and roles",
             )
             program.add_argument(
                 "words", nargs="*", metavar="-- WORDS", help=f"options of {name}, after --"
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         if not settings.DATABASES["default"].get("EMBEDDED"):
             raise CommandError(
                 "DATABASE_URL is set, so the embedded PostgreSQL is not in use.\n"
-                "Hint: unset DATABASE_URL to reach the embedded one."
+                "Hint: unset DATABASE_URL to use the embedded PostgreSQL."
             )
         server = EmbeddedPostgres(settings.VAR_DIR)
         if action in PROGRAMS:
@@ -56,7 +56,7 @@ class Command(BaseCommand):
 
 
 def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: bool) -> None:
-    """Run one of PostgreSQL's programs in the terminal; exit with its exit code unless it is 0."""
+    """Run a PostgreSQL program in the terminal; if it fails, exit with its exit code."""
     server.ensure_running()
     program = binaries() / name
     executable = str(program) if program.exists() else shutil.which(name)
@@ -80,7 +80,7 @@ def stop(server: EmbeddedPostgres) -> str:
 
 
 def status(server: EmbeddedPostgres) -> str:
-    """Return the state of the server; raises CommandError with exit code 3 if it does not run."""
+    """Return a text with the server's state; raises CommandError (exit code 3) if it is stopped."""
     if postmaster := server.running():
         where = f"socket {server.socket}, log {server.log}"
         return f"PostgreSQL runs as process {postmaster.pid}, {where}."

@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     import subprocess
 
 ADMIN = "admin@localhost"
-#: The file in the folder of keys, used when the banner does not go to a terminal.
+#: The file in KEYS_DIR with the first password, written if the output is not a terminal.
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
-#: More than `max_waiting_rpcs`: most threads wait for the leader of their batch, and the remaining
-#: threads refuse further requests.
+#: More than `max_waiting_rpcs`: that many threads wait for the leader of their batch, and the other
+#: threads refuse further RPCs.
 THREADS_PER_WORKER = 64
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
 #: HTTP/1 only: granian waits without limit for an idle client while it detects the HTTP version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
-#: With `--sample-work` a client without work retries after this time, instead of its own back-off
+#: With `--sample-work`, a client without work retries after this time, not after BOINC's back-off
 #: of five to ten minutes.
 TRIAL_CONTACT_SECONDS = 30
-#: Freed memory of large requests and batches is returned to the system, and threads share heaps
-#: (variables of glibc; other C libraries ignore them).
+#: glibc returns the freed memory of large requests and batches to the system, and threads share
+#: heaps.  Other C libraries ignore these variables.
 HEAP = {"MALLOC_MMAP_THRESHOLD_": "1000000", "MALLOC_ARENA_MAX": "2"}
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - only recognized
 
@@ -80,13 +80,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         add = parser.add_argument
-        add("--address", default="127.0.0.1", help="to listen on (127.0.0.1)")
-        add("--port", type=int, default=8000, help="to listen on (8000)")
+        add("--address", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+        add("--port", type=int, default=8000, help="port to listen on (8000)")
         workers = max(2, os.cpu_count() or 1)
-        add("--workers", type=int, default=workers, help="processes of the web server")
-        add("--pause", type=float, help="longest pause of each daemon, seconds")
-        add("--sample-work", action="store_true", help="publish the app mersenne, with workunits")
-        add("--quiet", action="store_true", help="print no banner, create no first account")
+        add("--workers", type=int, default=workers, help="number of web server processes")
+        add("--pause", type=float, help="maximum pause of each daemon between passes, in seconds")
+        add("--sample-work", action="store_true", help="publish the app mersenne and its workunits")
+        add("--quiet", action="store_true", help="do not print a banner or create a first account")
 
     def handle(self, **options: Any) -> None:
         """Serve until a signal; stop all started processes before returning."""
@@ -127,7 +127,7 @@ class Command(BaseCommand):
         if ended is not None:
             name, code = ended
             msg = f"The {name} ended at once, exit code {code}; everything is stopped."
-            raise CommandError(f"{msg}\nHint: its last lines above show the reason.")
+            raise CommandError(f"{msg}\nHint: see its last lines above for the reason.")
         if not options["quiet"]:
             self.stdout.write("stopped")
 
@@ -141,10 +141,10 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
-        """Return the banner's text about the first password.
+        """Return the banner's text about the first password; None without a password.
 
-        It contains the password only if the output is a terminal.  Other output may be logged, so
-        the password is written to a private file instead.
+        The text contains the password only if the output is a terminal.  Other output may be
+        logged, so the password is written to a private file instead.
         """
         if password is None or self.stdout.isatty():
             return password and f"password {password} (shown only now)"
@@ -233,9 +233,9 @@ def start_daemons(
 def look_after(
     children: Children, options: dict[str, Any], environment: dict[str, str], stop: threading.Event
 ) -> None:
-    """Restart processes that end by themselves, until `stop` is set.
+    """Restart the web server and the daemons when they end, until `stop` is set.
 
-    The web server ends if a worker dies twice within some seconds: it assumes a restart loop.
+    Granian ends if a worker dies twice within some seconds, since it assumes a restart loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
     watched = [
@@ -266,7 +266,7 @@ def claimed(folder: Path, url: str) -> Iterator[None]:
         except BlockingIOError:
             lock.seek(0)
             msg = f"{folder} is served already, by process {lock.read().strip() or 'unknown'}."
-            hint = "stop that one, or set VAR_DIR to another folder for another project"
+            hint = "stop that process; another project needs another VAR_DIR"
             raise CommandError(f"{msg}\nHint: {hint}.") from None
         lock.truncate(0)
         lock.write(f"{os.getpid()} at {url}")
@@ -296,7 +296,7 @@ def check_keys() -> None:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
         msg = (
-            f"{settings.PROJECT.name} has no code signing key, and creates none here "
+            f"{settings.PROJECT.name} has no code signing key, and does not create one "
             "(ONLINE_SIGNING is off, as is usual for an https MASTER_URL)."
         )
         hint = (
@@ -309,8 +309,8 @@ def check_keys() -> None:
     is_public = settings.PROJECT.master_url.startswith("https:")
     if is_public and signing.private_code_sign_key_is_here():
         _say(
-            f"a private code signing key is in {settings.KEYS_DIR}: an intruder could make all "
-            "volunteers run a program. Hint: keep it on another machine (docs/signing.md)"
+            f"a private code signing key is in {settings.KEYS_DIR}: an intruder could sign "
+            "programs that all volunteers run. Hint: move it to another machine (docs/signing.md)"
         )
 
 
@@ -335,12 +335,12 @@ def plain_http_warning(address: str, url: str) -> str | None:
     return (
         f"the server listens on {address} without TLS: passwords and account keys cross the "
         "network in plain text.\nHint: listen on 127.0.0.1 behind nginx (deploy/nginx), with an "
-        "https MASTER_URL, unless the whole network is yours."
+        "https MASTER_URL, unless all computers of the network are trusted."
     )
 
 
 def first_password() -> str | None:
-    """Create the first staff account; return its password, or None if a staff account exists."""
+    """Create the first staff account and return its password; None if a staff account exists."""
     if Account.objects.filter(is_staff=True).exists():
         return None
     password = secrets.token_urlsafe(9)

@@ -69,16 +69,15 @@ class ChangedVersion(Strict):
     """The fields of an app version that can be changed."""
 
     deprecated = serializers.BooleanField(
-        required=False, help_text="True: withdrawn, no longer sent."
+        required=False, help_text="True: the version is withdrawn and no longer sent."
     )
     beta = serializers.BooleanField(
-        required=False, help_text="True: only for volunteers who accept test applications."
+        required=False,
+        help_text="True: the version is sent only to volunteers who accept test applications.",
     )
 
 
 class VersionFilters(Filters):
-    """Filters of the list of versions."""
-
     platform = Name("platform__name", help_text="The platform's BOINC name.")
     plan_class = Name("plan_class")
     deprecated = TrueOrFalse("deprecated")
@@ -91,7 +90,7 @@ def versions() -> QuerySet[AppVersion]:
 
 
 class VersionsOfApp(Endpoint):
-    """The versions of one app; the subclass in `publishing` adds POST."""
+    """The list of an app's versions; the subclass in `publishing` adds POST."""
 
     filterset_class = VersionFilters
 
@@ -99,22 +98,20 @@ class VersionsOfApp(Endpoint):
         "List the versions of an app", name="list_app_versions", answer=AppVersionOut, listed=True
     )
     def get(self, request: Request, name: str) -> Response:
-        """All published versions, newest first."""
+        """Returns all published versions, newest first."""
         app = get_object_or_404(App, name=name)
         published = versions().exclude(platform__name=ANONYMOUS)
         return self.page(published.filter(app=app))
 
 
 class OneVersion(Endpoint):
-    """One app version."""
-
     write_scope = Scope.PUBLISH
 
     @operation(
         "Read an app version", name="read_app_version", answer=AppVersionOut, conditional=True
     )
     def get(self, request: Request, version_id: int) -> Response:
-        """One app version, with its files."""
+        """Returns the app version with its files."""
         return self.reply(get_object_or_404(versions(), pk=version_id))
 
     def rows(self, version_id: int) -> QuerySet[AppVersion]:
@@ -128,9 +125,9 @@ class OneVersion(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, version_id: int) -> Response:
-        """Changes whether the version is sent, and to whom; its files cannot be changed.
+        """Changes whether the version is sent, and whether only to volunteers who accept tests.
 
-        Clients never download a version again that they already have.
+        The files cannot be changed, because clients download each version only once.
         """
         data = self.body()
         published = versions().exclude(platform__name=ANONYMOUS)

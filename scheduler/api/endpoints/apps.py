@@ -25,28 +25,24 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
 
-#: Fields of an app that scope `publish` may change, because they belong to the app's programs.
+#: Fields of an app that scope `publish` may change: each template must fit the published programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 
 class AppFilters(Filters):
-    """Filters of the list of apps."""
-
     kind = Word("kind", words=AppKind.values)
     deprecated = TrueOrFalse("deprecated")
     beta = TrueOrFalse("beta")
 
 
 class Apps(Endpoint):
-    """All apps."""
-
     write_scope = Scope.MANAGE
     filterset_class = AppFilters
     ascending = True
 
     @operation("List apps", name="list_apps", answer=AppOut, listed=True)
     def get(self, request: Request) -> Response:
-        """All apps, oldest first."""
+        """Returns all apps, oldest first."""
         return self.page(_apps_for(self.account))
 
     @operation(
@@ -59,7 +55,7 @@ class Apps(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """Requires the right `manage_apps`. Publish a version afterwards."""
+        """Creates an app without versions. Requires the right `manage_apps`."""
         data = self.body()
         submitters.require_manage(self.account, None)
         _refuse_reserved(request, data)
@@ -72,13 +68,11 @@ class Apps(Endpoint):
 
 
 class OneApp(Endpoint):
-    """One app."""
-
     write_scope = Scope.MANAGE
 
     @operation("Read an app", name="read_app", answer=AppOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
-        """The app with this name."""
+        """Returns the app with this name."""
         return self.reply(get_object_or_404(_apps_for(self.account), name=name))
 
     def rows(self, name: str) -> QuerySet[App]:
@@ -94,9 +88,10 @@ class OneApp(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Omitted fields keep their values. The account must be allowed to manage the app.
+        """Changes the given fields; omitted fields keep their values.
 
-        Scope `publish` is sufficient to change only `input_template` and `output_template`.
+        The account must be allowed to manage the app. Scope `publish` is sufficient to change only
+        `input_template` and `output_template`.
         """
         app = get_object_or_404(App, name=name)
         data = self.body()

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 class BatchFilters(Filters):
-    """Filters of the list of batches."""
-
     app = Name(field_name="app__name")
     state = Word(words=BATCH_STATES)
     name = Name()
@@ -81,7 +79,7 @@ class Nothing(Strict):
 
 
 class RetryWanted(Strict):
-    """Names of failed workunits; by default all that were not cancelled."""
+    """Names of failed workunits; by default all failed workunits that were not cancelled."""
 
     workunits = serializers.ListField(
         child=serializers.CharField(max_length=200), required=False, min_length=1, max_length=10000
@@ -89,11 +87,13 @@ class RetryWanted(Strict):
 
 
 class Cancelled(Shown):
-    """Numbers of workunits by outcome."""
+    """Numbers of workunits by the outcome of a cancellation."""
 
-    cancelled = serializers.IntegerField(source="changed", help_text="Cancellation requested now.")
-    already = serializers.IntegerField(help_text="Cancellation requested earlier.")
-    finished = serializers.IntegerField(help_text="Already finished, therefore unchanged.")
+    cancelled = serializers.IntegerField(
+        source="changed", help_text="Number of workunits that this request cancelled."
+    )
+    already = serializers.IntegerField(help_text="Number of workunits that were cancelled earlier.")
+    finished = serializers.IntegerField(help_text="Number of workunits that were already finished.")
 
 
 class RetiredOut(Shown):
@@ -103,11 +103,11 @@ class RetiredOut(Shown):
 
 
 class RetriedOut(Shown):
-    """The number of workunits submitted again, and of those skipped, by reason."""
+    """Numbers of resubmitted workunits (`count`) and, by reason, of skipped workunits."""
 
     count = serializers.IntegerField()
     cancelled = serializers.IntegerField(
-        help_text="Skipped because they were cancelled; give their names to retry them."
+        help_text="Skipped because they were cancelled; a retry must name them in `workunits`."
     )
     inputs_gone = serializers.IntegerField(
         help_text="Skipped because their input files were deleted."
@@ -118,13 +118,16 @@ class RetriedOut(Shown):
 
 
 class Batches(Endpoint):
-    """The caller's batches; those of all accounts for callers that may view everything."""
+    """The batches that the caller may see."""
 
     filterset_class = BatchFilters
 
     @operation("List batches", name="list_batches", answer=BatchShown, listed=True)
     def get(self, request: Request) -> Response:
-        """Newest first, each with its progress and cost."""
+        """Returns batches with their progress and cost, newest first.
+
+        These are the caller's batches, or all batches for callers that may view everything.
+        """
         rows = submitted.batches(viewer_of(request))
         return self.page(rows, lambda page_rows: _figures(page_rows, now=self.now))
 
@@ -157,11 +160,9 @@ class Batches(Endpoint):
 
 
 class OneBatch(Endpoint):
-    """Reads and changes one batch."""
-
     @operation("Read a batch", name="read_batch", answer=BatchShown, conditional=True)
     def get(self, request: Request, batch_id: int) -> Response:
-        """One batch, with its progress and cost."""
+        """Returns the batch with its progress and cost."""
         batch = find(request, batch_id)
         return self.reply(batch, **_figures([batch], now=self.now))
 
@@ -178,7 +179,7 @@ class OneBatch(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, batch_id: int) -> Response:
-        """Changes name, `meta`, expiry or acceleration.
+        """Changes the name, `meta`, expiry or acceleration of a batch.
 
         With `accelerate`, the results of the batch are sent before those of other batches.
         """
@@ -189,8 +190,6 @@ class OneBatch(Endpoint):
 
 
 class BatchProgress(Endpoint):
-    """The progress of a batch."""
-
     @operation(
         "Read the progress of a batch",
         name="read_batch_progress",
@@ -198,31 +197,27 @@ class BatchProgress(Endpoint):
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """Cheap enough to poll every second, with `If-None-Match`."""
+        """Returns the progress; clients may poll it every second, with `If-None-Match`."""
         batch = find(request, batch_id)
         figures = progress.progress_of([batch], now=self.now)[batch.pk]
         return self.reply(figures, batch=batch)
 
 
 class BatchTroubles(Endpoint):
-    """The errors of a batch, and the reasons why it makes no progress."""
-
     @operation(
-        "Read the errors of a batch, and what it waits for",
+        "Read the errors of a batch, and why it makes no progress",
         name="read_batch_troubles",
         answer=TroublesShown,
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """The last failed result, the number of parked workunits, and why no progress is made."""
+        """Returns the last failed result, the number of parked workunits, and blocking causes."""
         batch = find(request, batch_id)
         troubles = last_error.troubles_of(batch)
         return self.reply(troubles, waits=standstill.waits_of(batch, now=self.now))
 
 
 class BatchAbort(Endpoint):
-    """The abort of a batch."""
-
     @operation(
         "Abort a batch",
         name="abort_batch",
@@ -232,14 +227,12 @@ class BatchAbort(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Cancels all unfinished workunits; finished ones stay. A repeated call has no effect."""
+        """Cancels all unfinished workunits of the batch. A repeated call has no effect."""
         batch = find_to_change(request, batch_id)
         return self.reply(batches.abort(batch.pk, reason=self.body()["reason"], now=self.now))
 
 
 class BatchRetire(Endpoint):
-    """The retirement of a batch."""
-
     @operation(
         "Retire a batch",
         name="retire_batch",
@@ -249,9 +242,9 @@ class BatchRetire(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Permanent: its files are deleted, so fetch the outputs first.
+        """Releases the files of a complete or aborted batch for deletion.
 
-        Only a complete or aborted batch can be retired.
+        Retirement is permanent, so download the outputs first.
         """
         batch = find_to_change(request, batch_id)
         self.body()
@@ -259,8 +252,6 @@ class BatchRetire(Endpoint):
 
 
 class BatchRetry(Endpoint):
-    """The retry of failed workunits."""
-
     @operation(
         "Retry failed workunits",
         name="retry_batch",
@@ -293,6 +284,6 @@ def find_to_change(request: Request, batch_id: int) -> Batch:
 
 
 def _figures(rows: list[Batch], *, now: datetime) -> dict[str, Any]:
-    """Return progress and cost of batches, the context of `BatchShown`; two statements."""
+    """Return the context of `BatchShown`: the progress and cost of the batches, and `now`."""
     by_id = progress.progress_of(rows, now=now)
     return {"progress": by_id, "costs": progress.costs_of(rows), "now": now}

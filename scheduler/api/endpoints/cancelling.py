@@ -40,15 +40,14 @@ class ToCancel(Reason):
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
             msg = (
-                "Nothing is named, or workunits and a batch. Hint: send ids and names, or a batch."
+                "The request names no workunits, or both workunits and a batch. "
+                "Hint: send either ids and names, or a batch."
             )
             raise Problem(422, "nothing_named", msg)
         return attrs
 
 
 class CancelWorkunits(Endpoint):
-    """The cancellation of several workunits."""
-
     @operation(
         "Cancel workunits",
         name="cancel_workunits",
@@ -58,9 +57,9 @@ class CancelWorkunits(Endpoint):
         problems=(404, 409),
     )
     def post(self, request: Request) -> Response:
-        """Cancels all named workunits, or none if one of them does not exist.
+        """Cancels all named workunits, or none if any of them does not exist.
 
-        With `batch`, aborts the batch.
+        If the body has `batch`, the batch is aborted.
         """
         data = self.body()
         if "batch" in data:
@@ -75,8 +74,6 @@ class CancelWorkunits(Endpoint):
 
 
 class CancelWorkunit(Endpoint):
-    """The cancellation of one workunit."""
-
     @operation(
         "Cancel a workunit",
         name="cancel_workunit",
@@ -85,7 +82,7 @@ class CancelWorkunit(Endpoint):
         body=Reason,
     )
     def post(self, request: Request, workunit_id: int) -> Response:
-        """A finished workunit is not changed; a repeated call has no effect."""
+        """Cancels the workunit, unless it is finished. A repeated call has no effect."""
         if submitted.not_owned(changer_of(request), ids=[workunit_id], names=[]):
             raise Http404
         reason = self.body()["reason"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 16 << 30
 #: Maximum number of digests in a query.
 MAX_DIGESTS: Final = 10_000
-#: Maximum number of concurrent uploads, and the time that another upload waits for a slot before it
+#: Maximum number of concurrent uploads, and the time after which an upload that waits for a slot
 #: is refused with 503.
 MAX_CONCURRENT: Final = 8
 SLOT_TIMEOUT_SECONDS: Final = 10.0
@@ -43,7 +43,7 @@ _DIGEST = r"^[0-9a-f]{64}\Z"
 
 
 class FileShown(Shown):
-    """A file that the server holds for the account until `hold_until`."""
+    """A file that the server keeps for the account at least until `hold_until`."""
 
     sha256 = serializers.CharField(source="file.sha256")
     name = serializers.CharField(source="file.name", help_text="The physical name, for `known_as`.")
@@ -72,33 +72,27 @@ class NameQuery(StrictQuery):
 
 
 class Files(Endpoint):
-    """The account's files."""
-
     @operation("List the account's files", name="list_files", answer=FileShown, listed=True)
     def get(self, request: Request) -> Response:
-        """Files that the server holds for the account, newest first."""
+        """Returns the files that the server keeps for the account, newest first."""
         return self.page(holds_of(self.account, now=self.now))
 
 
 class FileQuery(Endpoint):
-    """A look-up of files by digest."""
-
     @operation(
         "Find files that need not be uploaded", name="query_files", answer=KnownOut, body=DigestsIn
     )
     def post(self, request: Request) -> Response:
-        """Returns the digests of files that the server has; their hold is renewed for a day."""
+        """Returns the digests of files that the server has, and keeps them for another day."""
         digests = self.body()["sha256"]
         submitters.require_submitter(self.account)
         return self.reply({"known": file_holds.renew(digests, self.account, now=self.now)})
 
 
 class OneFile(Endpoint):
-    """One file."""
-
     @operation("Read a file's entry", name="read_file", answer=FileShown, conditional=True)
     def get(self, request: Request, sha256: str) -> Response:
-        """The entry of a file that the server holds for the account, without the content."""
+        """Returns the metadata of a file that the server keeps for the account."""
         return self.reply(self._hold(sha256))
 
     @operation(
@@ -110,10 +104,10 @@ class OneFile(Endpoint):
         problems=(400, 403, 408, 409, 411, 413, 415, 422, 503),
     )
     def put(self, request: Request, sha256: str) -> Response:
-        """The body is the content, with `Content-Length`. The server holds the file for a day.
+        """Stores the body as a file, which the server keeps for a day.
 
-        Answers 201 for new content, 200 if the server already had it. Workunits refer to the file
-        by its `sha256`.
+        The request needs `Content-Length`. The status is 201 for new content, and 200 if the
+        server already had the content. Workunits refer to the file by its `sha256`.
         """
         name = self.query().get("name", "")
         body = Body(request._request, max_bytes=MAX_FILE_BYTES)  # noqa: SLF001  Django REST would read it
@@ -128,13 +122,16 @@ class OneFile(Endpoint):
 
     @operation("Release a file", name="delete_file", answer=None, status=204)
     def delete(self, request: Request, sha256: str) -> Response:
-        """Ends the account's hold; the file is deleted once it has no hold and no workunit."""
+        """Ends the account's hold on the file.
+
+        The server deletes the file when no account holds it and no workunit uses it.
+        """
         if not file_holds.give_up(sha256, self.account, now=self.now):
             raise Http404
         return Response(status=204)
 
     def _take_slot(self, stack: ExitStack, body: Body) -> None:
-        """Hold a slot until the stack is closed; raise errors that do not depend on the body."""
+        """Acquire a slot until the stack is closed; raise the errors known from the headers."""
         if body.length is None:
             msg = "The request has no Content-Length. Hint: do not use chunked transfer encoding."
             raise Problem(411, "length_required", msg)

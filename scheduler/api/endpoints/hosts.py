@@ -1,4 +1,4 @@
-"""Hosts: the account's computers, or all if the caller may view everything."""
+"""Hosts: list and read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HostOut(RowShown):
-    """A computer. Speeds are in operations per second and CPU, sizes in bytes."""
+    """A computer. Speeds are in operations per second per CPU; sizes are in bytes."""
 
     id = Column()
     account = serializers.IntegerField(source="account_id")
@@ -52,8 +52,6 @@ class HostOut(RowShown):
 
 
 class HostFilters(Filters):
-    """Filters of the list of hosts."""
-
     name = Name("domain_name", help_text="The host name that the client reported.")
     platform = Name("platform_name", help_text="The platform's BOINC name.")
     account = Id(
@@ -61,27 +59,27 @@ class HostFilters(Filters):
         help_text="The owner's account id; useful for callers that may view everything.",
     )
     denied = TrueOrFalse(
-        "denied", help_text="true: only hosts that get no work; false: only hosts that do."
+        "denied",
+        help_text="true: only hosts that receive no work; false: only hosts that receive work.",
     )
 
 
 class Hosts(Endpoint):
-    """Computers."""
-
     filterset_class = HostFilters
 
     @operation("List hosts", name="list_hosts", answer=HostOut, listed=True)
     def get(self, request: Request) -> Response:
-        """The account's hosts, newest first; all hosts for callers that may view everything."""
+        """Returns hosts, newest first.
+
+        These are the account's hosts, or all hosts for callers that may view everything.
+        """
         return self.page(_seen_by(request))
 
 
 class OneHost(Endpoint):
-    """One computer."""
-
     @operation("Read a host", name="read_host", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
-        """A host of the account; any host for callers that may view everything."""
+        """Returns a host of the account; any host for callers that may view everything."""
         return self.reply(get_object_or_404(_seen_by(request), pk=host_id))
 
 

@@ -40,7 +40,7 @@ _LINKS = (
 
 
 class IndexOut(Shown):
-    """The project and the addresses of the API."""
+    """The project's name, the API's version and the URLs of the resources."""
 
     name = serializers.CharField(help_text="The name of the project.")
     version = serializers.CharField(help_text="The version of the API.")
@@ -48,11 +48,9 @@ class IndexOut(Shown):
 
 
 class Index(Endpoint):
-    """The index."""
-
     @operation("Read the index", name="read_index", answer=IndexOut, access=Access.PUBLIC)
     def get(self, request: Request) -> Response:
-        """The project's name, the API's version, and the addresses of its resources."""
+        """Returns the project's name, the API's version, and the URLs of the resources."""
         links = {name: request.build_absolute_uri(f"/api/v1/{name}") for name in _LINKS}
         version = settings.SPECTACULAR_SETTINGS["VERSION"]
         return self.reply({"name": settings.PROJECT.name, "version": version, "links": links})
@@ -60,13 +58,12 @@ class Index(Endpoint):
 
 @extend_schema(exclude=True)
 class UnknownAddress(Endpoint):
-    """Answers 404 for all other addresses."""
+    """Returns 404 for URLs that no other endpoint serves."""
 
     authentication_classes = ()
     permission_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Raise the 404 problem for every method."""
         raise Http404
 
 
@@ -86,10 +83,10 @@ class OwnAssetsOnly:
 
 
 class Swagger(OwnAssetsOnly, SpectacularSwaggerView):
-    """The schema as a page where every operation can be tried."""
+    """Swagger UI: a page on which a user can try every operation."""
 
 
 class Redoc(OwnAssetsOnly, SpectacularRedocView):
-    """The schema as a reference page."""
+    """ReDoc: the schema as a reference page."""
 
     template_name = "scheduler/api/redoc.html"

@@ -50,7 +50,7 @@ class MaySubmit(Shown):
 
 
 class Quota(Shown):
-    """Limits and their current use; null means no limit."""
+    """The limits of the account and their current use; a limit of null means no limit."""
 
     max_unfinished_workunits = serializers.IntegerField(allow_null=True)
     unfinished_workunits = serializers.IntegerField()
@@ -73,8 +73,6 @@ class MeOut(Shown):
 
 
 class Me(Endpoint):
-    """The caller."""
-
     @operation(
         "Read the caller's account, rights and quota",
         name="read_me",
@@ -82,7 +80,7 @@ class Me(Endpoint):
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
-        """The account and scopes of the token, with the rights and quota of the account."""
+        """Returns the account and scopes of the token, and the account's rights and quota."""
         account, rights = self.account, quotas.rights(self.account)
         outputs = quotas.kept_output_bytes(account)
         return self.reply(

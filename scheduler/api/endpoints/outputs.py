@@ -39,13 +39,13 @@ _CONTENT: Final = "application/octet-stream"
 
 
 class OutputsQuery(StrictQuery):
-    """The format of the download, and which outputs it contains."""
+    """The format of the download, and the selection of outputs."""
 
     format = serializers.ChoiceField(choices=FORMATS, default="tar")
     since = serializers.CharField(
         required=False,
         max_length=MAX_LENGTH,
-        help_text="The `cursor` of an earlier manifest: only newer outputs are sent.",
+        help_text="The `cursor` of an earlier manifest: only newer outputs are returned.",
     )
     workunit = serializers.CharField(
         required=False, max_length=254, help_text="Only this workunit, by name or id."
@@ -53,8 +53,6 @@ class OutputsQuery(StrictQuery):
 
 
 class BatchOutputs(Endpoint):
-    """The outputs of a batch."""
-
     @operation(
         "Download the outputs of a batch",
         name="read_batch_outputs",
@@ -63,10 +61,10 @@ class BatchOutputs(Endpoint):
         problems=(422,),
     )
     def get(self, request: Request, batch_id: int) -> HttpResponseBase:
-        """Streams the outputs of all workunits that are done, also while the batch runs.
+        """Streams the outputs of all done workunits, even of an unfinished batch.
 
-        Members are `<workunit name>/<open name>`. The last one is `MANIFEST.ndjson`, with a line
-        for each finished workunit, and a line with the `cursor` for the next call.
+        The members are named `<workunit name>/<open name>`. The last member is `MANIFEST.ndjson`,
+        with a line for each finished workunit, and a line with the `cursor` for the next call.
         """
         wanted = self.query()
         batch = find(request, batch_id)
@@ -88,8 +86,6 @@ class BatchOutputs(Endpoint):
 
 
 class ResultOutput(Endpoint):
-    """The content of one output of a result."""
-
     @operation(
         "Download an output",
         name="read_result_output",
@@ -102,7 +98,7 @@ class ResultOutput(Endpoint):
         problems=(410, 416),
     )
     def get(self, request: Request, result_id: int, position: int) -> HttpResponseBase:
-        """The content of an output file, or a range of it. The ETag is the SHA-256."""
+        """Returns the content of an output file, or a byte range. The ETag is the SHA-256."""
         result = get_object_or_404(submitted.results(viewer_of(request)), pk=result_id)
         files = [file for file in result.output_files.all() if file.position == position]
         if not files:
@@ -143,7 +139,7 @@ def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
 
 
 def _range(request: Request, size: int, tag: str) -> range | None:
-    """Return the requested byte range; None without a valid `Range`, for the whole file."""
+    """Return the requested byte range, or None for the whole file (no valid `Range` header)."""
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if not match or request.headers.get("If-Range", tag) != tag:
         return None
@@ -157,7 +153,7 @@ def _range(request: Request, size: int, tag: str) -> range | None:
 
 
 class _Part:
-    """Yields a byte range of a file in chunks; the response closes the file."""
+    """An iterable of the chunks of a byte range of a file; `close` closes the file."""
 
     def __init__(self, source: BinaryIO, span: range) -> None:
         self._source, self._span = source, span

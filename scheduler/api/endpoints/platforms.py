@@ -1,4 +1,4 @@
-"""Platforms, for which app versions are published."""
+"""Platforms: list them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PlatformOut(serializers.ModelSerializer[Platform]):
-    """A platform: operating system and processor, by its BOINC name."""
+    """A combination of operating system and processor; `name` is its BOINC name."""
 
     class Meta:
         model = Platform
@@ -24,11 +24,9 @@ class PlatformOut(serializers.ModelSerializer[Platform]):
 
 
 class Platforms(Endpoint):
-    """All platforms."""
-
     ascending = True
 
     @operation("List platforms", name="list_platforms", answer=PlatformOut, listed=True)
     def get(self, request: Request) -> Response:
-        """All platforms of the project, oldest first. Publishing for a new platform adds it."""
+        """Returns all platforms, oldest first. Publishing for a new platform adds the platform."""
         return self.page(Platform.objects.all())

@@ -1,4 +1,4 @@
-"""Public figures of the project: those of the status page, and totals."""
+"""Public figures of the project: the status page's figures, and totals."""
 
 from __future__ import annotations
 
@@ -34,18 +34,20 @@ class CountsOut(serializers.DictField):
 
 
 class DaemonOut(Shown):
-    """A daemon and its queue."""
+    """A daemon, its backlog and its last heartbeat."""
 
     name = serializers.CharField(source="daemon")
     does = serializers.CharField()
     waiting = CountOut()
     behind_seconds = Duration(
-        source="behind", allow_null=True, help_text="Age of the oldest waiting item."
+        source="behind",
+        allow_null=True,
+        help_text="Time for which the oldest row has been due; null: no row is due.",
     )
     silent_seconds = Duration(
         source="silent",
         allow_null=True,
-        help_text="Time since its last heartbeat; null: never seen.",
+        help_text="Time since the daemon's last heartbeat; null: the daemon never sent one.",
     )
 
 
@@ -77,7 +79,7 @@ class StatusOut(Shown):
     people = CountsOut()
     daemons = DaemonOut(many=True, source="stations")
     waits = WaitShown(
-        many=True, help_text="Reasons why unsent work is not sent; empty if nothing blocks it."
+        many=True, help_text="Causes that block unsent work; empty if there are none."
     )
     apps = AppLineOut(many=True)
 
@@ -89,7 +91,7 @@ class StatusOut(Shown):
 
 
 class AppTotalOut(Shown):
-    """Totals of an app, purged work included."""
+    """Totals of an app, including purged work."""
 
     name = serializers.CharField()
     title = serializers.CharField()
@@ -107,28 +109,24 @@ class StatisticsOut(Shown):
     total_credit = serializers.FloatField()
     accounts = CountOut()
     hosts = CountOut()
-    workunits = CountOut(help_text="All, including purged ones.")
-    results = CountOut(help_text="All, including purged ones.")
+    workunits = CountOut(help_text="All workunits, including purged ones.")
+    results = CountOut(help_text="All results, including purged ones.")
     apps = AppTotalOut(many=True)
 
 
 class StatusNow(Endpoint):
-    """The figures of the status page."""
-
     @operation(
         "Read the status of the project", name="read_status", answer=StatusOut, access=Access.PUBLIC
     )
     def get(self, request: Request) -> Response:
-        """The figures of the status page at the time `read_at`, purged work included.
+        """Returns the figures of the status page at the time `read_at`, including purged work.
 
-        They are at most two seconds old; counts of large tables at most a minute.
+        The figures are at most two seconds old, and the counts of large tables at most a minute.
         """
         return self.reply(status.current(now=self.now))
 
 
 class Statistics(Endpoint):
-    """Totals of the project."""
-
     @operation(
         "Read the totals of the project",
         name="read_statistics",
@@ -136,5 +134,5 @@ class Statistics(Endpoint):
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
-        """Granted credit, and numbers of accounts, hosts, workunits and results."""
+        """Returns the granted credit and the numbers of accounts, hosts, workunits and results."""
         return self.reply(totals.current(now=self.now))

@@ -41,7 +41,9 @@ class NewVersion(StrictQuery):
     )
     plan_class = serializers.CharField(required=False, allow_blank=True, max_length=60)
     main_program = serializers.CharField(
-        required=False, max_length=200, help_text="The file to start, if there are several."
+        required=False,
+        max_length=200,
+        help_text="The name of the file to start, if `file` has several files.",
     )
     cmdline = serializers.CharField(required=False, allow_blank=True, max_length=255)
     image = serializers.CharField(
@@ -63,7 +65,7 @@ class NewVersion(StrictQuery):
 
 
 class Versions(VersionsOfApp):
-    """The versions of one app."""
+    """The versions of one app, with the publishing of a new version."""
 
     write_scope = Scope.PUBLISH
     parser_classes = (MultiPartParser,)
@@ -89,15 +91,15 @@ class Versions(VersionsOfApp):
         problems=(403, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request, name: str) -> Response:
-        """Publishes for all given platforms or for none. The files depend on the app's kind.
+        """Publishes for all given platforms, or for none. The files depend on the app's kind.
 
         `native`: a program, several files, or an archive. `script`: a `run.sh`, or an archive
         (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top level.
         `command`: no file. `container`: `image`. Publishing the same version with the same files
-        again answers 200; other files under the same version number are refused (409), because
-        clients would never download them. A project that keeps its private key on another machine
-        requires `signatures` over the exact published files, launcher and repacked archive
-        included.
+        again returns 200; different files under the same version number are refused (409),
+        because clients would never download them. A project that keeps its private key on another
+        machine requires `signatures` of the exact published files, including the launcher and the
+        repacked archive.
         """
         app = get_object_or_404(App, name=name)
         require_publish(self.account, app)

@@ -37,7 +37,10 @@ class ChangedQueue(Strict):
     """The fields of a queue that can be changed."""
 
     app = serializers.CharField(
-        required=False, allow_null=True, max_length=60, help_text="Accept only work of this app."
+        required=False,
+        allow_null=True,
+        max_length=60,
+        help_text="The only app whose work the queue accepts.",
     )
     max_in_progress = serializers.IntegerField(
         required=False, allow_null=True, min_value=0, max_value=INT4, help_text="null: no limit."
@@ -54,20 +57,16 @@ class NewQueue(ChangedQueue):
 
 
 class QueueFilters(Filters):
-    """Filters of the list of queues."""
-
     app = Name("app__name", help_text="Only queues of this app.")
 
 
 class Queues(Endpoint):
-    """All queues."""
-
     write_scope = Scope.ADMINISTER
     filterset_class = QueueFilters
 
     @operation("List queues", name="list_queues", answer=QueueOut, listed=True)
     def get(self, request: Request) -> Response:
-        """All queues, newest first."""
+        """Returns all queues, newest first."""
         return self.page(Queue.objects.select_related("app"))
 
     @operation(
@@ -80,19 +79,17 @@ class Queues(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """The name must be new."""
+        """Creates a queue; if the name is taken, the response is 409."""
         queue = named_queues.create(**self.body(), now=self.now)
         return self.reply(queue, headers={"Location": f"/api/v1/queues/{queue.name}"})
 
 
 class OneQueue(Endpoint):
-    """One queue."""
-
     write_scope = Scope.ADMINISTER
 
     @operation("Read a queue", name="read_queue", answer=QueueOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
-        """The queue with this name."""
+        """Returns the queue with this name."""
         return self.reply(_find(name))
 
     def rows(self, name: str) -> QuerySet[Queue]:
@@ -102,13 +99,13 @@ class OneQueue(Endpoint):
         "Change a queue", name="change_queue", answer=QueueOut, body=ChangedQueue, guarded=True
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Omitted fields keep their values."""
+        """Changes the given fields; omitted fields keep their values."""
         data = self.body()
         return self.reply(named_queues.change(_find(name), **data))
 
     @operation("Delete a queue", name="drop_queue", answer=None, status=204, problems=(409,))
     def delete(self, request: Request, name: str) -> Response:
-        """Only a queue without workunits can be deleted."""
+        """Deletes a queue without workunits; for other queues, the response is 409."""
         named_queues.drop(_find(name))
         return Response(status=204)
 

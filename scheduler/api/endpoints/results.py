@@ -29,15 +29,13 @@ class ByState(Word):
 
 
 class ResultFilters(Filters):
-    """Filters of the list of results."""
-
     batch = Id(field_name="workunit__batch_id")
     workunit = Id(field_name="workunit_id")
     state = ByState(words=list(RESULT_STATES))
 
 
 class Results(OwnPages):
-    """The caller's results; those of all accounts for callers that may view everything."""
+    """The results that the caller may see."""
 
     filterset_class = ResultFilters
     batch_lookup = "workunit__batch"
@@ -45,14 +43,15 @@ class Results(OwnPages):
 
     @operation("List results", name="list_results", answer=ResultShown, listed=True)
     def get(self, request: Request) -> Response:
-        """Newest first, without the standard error output."""
+        """Returns results without their standard error output, newest first.
+
+        These are the caller's results, or all results for callers that may view everything.
+        """
         return self.page(submitted.results(None).defer("stderr"))
 
 
 class OneResult(Endpoint):
-    """A result."""
-
     @operation("Read a result", name="read_result", answer=ResultWithStderr, conditional=True)
     def get(self, request: Request, result_id: int) -> Response:
-        """One result, with its output files and its standard error output."""
+        """Returns the result with its output files and its standard error output."""
         return self.reply(get_object_or_404(submitted.results(viewer_of(request)), pk=result_id))

@@ -31,8 +31,8 @@ MAX_STREAM_BYTES: Final = 4 << 30
 MAX_LINE_BYTES: Final = 4 << 20
 NDJSON: Final = "application/x-ndjson"
 #: Maximum numbers of submissions that are processed (`MAX_CONCURRENT`) and open (`MAX_OPEN`) at a
-#: time.  The second is larger, because clients may send slowly.  Another submission waits for a
-#: slot and is refused with 503 after a timeout.
+#: time.  `MAX_OPEN` is larger, because clients may send slowly.  Further submissions wait for a
+#: slot and are refused with 503 after a timeout.
 MAX_CONCURRENT: Final = 3
 MAX_OPEN: Final = 16
 SLOT_TIMEOUT_SECONDS: Final = 10.0
@@ -77,7 +77,7 @@ class SubmissionOut(Shown):
 
 
 class Submissions(Endpoint):
-    """The view that accepts submissions; `Workunits` adds the list."""
+    """The view that accepts submissions; the subclass `Workunits` adds GET."""
 
     write_scope = Scope.SUBMIT
 
@@ -100,12 +100,12 @@ class Submissions(Endpoint):
         """Submits all workunits, or none.
 
         The body is `application/json` or, for any number of workunits, `application/x-ndjson`:
-        the first line is the same object without `workunits`, and each further line is a
+        the first line is the JSON object without `workunits`, and each further line is a
         workunit. The body may be compressed (`Content-Encoding: gzip`). A stream with chunked
         transfer encoding and without gzip must end with a line `{"count": N}`, the number of
-        workunits, because the server could not detect a truncated stream otherwise. Nothing is
-        submitted before the whole body has arrived. The response lists the first hundred errors
-        with their lines.
+        workunits, because otherwise the server could not detect a truncated stream. The server
+        submits the workunits after the whole body has arrived. The response lists the first
+        hundred errors with their line numbers.
         """
         body = Body(request._request, max_bytes=_max_bytes(request))  # noqa: SLF001  Django REST would read it
         try:
@@ -173,7 +173,7 @@ def _slot(slots: threading.Semaphore) -> AbstractContextManager[None]:
 
 @contextmanager
 def _slot_released() -> Iterator[None]:
-    """Release the slot while reading from the client, because an upload can stall."""
+    """Release a processing slot during a read from the client, because an upload can stall."""
     _slots.release()
     try:
         yield

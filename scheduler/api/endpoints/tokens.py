@@ -46,8 +46,12 @@ class NewTokenOut(TokenOut):
 class NewToken(Strict):
     """The new token; `email` and `password` are needed unless the request is authenticated."""
 
-    email = serializers.CharField(required=False, max_length=254, help_text="With `password`.")
-    password = serializers.CharField(required=False, max_length=1000, help_text="With `email`.")
+    email = serializers.CharField(
+        required=False, max_length=254, help_text="Sent together with `password`."
+    )
+    password = serializers.CharField(
+        required=False, max_length=1000, help_text="Sent together with `email`."
+    )
     name = serializers.CharField(
         max_length=api_tokens.MAX_NAME, help_text="A name by which people recognize the token."
     )
@@ -56,7 +60,7 @@ class NewToken(Strict):
         required=False,
         min_length=1,
         max_length=len(Scope),
-        help_text="By default all scopes that the account, or the token in use, may give, except "
+        help_text="By default, all scopes of the account, or of the token in the request, except "
         "`administer`.",
     )
     expires_in_seconds = serializers.IntegerField(
@@ -65,8 +69,6 @@ class NewToken(Strict):
 
 
 class Tokens(Endpoint):
-    """The account's tokens."""
-
     @operation(
         "List the account's tokens",
         name="list_tokens",
@@ -75,7 +77,7 @@ class Tokens(Endpoint):
         access=Access.ANY,
     )
     def get(self, request: Request) -> Response:
-        """Tokens that were not revoked, newest first, without their texts."""
+        """Returns the tokens that are not revoked, newest first, without their texts."""
         return self.page(api_tokens.of_account(self.account))
 
     @operation(
@@ -90,8 +92,8 @@ class Tokens(Endpoint):
     def post(self, request: Request) -> Response:
         """Requires the e-mail address and password, or a token with at least the same scopes.
 
-        The text of the new token is returned only in this response. A token that was created by
-        another token expires no later than that one.
+        The text of the new token is returned only in this response. If the request is
+        authenticated by a token, the new token expires no later than that token.
         """
         data, now = self.body(), self.now
         seconds = data.get("expires_in_seconds")
@@ -127,11 +129,9 @@ class Tokens(Endpoint):
 
 
 class OneToken(Endpoint):
-    """One token of the account."""
-
     @operation("Revoke a token", name="revoke_token", answer=None, status=204, access=Access.ANY)
     def delete(self, request: Request, token_id: int) -> Response:
-        """Permanent and immediate. Also revokes all tokens that were created with this token.
+        """Revokes the token and all tokens that were created with it, immediately and permanently.
 
         A token can revoke itself.
         """

@@ -22,7 +22,7 @@ _DEFAULT_PERIOD = timedelta(days=30)
 
 
 class UsageQuery(StrictQuery):
-    """The period, and how the usage is grouped."""
+    """The period and the grouping of the usage."""
 
     since = serializers.DateField(
         required=False, help_text="The first day (UTC); by default 30 days before `until`."
@@ -34,17 +34,20 @@ class UsageQuery(StrictQuery):
 
 
 class UsedShown(Shown):
-    """Usage of a day, an app or a batch, as `by` selects; the other two fields are null."""
+    """Usage of a day, an app or a batch.
+
+    `by` selects which of `day`, `app` and `batch` is set; the others are null.
+    """
 
     day = serializers.DateField(allow_null=True)
     app = serializers.CharField(allow_null=True)
     batch = serializers.IntegerField(allow_null=True)
     name = serializers.CharField(allow_null=True, help_text="The name of the batch.")
     workunits = serializers.IntegerField(
-        help_text="Finished workunits, counted on the day they finished."
+        help_text="Number of finished workunits, counted on the day they finished."
     )
     results = serializers.IntegerField(
-        help_text="Sent results, counted on the day they were reported."
+        help_text="Number of sent results, counted on the day they were reported."
     )
     cpu_seconds = serializers.FloatField()
     elapsed_seconds = serializers.FloatField()
@@ -61,7 +64,7 @@ class UsageShown(Shown):
 
 
 class Usage(Endpoint):
-    """Usage of the caller's batches; of all batches for callers that may view everything."""
+    """The usage of the batches that the caller may see."""
 
     @operation(
         "Read the resource usage",
@@ -71,12 +74,12 @@ class Usage(Endpoint):
         problems=(422,),
     )
     def get(self, request: Request) -> Response:
-        """By day, app or batch, including purged workunits."""
+        """Returns the usage by day, app or batch, including purged workunits."""
         query = self.query()
         until = query.get("until") or self.now.date() + timedelta(days=1)
         since = query.get("since") or max(until, until.min + _DEFAULT_PERIOD) - _DEFAULT_PERIOD
         if since > until:
-            msg = f"since ({since}) is later than until ({until}). Hint: exchange the two days."
+            msg = f"since ({since}) is later than until ({until}). Hint: swap the two days."
             raise Problem(422, "no_days", msg)
         used = usage_of(viewer_of(request), since=since, until=until, by=query["by"])
         return self.reply({"since": since, "until": until, "by": query["by"], "usage": used})

@@ -1,4 +1,4 @@
-"""`POST /weak-key`: returns the weak account key, with which computers attach."""
+"""`POST /weak-key`: returns the weak account key for attaching computers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ class WeakKeyOut(Shown):
 
 
 class WeakKey(Endpoint):
-    """The weak key of the caller's account."""
-
     @operation(
         "Read the weak account key",
         name="read_weak_key",
@@ -41,7 +39,7 @@ class WeakKey(Endpoint):
         problems=(429,),
     )
     def post(self, request: Request) -> Response:
-        """Requires the e-mail address and password.
+        """Returns the weak key; requires the e-mail address and password.
 
         A computer attached with the weak key fetches and reports work, and cannot change the
         account's preferences. The key changes with the password.

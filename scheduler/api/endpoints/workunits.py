@@ -21,16 +21,14 @@ if TYPE_CHECKING:
 
 
 class IndexedMeta(Meta):
-    """Filters by contents of `meta`, with the expression that is indexed."""
+    """Filters by contents of `meta`, with the expression that has an index."""
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; raise `ValidationError` unless the value is a JSON object."""
+        """Return rows whose `meta` contains `value`; raise `ValidationError` for invalid JSON."""
         return submitted.containing(qs, read_meta(value)) if value else qs
 
 
 class WorkunitFilters(Filters):
-    """Filters of the list of workunits."""
-
     batch = Id(field_name="batch_id")
     app = Name(field_name="app__name")
     status = Word(words=[status.value for status in Status])
@@ -39,7 +37,7 @@ class WorkunitFilters(Filters):
 
 
 class Workunits(OwnPages, Submissions):
-    """The caller's workunits; those of all accounts for callers that may view everything."""
+    """The workunits that the caller may see."""
 
     filterset_class = WorkunitFilters
     batch_lookup = "batch"
@@ -47,28 +45,30 @@ class Workunits(OwnPages, Submissions):
 
     @operation("List workunits", name="list_workunits", answer=WorkunitBrief, listed=True)
     def get(self, request: Request) -> Response:
-        """Newest first."""
+        """Returns workunits, newest first.
+
+        These are the caller's workunits, or all workunits for callers that may view everything.
+        """
         return self.page(submitted.workunits(None, now=self.now))
 
 
 class OneWorkunit(Endpoint):
-    """A workunit."""
-
     @operation("Read a workunit", name="read_workunit", answer=WorkunitShown, conditional=True)
     def get(self, request: Request, workunit_id: int) -> Response:
-        """One workunit, with its parameters, input files, outputs and results."""
+        """Returns the workunit with its parameters, input files, outputs and results."""
         rows = submitted.workunits(viewer_of(request), now=self.now)
         return self.reply(get_object_or_404(submitted.with_inputs(rows), pk=workunit_id))
 
 
 class WorkunitTimeline(Endpoint):
-    """The history of a workunit."""
-
     @operation(
         "Read the timeline of a workunit", name="read_workunit_timeline", answer=TimelineShown
     )
     def get(self, request: Request, workunit_id: int) -> Response:
-        """State changes of the workunit and its results, oldest first, and what it waits for."""
+        """Returns the state changes of the workunit and its results, oldest first.
+
+        `reasons` explains the current state.
+        """
         rows = submitted.workunits(viewer_of(request), now=self.now)
         row = get_object_or_404(rows, pk=workunit_id)
         return self.reply(explain.explanation_of_workunit(row.pk, now=self.now))

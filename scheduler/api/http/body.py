@@ -31,9 +31,10 @@ _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...
 
 
 class Strict(serializers.Serializer[Any]):
-    """Refuses unknown fields, suggesting the correct spelling, and values of a wrong type.
+    """A serializer that refuses unknown fields and values of a wrong JSON type.
 
-    The schema has ``additionalProperties: false``.
+    The error for an unknown field suggests a similar valid name.  The OpenAPI schema has
+    ``additionalProperties: false``.
     """
 
     checks_types: ClassVar[bool] = True
@@ -48,7 +49,7 @@ class Strict(serializers.Serializer[Any]):
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
-        """Check names and JSON types, then validate the values."""
+        """Return the validated values; raise `ValidationError` for wrong names, types or values."""
         if isinstance(data, Mapping):
             faults: dict[str, list[str]] = {
                 name: [unknown_name(name, self.fields, "field")]
@@ -64,13 +65,13 @@ class Strict(serializers.Serializer[Any]):
 
 
 class StrictQuery(Strict):
-    """Query parameters, or the fields of a form, whose values are strings and files."""
+    """A `Strict` serializer of query parameters or form fields, whose types are not checked."""
 
     checks_types = False
 
 
 class Shown(serializers.Serializer[Any]):
-    """A response or a part of a response; also defines the schema.
+    """A serializer of a response or of a part of a response.
 
     The instance is an object, or a dict with the same names.  A method ``read_<field>(instance)``
     returns the value of a field that is not an attribute of the instance.
@@ -100,9 +101,9 @@ class Column(serializers.Field[Any, Any, Any, Any]):
 
 
 class RowShown(serializers.ModelSerializer[Any]):
-    """A response with columns of a model's row."""
+    """A serializer of a model's row."""
 
-    def get_field_names(  # type: ignore[override]  # it is a dict
+    def get_field_names(  # type: ignore[override]  # a dict
         self, declared_fields: dict[str, Any], info: Any
     ) -> list[str]:
         """Return the names of all declared fields; the model defines each `Column`."""
@@ -114,7 +115,7 @@ class RowShown(serializers.ModelSerializer[Any]):
 
 
 class Duration(serializers.FloatField):
-    """A `timedelta`, in seconds."""
+    """A `timedelta`, returned as a number of seconds."""
 
     def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
         return float(value.total_seconds())

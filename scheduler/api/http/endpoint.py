@@ -129,7 +129,7 @@ class Endpoint(GenericAPIView[Any]):
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        """Add an ETag; answer 304 if the client already has this version."""
+        """Add `Cache-Control` and, to a conditional operation, an ETag or status 304."""
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-cache, private")
         spec = spec_of(self, request.method)

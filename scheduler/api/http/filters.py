@@ -1,6 +1,6 @@
 """Filters of lists: they validate values and define OpenAPI parameters.
 
-The attribute `parameter` of a filter is the type of its value, in the form of OpenAPI.
+The attribute `parameter` of a filter is the part of its OpenAPI parameter that defines the type.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Name(django_filters.CharFilter):
 
 
 class Word(django_filters.ChoiceFilter):
-    """Filters by a word; `words` maps each valid word to a value of the column."""
+    """Filters by a word of `words`, a mapping to column values or a list of column values."""
 
     def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
         self.words = words if isinstance(words, Mapping) else {word: word for word in words}
@@ -60,7 +60,7 @@ class Word(django_filters.ChoiceFilter):
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by the column value of the word."""
+        """Return the rows with the column value of the word; all rows without a word."""
         return qs.filter(**{self.field_name: self.words[value]}) if value else qs
 
 
@@ -73,12 +73,12 @@ class TrueOrFalse(Word):
 
 
 class Meta(django_filters.CharFilter):
-    """Filters by contents of `meta`: ``?meta={"study": 7}``, as PostgreSQL's ``@>``."""
+    """Filters by contents of `meta`: ``?meta={"study": 7}``, with PostgreSQL's ``@>``."""
 
     parameter: Mapping[str, Any] = {"content": {"application/json": {"schema": {"type": "object"}}}}
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Filter by containment; raise `ValidationError` unless the value is a JSON object."""
+        """Return rows whose `meta` contains `value`; raise `ValidationError` for invalid JSON."""
         return qs.filter(**{f"{self.field_name}__contains": read_meta(value)}) if value else qs
 
 

@@ -27,9 +27,9 @@ REPLAYED = "Idempotent-Replay"
 
 
 def with_idempotency_key(handler: Handler) -> Handler:
-    """Make a POST handler support the header.
+    """Return a POST handler that supports `Idempotency-Key`.
 
-    The handler must return a `Response` for success and raise an exception for an error.
+    `handler` must return a `Response` for success and raise an exception for an error.
     """
 
     @functools.wraps(handler)
@@ -85,7 +85,7 @@ def stored_response(request: Request, digest: Callable[[], str] | None = None) -
 
 
 def to_response(outcome: idempotency.Outcome) -> Response:
-    """Return the response for an outcome with the `answer` ``{body, location?}``."""
+    """Return the response for an outcome, whose `answer` is ``{body, location?}``."""
     headers = {REPLAYED: "true"} if outcome.replayed else {}
     if location := outcome.answer.get("location"):
         headers["Location"] = location
@@ -93,11 +93,11 @@ def to_response(outcome: idempotency.Outcome) -> Response:
 
 
 def digest_of(request: Request) -> str:
-    """Return the SHA-256 of method, URL and body; a form is hashed by its fields and files."""
+    """Return the SHA-256, in hex, of the method, the URL and the parsed body."""
     hasher = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
     data = request.data
     if hasattr(data, "lists"):
-        # A repeated multipart form has another boundary, but the same parts.
+        # The fields and files are hashed, because a repeated multipart form has a new boundary.
         for name, values in sorted(data.lists()):
             for value in values:
                 _add(hasher, name, value)

@@ -18,7 +18,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def with_if_match(handler: Handler) -> Handler:
-    """Make a PATCH handler support the header.
+    """Return a PATCH handler that supports `If-Match`.
 
     The response must have the same body as a GET of the view.  The view's `rows(...)` takes the URL
     arguments and returns the rows that the handler changes.  Other errors of the request take

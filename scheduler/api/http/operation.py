@@ -18,10 +18,10 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 class Scope(StrEnum):
     """A scope of a token, limited by the rights of the token's account (`scheduler.rights`)."""
 
-    READ = "read"  # the account's own rows
-    SUBMIT = "submit"  # work, and changes of the account's own batches
-    PUBLISH = "publish"  # versions and templates of apps
-    MANAGE = "manage"  # other fields of apps, other people's batches
+    READ = "read"  # read the account's own rows
+    SUBMIT = "submit"  # submit work, change the account's own batches
+    PUBLISH = "publish"  # publish versions and templates of apps
+    MANAGE = "manage"  # change other fields of apps, and other people's batches
     ADMINISTER = "administer"
 
 
@@ -35,7 +35,7 @@ class Access(StrEnum):
 
 @dataclass(frozen=True)
 class operation:  # noqa: N801  a decorator
-    """Declares a method of an `Endpoint`, for the endpoint's checks, its response and the schema.
+    """Declares a method of an `Endpoint`; the endpoint enforces it and the schema describes it.
 
     - `name`: the operation id, such as ``list_apps``.
     - `answer`: the serializer of the response with `status` (None: no body), or a mapping from
@@ -44,9 +44,10 @@ class operation:  # noqa: N801  a decorator
     - `body`, `query`: the `Strict` serializers for `Endpoint.body` and `Endpoint.query`.
     - `parameters`: additional parameters of the schema.
     - `access`: None means the view's `read_scope` or `write_scope`.
-    - `or_scope`: a second sufficient scope, whose limits the handler checks.
+    - `or_scope`: a second sufficient scope; the handler restricts what this scope permits.
     - `conditional`: adds an ETag and returns 304 for a matching ``If-None-Match``.
-    - `idempotent`: supports ``Idempotency-Key``; with `keyed`, the handler implements this.
+    - `idempotent`: supports ``Idempotency-Key``.
+    - `keyed`: the handler itself supports ``Idempotency-Key``.
     - `guarded`: supports ``If-Match``.
     - `problems`: error statuses in addition to those that the other arguments imply.
     """

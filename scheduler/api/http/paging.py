@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 def read_limit(request: Request) -> int:
-    """Return ``?limit=``, by default 100; raise `ValidationError` unless it is 1 to 1000."""
+    """Return the parameter `limit` (default 100); raise `ValidationError` unless 1 to 1000."""
     text = request.query_params.get("limit")
     if text is None:
         return DEFAULT_LIMIT
@@ -47,7 +47,7 @@ def read_limit(request: Request) -> int:
 
 
 def read_cursor(request: Request) -> Place | None:
-    """Return the place of ``?cursor=``, or None; raise `Problem` (422) for an invalid cursor."""
+    """Return the place of the parameter `cursor`, or None; raise `Problem` (422) if invalid."""
     cursor = request.query_params.get("cursor")
     if not cursor:
         return None
@@ -75,9 +75,9 @@ def read_page(rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
 
 
 class ById(BasePagination):
-    """``?limit=100&cursor=...``: newest first, unless the view sets ``ascending = True``.
+    """Pages by `limit` and `cursor`; newest first, unless the view sets ``ascending = True``.
 
-    A view can override `read_page` by a method with the same parameters.
+    A view can define a method `read_page` with the parameters of the function `read_page`.
     """
 
     parameters = frozenset({"limit", "cursor"})

@@ -66,7 +66,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        msg = f"{text[:20]} is too large for a number"
+        msg = f"the number {text[:20]} is too large"
         raise ValueError(msg)
     return number
 

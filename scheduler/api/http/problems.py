@@ -141,7 +141,7 @@ def problem(
 
 
 def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
-    """Split a sentence with hints; return ``{detail, hint?}``, where `hint` takes precedence.
+    """Return ``{detail, hint?}`` of a sentence; the argument `hint` replaces its hints.
 
     >>> split_hint("It is full. Hint: wait. Hint: or go.")
     {'detail': 'It is full.', 'hint': 'wait. or go.'}
@@ -176,7 +176,9 @@ def _problem_of(error: Exception) -> Problem | None:
     if isinstance(error, TooManyAttempts):
         return Problem(429, "throttled", str(error), retry_after=error.seconds)
     if isinstance(error, Http404):
-        return Problem(404, "not_found", "It does not exist, or it belongs to another account.")
+        return Problem(
+            404, "not_found", "The resource does not exist, or it belongs to another account."
+        )
     if isinstance(error, exceptions.ValidationError):
         errors = list(_faults(error.detail, ""))
         return Problem(400, "invalid", _summary(errors), errors=errors)

@@ -58,10 +58,10 @@ class Body:
 
     @property
     def detects_truncation(self) -> bool:
-        """Return whether an incomplete body can be detected.
+        """Whether an incomplete body can be detected.
 
-        False for chunked bodies without gzip, because web servers do not report a missing last
-        chunk.
+        This is false for a chunked body without gzip, because web servers do not report a missing
+        last chunk.
         """
         return self._gzip or self._left is not None
 
@@ -111,12 +111,12 @@ class Body:
             yield rest
 
     def skip(self) -> None:
-        """Read and hash the rest of the body; raise the errors of `chunks`."""
+        """Read and hash the unread part of the body; raise the errors of `chunks`."""
         for _ in self.chunks():
             pass
 
     def drain(self) -> None:
-        """Discard up to 1 MiB of the rest, so that the client can read the response."""
+        """Discard up to 1 MiB of the unread body, so that the client can read the response."""
         left = _MAX_DRAINED_BYTES if self._left is None else min(self._left, _MAX_DRAINED_BYTES)
         while left > 0 and (chunk := self._more(min(left, _CHUNK))):
             left -= len(chunk)
@@ -173,7 +173,7 @@ class Body:
 
 @contextmanager
 def slot(slots: Semaphore, *, timeout: float, retry_after: int, reason: str) -> Iterator[None]:
-    """Hold a slot; raise `Problem` (503) if no slot becomes free within `timeout` seconds."""
+    """Hold one of `slots`; raise `Problem` (503) if none becomes free within `timeout` seconds."""
     if not slots.acquire(timeout=timeout):
         msg = f"{reason} Hint: send the request again later."
         raise Problem(503, "busy", msg, retry_after=retry_after)
@@ -187,6 +187,6 @@ def _number(length: str) -> int:
     return int(length) if length.isdecimal() else 0
 
 
-def truncated(hint: str = "send it again; nothing was done.") -> Problem:
+def truncated(hint: str = "send the request again; it had no effect.") -> Problem:
     """Return the 400 problem for an incomplete body."""
     return Problem(400, "cut_short", f"The body is incomplete. Hint: {hint}")

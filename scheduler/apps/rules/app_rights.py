@@ -12,7 +12,7 @@ PROJECTS_OWN = frozenset({"weight", "credit_rule", "credit_per_workunit"})
 
 
 def reserved(facts: Mapping[str, Any]) -> list[str]:
-    """Return the facts that only administrators may set, in the given order.
+    """Return the names of the facts that only administrators may set, in the given order.
 
     >>> reserved({"grace": 0, "weight": 2, "validator": "numeric"})
     ['weight']

@@ -20,7 +20,7 @@ from scheduler.files.rules.refused_names import clash, name_fault
 VERSION_XML = "version.xml"
 SIGNATURE_SUFFIX = ".sig"
 
-#: BOINC's names of the platforms that its clients run on.
+#: The platforms of BOINC's clients, by BOINC's names.
 KNOWN_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "i686-pc-linux-gnu",
@@ -39,7 +39,7 @@ KNOWN_PLATFORMS = (
     "x86_64-pc-freebsd__generic",
 )
 
-#: The platforms with a POSIX shell, which runs the launcher of scripts and containers.
+#: The platforms with a POSIX shell, which the launcher of scripts and containers needs.
 UNIX_PLATFORMS = (
     "x86_64-pc-linux-gnu",
     "i686-pc-linux-gnu",
@@ -62,7 +62,7 @@ _MAX_IMAGE = 400
 _PART = re.compile(r"[^/\\\x00-\x1f\x7f<>&%:]{1,200}")
 _FILE_FLAGS = ("main_program", "copy_file", "executable")
 _FILE_ELEMENTS = (*_FILE_FLAGS, "physical_name", "logical_name", "gzip", "url")
-#: The elements of `version.xml` beside files: flags, then texts with their maximum lengths.
+#: The elements of `version.xml` other than files: flags, then texts with their maximum lengths.
 VERSION_FLAGS = ("beta", "dont_throttle", "needs_network", "is_wrapper")
 _VERSION_TEXTS = {"api_version": 15, "file_prefix": 255}
 #: The text that BOINC's library puts into every program, as `strings` prints it.
@@ -175,7 +175,9 @@ def _with_unlisted(
 
 
 def find_api_version(content: bytes) -> str:
-    """Return the version of BOINC's API that a program contains, followed by any byte, or "".
+    """Return the version of BOINC's API that a program contains, or "".
+
+    A version at the very end of `content` is not found, because it may be incomplete.
 
     >>> find_api_version(b"...API_VERSION_8.3.0" + bytes(9))
     '8.3.0'
@@ -187,7 +189,7 @@ def find_api_version(content: bytes) -> str:
 def _check_slot_names(files: Iterable[PackedFile]) -> None:
     """Raise `BadPackage` unless clients can place all files in one slot.
 
-    A main program without a logical name has its physical name there, which cannot clash.
+    A main program without a logical name has its physical name in the slot, which cannot clash.
     """
     names = [file.open_name for file in files if file.open_name]
     hint = "Hint: rename the file, or give it another <logical_name> in version.xml."
@@ -201,7 +203,7 @@ def _check_slot_names(files: Iterable[PackedFile]) -> None:
 
 
 def version_number(text: str) -> int:
-    """Parse a version number, 123 or 1.23, which are the same; raises `BadPackage`.
+    """Parse a version number such as 123, or 1.23 with the same meaning; raises `BadPackage`.
 
     >>> version_number("1.02"), version_number("7")
     (102, 7)
@@ -210,7 +212,7 @@ def version_number(text: str) -> int:
         return int(match[1]) * 100 + int(match[2])
     if re.fullmatch(r"[0-9]{1,9}", text):
         return int(text)
-    msg = f"{text[:40]!r} is not a version. Hint: write 123, or 1.23, which is the same."
+    msg = f"{text[:40]!r} is not a version. Hint: write 123, or 1.23 with the same meaning."
     raise BadPackage(msg)
 
 
@@ -316,7 +318,7 @@ def _by_description(
     if main_program is not None and [file.name for file in mains] != [main_program]:
         raise BadPackage(
             f"version.xml does not name {main_program!r} as its main program. "
-            "Hint: name it there, or nowhere else."
+            "Hint: put <main_program/> into its <file>, or do not give main_program."
         )
     if len(mains) != 1:
         raise BadPackage(
@@ -332,7 +334,7 @@ def _by_description(
 
 
 def _version_facts(root: etree._Element) -> dict[str, str]:
-    """Return the elements of `version.xml` beside files; raises `BadPackage` for unknown ones."""
+    """Return the elements other than files; raises `BadPackage` for an unknown element."""
     facts = {}
     for element in root:
         tag, text = str(element.tag), (element.text or "").strip()
@@ -363,7 +365,7 @@ def _unknown(tag: str, place: str, known_tags: Collection[str]) -> str:
 
 
 def _is_true(element: etree._Element) -> bool:
-    """Parse a flag like BOINC: empty or 1 is true, 0 is false; raises `BadPackage` for others."""
+    """Parse a flag: empty or 1 is true, 0 is false (BOINC's rule); else raise `BadPackage`."""
     text = (element.text or "").strip()
     if text in {"", "1", "0"}:
         return text != "0"
@@ -403,7 +405,7 @@ def _file_flags(element: etree._Element, name: str) -> dict[str, bool]:
             msg = f"version.xml has <url> for {name}, but programs are downloaded from this server"
             raise BadPackage(f"{msg} only. Hint: remove it; the file itself is in the package.")
         if tag == "gzip" and _is_true(part):
-            msg = f"version.xml has <gzip> for {name}, but this server keeps no packed copies."
+            msg = f"version.xml has <gzip> for {name}, but this server keeps no compressed copies."
             raise BadPackage(f"{msg} Hint: remove it; a proxy can compress downloads.")
         if tag in _FILE_FLAGS:
             flags[tag] = _is_true(part)

@@ -11,7 +11,7 @@ from lxml import etree
 from scheduler.apps.rules.xml_files import BadXmlFile, read_root
 from scheduler.dispatch.rules.plan_class_specs import PlanClass
 
-#: BOINC's names of keys and of GPU types, and the names in this project.
+#: Maps BOINC's names of keys and of GPU types to the names in this project.
 _KEYS: Final = {"cpu_feature": "cpu_features"}
 _GPU_TYPES: Final = {"ati": "amd", "intel_gpu": "intel", "apple_gpu": "apple"}
 #: Elements that are ignored, because the platforms of app versions imply them.
@@ -26,14 +26,14 @@ class BadPlanClassFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WrittenPlanClass:
-    """A plan class by name, as a spec in JSON that is not validated yet."""
+    """The name of a plan class, and its spec, which is not validated yet."""
 
     name: str
     spec: Mapping[str, Any]
 
 
 def read_plan_classes(text: bytes) -> list[WrittenPlanClass]:
-    """Return the plan classes of a `plan_class_spec.xml`, in its order.
+    """Return the plan classes of a `plan_class_spec.xml`, in the order of the file.
 
     Invalid numbers are returned as texts, so that the validation of the spec reports them.
     Raises `BadPlanClassFile`.

@@ -1,7 +1,7 @@
 """The allow-list of plug-ins, the only custom code that a project runs [pure].
 
-An app stores a name.  The file in the setting `PLUGINS` maps it to the program or Python
-object that runs, and to its fixed options.  No API and no admin page writes that file.
+An app stores the name of a plug-in.  The file in the setting `PLUGINS` maps the name to a program
+or Python object and its fixed options.  No API and no admin page writes that file.
 
 The path to the confined process: `daemons.science.validators.allowed` (and its siblings for
 assimilators, generators and trickle handlers) looks the name up, `daemons.science.worker.call`
@@ -57,7 +57,7 @@ class BadPlugins(ValueError):
 
 
 class BadOptions(ValueError):
-    """Options that a plug-in does not accept. Hint: the message names the valid ones."""
+    """Options that a plug-in does not accept. Hint: the message lists the valid options."""
 
 
 class UnknownPlugin(LookupError):
@@ -90,7 +90,7 @@ class Plugin:
 
     @property
     def path(self) -> str:
-        """Return the program's path, or the dotted name."""
+        """Return the part of `target` after the colon: a path or a dotted name."""
         return self.target.partition(":")[2]
 
     @property
@@ -99,7 +99,7 @@ class Plugin:
         return ":".join(self.path.rsplit(".", 1))
 
     def options(self, own: object) -> dict[str, Any]:
-        """Return the fixed options and the app's `own`; raises `BadOptions`.
+        """Return the fixed options merged with the app's `own` options; raises `BadOptions`.
 
         An app may repeat a fixed option with its fixed value.
         """
@@ -126,15 +126,14 @@ class Plugins:
     entries: Mapping[tuple[str, str], Plugin] = field(default_factory=dict)
 
     def find(self, kind: str, name: str) -> Plugin | None:
-        """Return the entry of exactly this name, or None."""
         return self.entries.get((kind, name))
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """Return the names that apps can use, the built-in ones first."""
+        """Return the names of a kind that apps can use, built-in names first."""
         return (*BUILT_IN[kind], *(name for its, name in self.entries if its == kind))
 
     def get(self, kind: str, name: str) -> Plugin:
-        """Return the entry of exactly this name; raises `UnknownPlugin`."""
+        """Return the entry of this name; raises `UnknownPlugin`."""
         if plugin := self.find(kind, name):
             return plugin
         words = kind.replace("_", " ")
@@ -152,7 +151,9 @@ class Plugins:
 
 
 def read(document: object) -> Plugins:
-    """Read the allow-list: for each kind a table of entries by name; raises `BadPlugins`.
+    """Parse the allow-list; raises `BadPlugins`.
+
+    The document has a table for each kind of plug-in, with entries by name.
 
     >>> read({"validator": {"orbits": {"target": "python:orbits.Orbits"}}}).names("validator")[-1]
     'orbits'
@@ -193,11 +194,11 @@ def _plugin(kind: str, name: str, value: object) -> Plugin:
     reserved = _NEVER_OF_APPS.get((kind, plugin.runner), frozenset())
     if wrong := sorted(reserved.intersection(plugin.app_options)):
         raise BadPlugins(
-            f"{where} leaves {wrong[0]!r} to apps, which could then choose the code that runs. "
+            f"{where} allows apps to set {wrong[0]!r}, which selects the code that runs. "
             "Hint: set it in `options`."
         )
     if plugin.transactional and (kind, plugin.runner) != (ASSIMILATOR, "python"):
-        raise BadPlugins(f"{where} cannot be transactional. Hint: only a python: assimilator can.")
+        raise BadPlugins(f"{where} cannot be transactional. Hint: use a python: assimilator.")
     return plugin
 
 

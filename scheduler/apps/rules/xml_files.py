@@ -1,4 +1,4 @@
-"""Reads XML files that scientists write for BOINC's server [pure]."""
+"""Parses XML files in the formats of BOINC's server [pure]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class BadXmlFile(ValueError):
 def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:
     """Return the root element of a file, without comments; no entity is resolved.
 
-    `title` names the file at the beginning of a message.  Raises `BadXmlFile`.
+    `title` is the name of the file in error messages.  Raises `BadXmlFile`.
     """
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -24,8 +24,8 @@ def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:
     try:
         root = etree.fromstring(text, parser)
     except etree.XMLSyntaxError as error:
-        raise BadXmlFile(f"{title} cannot be read: {error}. Hint: correct it there.") from error
+        raise BadXmlFile(f"{title} cannot be read: {error}. Hint: correct the file.") from error
     if root.tag != tag:
-        msg = f"{title} begins with <{root.tag}>. Hint: its outermost element is <{tag}>."
+        msg = f"{title} begins with <{root.tag}>. Hint: write <{tag}> as its outermost element."
         raise BadXmlFile(msg)
     return root

@@ -10,12 +10,12 @@ import re
 from typing import Final
 
 _SLASHES: Final = re.compile(r"/{2,}")
-#: Paths below these name files and are not changed.
+#: Paths that begin with these contain the names of files, and are not changed.
 _NAMES: Final = ("/download/", "/upload/")
 
 
 def collapse_slashes(path: str) -> str:
-    """Return a request's path with single slashes; below `/download/` and `/upload/` unchanged.
+    """Return a path without repeated slashes; `/download/` and `/upload/` paths are unchanged.
 
     >>> collapse_slashes("//job_file.php"), collapse_slashes("/api//v1///apps")
     ('/job_file.php', '/api/v1/apps')

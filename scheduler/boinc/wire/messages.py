@@ -3,8 +3,8 @@
 Field names are BOINC's element names, so that a message can be compared with a capture.  Elements
 that the server neither reads nor sends have no field.  Times ending in `_time`, `report_deadline`
 and `now` are unix seconds; other times and delays are seconds; sizes are bytes; rates are per
-second.  In a request an absent element has the default of its field.  In a reply `None` (or an
-empty tuple, or False) means: the element is not sent.
+second.  In a request, the field of an absent element has its default value.  In a reply, a field
+with the value None, () or False is not sent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TimeStats:
     active_frac: float = 1.0
     gpu_active_frac: float = 1.0
     now: float = 0.0
-    """The host's own clock."""
+    """The time on the host's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class HostInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUsage:
-    """The client's use of the disk in bytes, and the part of it that is for this project."""
+    """Disk usage of BOINC and of this project, and this project's share of the disk, in bytes."""
 
     d_boinc_used_total: float = 0.0
     d_boinc_used_project: float = 0.0
@@ -113,7 +113,7 @@ class OpenclDevice:
 class Coproc:
     """One kind of coprocessor and the work requested for it.
 
-    `type` is the name that replies use: `NVIDIA`, `ATI`, `intel_gpu`, `apple_gpu`, or that of a
+    `type` is the name used in replies: `NVIDIA`, `ATI`, `intel_gpu`, `apple_gpu`, or the type of a
     generic `<coproc>`.
     """
 
@@ -147,7 +147,7 @@ class ReportedFile:
     nbytes: int = 0
     md5_cksum: str = ""
     error_msg: str = ""
-    """`permanent upload error` may come with `state 5` (PROTOCOL 2.3)."""
+    """May contain `permanent upload error` although the result has `state 5` (PROTOCOL 2.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class ReportedResult:
     core_client_version: str = ""
     """From the element inside `<stderr_out>`."""
     stderr_out: str = ""
-    """The text of the CDATA part: `<message>` if any, then `<stderr_txt>`; at most 64 Ki."""
+    """The text of the CDATA part: `<message>` if any, then `<stderr_txt>`; at most 64 KiB."""
     file_infos: tuple[ReportedFile, ...] = ()
 
 
@@ -197,7 +197,7 @@ class StickyFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoprocUsage:
-    """The number of coprocessors of one kind that an app version uses."""
+    """A kind of coprocessor, and the number of them that an app version uses."""
 
     type: str
     count: float = 0.0
@@ -205,7 +205,7 @@ class CoprocUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAppVersion:
-    """An app version on the client; `OtherResult.app_version` refers to it by index."""
+    """An app version on the client; `OtherResult.app_version` is its index."""
 
     app_name: str = ""
     version_num: int = 0
@@ -232,12 +232,12 @@ class InProgressResult:
 
     name: str
     time_remaining: float = 0.0
-    """Seconds; read from `cpu_time_remaining` too."""
+    """Seconds; also read from `cpu_time_remaining`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserKeywords:
-    """Ids of the keywords (fields of science, places) that the volunteer prefers or refuses."""
+    """Ids of the keywords (fields of science, places) that the volunteer prefers or rejects."""
 
     yes: tuple[int, ...] = ()
     no: tuple[int, ...] = ()
@@ -271,7 +271,7 @@ class SchedulerRequest:
     """Stripped; empty if the client has none yet."""
     preferences: Preferences = Preferences()
     working_global_preferences: str = ""
-    """Raw, stripped; `preferences` holds its numbers."""
+    """Raw, stripped; `preferences` contains the numbers."""
     global_preferences: str = ""
     """Raw content of the master preferences file (7.x), stripped."""
     global_preferences_mod_time: float = 0.0
@@ -283,7 +283,7 @@ class SchedulerRequest:
     disk_usage: DiskUsage = DiskUsage()
     coprocs: tuple[Coproc, ...] = ()
     results: tuple[ReportedResult, ...] = ()
-    """As sent: a name may occur twice."""
+    """Not deduplicated: a name may occur twice."""
     further_results: int = 0
     """The number of reported results that were not read, because the limit was reached."""
     trickles: tuple[TrickleUp, ...] = ()
@@ -363,7 +363,7 @@ class DownloadFile:
     nbytes: int | None = None
     md5_cksum: str | None = None
     file_signature: str | None = None
-    """Hex block, on files of app versions."""
+    """Hexadecimal signature, for files of app versions."""
     executable: bool = False
     sticky: bool = False
 

@@ -18,7 +18,7 @@ _ROOT: Final = "project_preferences"
 _NAME: Final = re.compile(r"""\bname\s*=\s*["']([^"']*)["']""")
 _MAX_IDS: Final = 1000
 
-# The elements that disable a kind of device, and these kinds (empty for the CPU).
+# The kind of device that each element disables; "" is the CPU.
 _DEVICES: Final = {
     "no_cpu": "",
     "no_cuda": "nvidia",
@@ -32,9 +32,10 @@ _DEVICES: Final = {
 class ProjectPreferences:
     """A volunteer's preferences for this project, on computers of one venue.
 
-    If `selected_apps` is empty, all apps are allowed; otherwise others only if `allow_other_apps`.
-    `devices_off` are kinds of devices not to use (`hosts.machines.Gpu`; empty: the CPU).
-    `max_cpus` and `max_held` limit the CPUs in use and the results on a host; 0 means no limit.
+    If `selected_apps` is empty, all apps are allowed.  Otherwise, other apps are allowed only if
+    `allow_other_apps` is set.  `devices_off` lists the disabled kinds of devices, as in
+    `hosts.machines.Gpu`; "" is the CPU.  `max_cpus` and `max_held` limit the CPUs in use and the
+    results on a host; 0 means no limit.
     """
 
     selected_apps: tuple[int, ...] = ()
@@ -50,9 +51,9 @@ class ProjectPreferences:
 def decode(text: str, venue: str) -> ProjectPreferences:
     """Parse the preferences for a venue; returns the defaults if the text cannot be read.
 
-    If the text has preferences for the venue, they replace all general preferences.  Elements may
-    be nested.  If an element occurs twice, the first one counts (source: BOINC's project
-    preferences).
+    If the text has a `<venue>` element for the venue, only the preferences in it are used.
+    Elements may be nested.  If an element occurs twice, the first one counts (source: BOINC's
+    project preferences).
 
     >>> decode("<app_id>3</app_id><no_cuda>1</no_cuda>", "").devices_off
     ('nvidia',)

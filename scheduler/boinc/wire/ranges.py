@@ -1,9 +1,9 @@
-"""The range of every number in a request; numbers are clamped when they are read.
+"""The ranges to which numbers in a request are clamped.
 
 A volunteer's client can send any number.  Stored numbers are averaged, summed and multiplied with
-values of other hosts, so one value near the limits of its type could make such a statement fail for
-all hosts.  The ranges are wider than any real computer needs, but a sum over a billion rows of a
-product of three numbers is finite.  docs/protocol.md lists them, field by field.
+values of other hosts, so one value near the limits of its type could make a statement fail for all
+hosts.  The ranges are wider than any real computer needs, but a sum over a billion rows of a
+product of three numbers is finite.  docs/protocol.md lists the range of each field.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 class Range:
     """The numbers from `low` to `high`, both included; `unit` is for documentation.
 
-    With `zero_is_unknown`, numbers below or equal to 0 are read as 0: "not measured".
+    With `zero_is_unknown`, 0 and negative numbers are read as 0, which means "not measured".
     """
 
     low: float
@@ -61,7 +61,7 @@ ID: Final = Range(0, 2**63 - 1, "id")
 #: A client's version is 10000 * major + 100 * minor + release.
 MAJOR_VERSION: Final = Range(0, 9999, "number")
 MINOR_VERSION: Final = Range(0, 99, "number")
-#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  A larger number is read as 7, also an error.
+#: `lifecycle.ClientState`: 0 is NEW, 7 UPLOAD_FAILED.  A larger number is read as 7.
 CLIENT_STATE: Final = Range(0, 7, "number")
 INT32: Final = Range(-(2**31), 2**31 - 1, "number")
 INT64: Final = Range(-(2**63), 2**63 - 1, "number")

@@ -1,4 +1,4 @@
-"""Scheduler replies: from messages to the XML that clients read, and back."""
+"""Encodes scheduler replies as the XML that clients read, and parses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RAW: Final = frozenset(
 
 
 def encode_reply(message: messages.SchedulerReply) -> bytes:
-    """Return the body of a reply: no prolog, `</scheduler_reply>` last.
+    """Return the body of a reply, without an XML prolog.
 
     Raises CannotEncode if a name is empty or too long for clients, a number is not finite, or a raw
     text contains its own end tag or is unbalanced.
@@ -39,14 +39,14 @@ def encode_reply(message: messages.SchedulerReply) -> bytes:
 def decode_reply(body: bytes) -> messages.SchedulerReply:
     """Parse a reply; raises BadXml if it cannot be read."""
     values = _REPLY.values(xml.read_tree(body, "scheduler_reply", raw=_RAW))
-    files = values.pop("uploads", ())  # the last row of <file_info> reads both kinds
+    files = values.pop("uploads", ())  # the last row for <file_info> reads both kinds of files
     values["files"] = tuple(each for each in files if isinstance(each, messages.DownloadFile))
     values["uploads"] = tuple(each for each in files if isinstance(each, messages.UploadFile))
     return messages.SchedulerReply(**values)
 
 
 # ------------------------------------------------------------------------------------------
-# Elements that need more than a row
+# Elements that need their own functions
 # ------------------------------------------------------------------------------------------
 
 _MESSAGE_LIMIT: Final = 1023
@@ -87,7 +87,7 @@ def _write_trickle(element: str, message: messages.TrickleDown, _indent: str) ->
     # The client reads this element line by line: every tag must be on a line of its own.
     lines = message.text.splitlines()
     if f"</{element}>" in message.text or any(xml.cut(x, _TRICKLE_LINE) != x for x in lines):
-        sentence = f"<{element}> holds its end tag or a line over {_TRICKLE_LINE} bytes."
+        sentence = f"<{element}> contains its end tag or a line over {_TRICKLE_LINE} bytes."
         raise xml.CannotEncode(sentence)
     return (
         f"<{element}>\n<result_name>{xml.escape(message.result_name)}</result_name>\n"
@@ -105,7 +105,7 @@ def _read_file(node: Node) -> messages.DownloadFile | messages.UploadFile | None
 
 
 def _upload_url_writer(_element: str, indent: str) -> Write:
-    # Clients use a <url> as an upload URL only if it contains the mark (trap 8).
+    # Clients use a <url> as an upload URL only if it contains `_UPLOAD_MARK` (trap 8).
     marked, other = NAME.writer("url", indent), NAME.writer("upload_url", indent)
     return lambda url: marked(url) if _UPLOAD_MARK in url else other(url)
 
@@ -121,7 +121,7 @@ _COMMAND_LINE: Final = Kind(
 )
 
 # ------------------------------------------------------------------------------------------
-# The shapes, in the order in which BOINC's own scheduler writes
+# The shapes, with rows in the order of BOINC's scheduler
 # ------------------------------------------------------------------------------------------
 
 #: The maximum number of cached elements: apps, programs and common inputs are sent to many hosts.

@@ -40,12 +40,12 @@ MAX_COPROCS: Final = 64
 
 
 def read_preferences(raw: str) -> messages.Preferences:
-    """Return the numbers of a raw `<global_preferences>`; preferences of venues are ignored."""
+    """Return the numbers in raw preferences; preferences of venues are ignored."""
     general = raw.partition("<venue")[0]
     return _numbers(general) if len(general) <= _USUAL_LENGTH else _numbers.__wrapped__(general)
 
 
-@lru_cache(maxsize=256)  # most volunteers keep the defaults: many hosts send the same text
+@lru_cache(maxsize=256)  # many hosts send the same text: the defaults
 def _numbers(general: str) -> messages.Preferences:
     values = dict(_SETTING.findall(general))
     return messages.Preferences(
@@ -271,7 +271,7 @@ _RESULT: Final = Shape(
         *rows(real(ranges.BYTES), "final_peak_working_set_size final_peak_swap_size"),
         Row("final_peak_disk_usage", real(ranges.BYTES)),
         Row("app_version_num", whole(ranges.COUNT)),
-        # `_write_result` writes these two elements, after all other rows.
+        # `_write_result` writes these two elements after the elements of the other rows.
         Row(
             "stderr_out",
             Kind(lambda node: node[1] if isinstance(node[1], str) else "", uncached(_unwritten)),

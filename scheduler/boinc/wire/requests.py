@@ -39,7 +39,7 @@ def decode_request(
     if max_results is not None:
         body, further = spare.take_out(body, max_results)
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
-    # This frees the body while the decoded text is read, if the caller has no other reference.
+    # If the caller has no reference to the body, it is freed before the decoded text is parsed.
     del body
     values = _REQUEST.values(nodes)
     if working := values.get("working_global_preferences"):
@@ -64,7 +64,7 @@ def number_fields() -> Iterator[NumberField]:
 
 
 def encode_request(message: messages.SchedulerRequest) -> bytes:
-    """Return a body that decodes to `message`, if it is a message that a client can send.
+    """Return the body of a scheduler RPC, which decodes to `message` if a client can send it.
 
     `preferences` and `global_preferences_mod_time` are not written: the decoder reads them from the
     raw preferences.

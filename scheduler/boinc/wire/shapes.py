@@ -1,4 +1,4 @@
-"""Shapes map the fields of messages to elements, for reading and for writing."""
+"""Maps the fields of messages to XML elements, for parsing and encoding."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Write: TypeAlias = "Callable[[Any], str]"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The representation of a value as an element.
+    """How values of one kind are parsed from an XML element and encoded as one.
 
-    `read` returns None for an element without a usable value, which is then ignored.
-    `writer(element, indent)` returns a function that encodes a value as the whole element with its
+    `read` returns None for an element without a usable value; the element is then ignored.
+    `writer(element, indent)` returns a function that encodes a value as the whole element with a
     line end, so that the tags are formatted once, not for each value.
 
-    Numbers are clamped to `range`.  If the element contains a message, `shape` is that of the
-    message, and `within` is the name of the inner element if the message is nested in one.
+    Numbers are clamped to `range`.  If the element contains a message, `shape` is the shape of the
+    message.  If the message is nested in an inner element, `within` is the name of this element.
     """
 
     read: Callable[[Node], Any]
@@ -45,8 +45,8 @@ class Kind:
     shape: Shape[Any] | None = None
     within: str = ""
 
-    def write(self, element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - any kind's
-        """Return one element."""
+    def write(self, element: str, value: Any, indent: str) -> str:  # noqa: ANN401 - any type
+        """Return the value encoded as one element."""
         return self.writer(element, indent)(value)
 
 
@@ -57,9 +57,11 @@ def uncached(write: Callable[[str, Any, str], str]) -> Callable[[str, str], Writ
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A field of a message and its element; with `many`, a tuple of the values of all elements.
+    """A field of a message and the XML element that contains it.
 
-    A field with its default value is not written, unless `always` is set.
+    With `many`, the element may be repeated, and the field is a tuple of the values.  `aliases` are
+    other names of the element, used only for parsing.  A field with its default value is not
+    encoded, unless `always` is set.
     """
 
     element: str
@@ -72,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A number in a request: the path of its element (`host_info/p_fpops`), and its range."""
+    """A number in a request: the path of the element (`host_info/p_fpops`), and the range."""
 
     path: str
     message_class: type
@@ -81,12 +83,12 @@ class NumberField:
 
 
 def rows(kind: Kind, names: str, *, always: bool = False) -> list[Row]:
-    """Return a row for each of the space-separated `names`, which are fields and elements."""
+    """Return a row for each of the space-separated `names`; field and element have this name."""
     return [Row(each, kind, always=always) for each in names.split()]
 
 
 class Shape(Generic[M]):
-    """The rows of one message class, in the order in which they are written."""
+    """The rows of one message class, in the order in which they are encoded."""
 
     def __init__(self, message_class: type[M], rows: Iterable[Row]) -> None:
         self.message_class = message_class
@@ -109,7 +111,7 @@ class Shape(Generic[M]):
         self._writers: dict[str, list[tuple[object, Write]]] = {}
 
     def leaves(self, path: str = "") -> Iterator[tuple[str, type, Row]]:
-        """Yield the path, class and row of every value, including those of nested messages."""
+        """Yield the path, message class and row of every value, also in nested messages."""
         for row in self._rows:
             kind, inside = row.kind, f"{path}{row.element}"
             if kind.shape is None:
@@ -119,7 +121,7 @@ class Shape(Generic[M]):
                 yield from kind.shape.leaves(f"{inside}/{within}")
 
     def values(self, nodes: Iterable[Node]) -> dict[str, Any]:
-        """Return the values of the fields in `nodes`; unknown elements are ignored."""
+        """Return the values in `nodes` by field name; unknown elements are ignored."""
         values: dict[str, Any] = {}
         readers = self._readers
         for node in nodes:
@@ -147,11 +149,11 @@ class Shape(Generic[M]):
         return self.message_class(**values)
 
     def write(self, message: M, indent: str = "") -> str:
-        """Return the elements of `message`, each on lines of its own."""
+        """Return the fields of `message` encoded as elements, without an outer element."""
         return self.writer(indent)(message)
 
     def writer(self, indent: str) -> Write:
-        """Return the function that encodes messages with this indentation."""
+        """Return a function that encodes a message with this indentation."""
         if indent not in self._writers:
             writers = [_row_writer(row, indent) for row in self._rows]
             self._writers[indent] = list(zip(self._omitted, writers, strict=True))
@@ -181,7 +183,7 @@ def _text_of(node: Node) -> str:
 
 
 def text(limit: int = 255) -> Kind:
-    """Return the kind of a text of at most `limit` bytes; longer ones are truncated."""
+    """Return a `Kind` for texts of at most `limit` bytes; longer texts are truncated."""
 
     def read(node: Node) -> str:
         content = _text_of(node).strip()
@@ -197,7 +199,7 @@ def text(limit: int = 255) -> Kind:
 
 
 def name(limit: int = 255) -> Kind:
-    """Return the kind of a name of 1 to `limit` bytes; writing any other raises CannotEncode."""
+    """Return a `Kind` for names of 1 to `limit` bytes; others raise CannotEncode when encoded."""
 
     def read(node: Node) -> str | None:
         return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None
@@ -216,7 +218,7 @@ def name(limit: int = 255) -> Kind:
 
 
 def whole(allowed: Range) -> Kind:
-    """Return the kind of an integer that is clamped to the range."""
+    """Return a `Kind` for integers, which are clamped to the range."""
     low, high = int(allowed.low), int(allowed.high)
 
     def read(node: Node) -> int:
@@ -242,7 +244,7 @@ def _real_writer(element: str, indent: str) -> Write:
 
 
 def real(allowed: Range) -> Kind:
-    """Return the kind of a real number that is clamped to the range; NaN is read as 0."""
+    """Return a `Kind` for real numbers, which are clamped to the range; NaN is read as 0."""
     low, high = allowed.low, allowed.high
 
     def read(node: Node) -> float:
@@ -260,7 +262,7 @@ def real(allowed: Range) -> Kind:
 
 
 def _read_bool(node: Node) -> bool:
-    # <x/> is true; otherwise a number other than 0 is, as in BOINC's parse_bool.
+    # <x/> and numbers other than 0 are true, as in BOINC's parse_bool.
     return node[1] is None or xml.to_int(_text_of(node)) != 0
 
 
@@ -274,9 +276,9 @@ EXIT_STATUS: Final = Kind(
     lambda node: xml.to_exit_status(_text_of(node)), _int_writer, ranges.INT32
 )
 REAL: Final = real(ranges.Range(-xml.MAX_REAL, xml.MAX_REAL, "any"))
-"""For replies; in a request every number has a range (`boinc.wire.ranges`)."""
+"""For replies; every number in a request has a range (`boinc.wire.ranges`)."""
 FLAG: Final = Kind(_read_bool, _flag_writer)
-"""`<x/>` when true."""
+"""`<x/>` if true; absent if false."""
 BIT: Final = Kind(_read_bool, _int_writer)
 """`<x>1</x>` or `<x>0</x>`."""
 TEXT: Final = text()
@@ -285,9 +287,9 @@ NAME: Final = name()
 
 @lru_cache(maxsize=512)
 def _check_balanced(element: str, value: str) -> None:
-    """Raise CannotEncode unless `value` is balanced: clients copy it into their own XML files."""
+    """Raise CannotEncode if tags in `value` are unbalanced: clients copy it into XML files."""
     root = "r"
-    while f"</{root}" in value:  # else "</r><r>" would look balanced
+    while f"</{root}" in value:  # otherwise "</r><r>" would be accepted
         root += "_"
     try:
         body = f"<{root}>{value}</{root}>".encode("utf-8", "replace")
@@ -298,10 +300,13 @@ def _check_balanced(element: str, value: str) -> None:
 
 
 def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
-    """Return the kind of a raw text, on lines of its own, that ends at the literal end tag."""
+    """Return a `Kind` for raw text, which ends at the literal end tag and is not escaped.
+
+    With `balanced`, a text with unbalanced tags raises CannotEncode when it is encoded.
+    """
 
     def read(node: Node) -> str:
-        # It is cut before it is stripped, because some of these texts are megabytes.
+        # The text is cut before it is stripped, because it may be megabytes long.
         return xml.cut(_text_of(node)[: 2 * limit].strip(), limit)
 
     def write(element: str, value: str, indent: str) -> str:
@@ -319,9 +324,12 @@ def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
 
 
 def nested(shape: Shape[Any], *, cache_size: int = 0) -> Kind:
-    """Return the kind of an element that contains a message; caches `cache_size` encoded ones."""
+    """Return a `Kind` for elements that contain a message.
 
-    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the shape makes
+    The encoded texts of up to `cache_size` messages are cached.
+    """
+
+    def read(node: Node) -> Any:  # noqa: ANN401 - a message of the shape
         # An empty app version still counts, because results refer to app versions by index.
         return shape.read(node[1] if isinstance(node[1], list) else ())
 
@@ -329,7 +337,7 @@ def nested(shape: Shape[Any], *, cache_size: int = 0) -> Kind:
         inside = shape.writer(indent + "    ")
         begin, end = _tags(element, indent)
 
-        def write(value: Any) -> str:  # noqa: ANN401 - as above
+        def write(value: Any) -> str:  # noqa: ANN401 - a message of the shape
             return f"{begin}{inside(value)}{end}"
 
         return lru_cache(maxsize=cache_size)(write) if cache_size else write
@@ -342,7 +350,7 @@ def _tags(element: str, indent: str) -> tuple[str, str]:
 
 
 def listed(element: str, kind: Kind) -> Kind:
-    """Return the kind of an element that contains only `element`, any number of times."""
+    """Return a `Kind` for elements that contain only `element`, any number of times."""
 
     def read(node: Node) -> tuple[Any, ...]:
         if not isinstance(node[1], list):
@@ -359,9 +367,9 @@ def listed(element: str, kind: Kind) -> Kind:
 
 
 def wrapped(element: str, kind: Kind) -> Kind:
-    """Return the kind of an element that contains one `element`: `<result_ack><name>`."""
+    """Return a `Kind` for elements that contain one `element`, as in `<result_ack><name>`."""
 
-    def read(node: Node) -> Any:  # noqa: ANN401 - whatever the inner kind makes
+    def read(node: Node) -> Any:  # noqa: ANN401 - a value of the inner kind
         if isinstance(node[1], list):
             for each in node[1]:
                 if each[0] == element:

@@ -24,7 +24,7 @@ _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
 def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearray, int]:
     """Return the request with its first `max_results` reports, and the number of reports removed.
 
-    Reports that are not written as clients write them are left in place.
+    Reports in a format that clients do not use are left in place.
     """
     if body.count(_BEGIN) <= max_results:
         return body, 0
@@ -46,7 +46,7 @@ def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearr
 
 
 def _end_of_report(body: bytes | bytearray, at: int) -> int:
-    """Return the end of the report that begins `at`; 0 if it has no end."""
+    """Return the position after the report that begins at `at`; 0 if the end tag is missing."""
     end = body.find(_END, at)
     if end < 0:
         return 0

@@ -14,7 +14,7 @@ from scheduler.boinc.wire import ranges
 
 #: Clients write shorter headers; the longest part of a header, the grant, is under 4096 bytes.
 MAX_HEADER_BYTES: Final = 16_384
-#: Clients read at most this much of a reply.
+#: The maximum number of bytes that clients read of a reply.
 MAX_REPLY_BYTES: Final = 8191
 
 _LONG_NUMBER: Final = 20
@@ -34,7 +34,7 @@ _STATUS_NEVER: Final = -1
 
 
 class BadUpload(ValueError):
-    """The header is wrong and a retry cannot help; the text is sent to the client."""
+    """The header is invalid, so that a retry would fail, too; the text is sent to the client."""
 
 
 class CutShort(BadUpload):
@@ -53,8 +53,8 @@ class SizeQuery:
 class UploadRequest:
     """The upload of a file from ``offset`` to its end: ``nbytes - offset`` bytes follow.
 
-    ``grant`` is the text of ``<xml_signature>`` without surrounding white space, None if the
-    element is missing or empty; ``nbytes`` and ``md5`` describe the whole file.
+    ``grant`` is the text of ``<xml_signature>`` without surrounding white space, or None if the
+    element is missing or empty.  ``nbytes`` and ``md5`` describe the whole file.
     """
 
     name: str
@@ -98,11 +98,12 @@ class UploadReply:
 def decode_request(
     head: bytes, *, ended: bool = False
 ) -> tuple[UploadRequest | SizeQuery, int] | None:
-    """Parse a request from its first bytes; returns it and the position of the file's first byte.
+    """Parse the header in the first bytes of a request.
 
-    Returns None while the header is incomplete: call it again with more bytes, or with ``ended``
-    when there are no more. Elements may be in any order before ``<data>``. Raises BadUpload, or its
-    subclass CutShort if the header ended too early.
+    Returns the request and the position of the file's first byte, or None while the header is
+    incomplete.  Then call this function again with more bytes, or with ``ended`` if the body has
+    ended.  Elements may be in any order before ``<data>``.  Raises BadUpload, or its subclass
+    CutShort if the header ended too early.
     """
     end = head.find(b"<data>")
     if end >= 0:
@@ -127,7 +128,7 @@ def decode_request(
 def _decode_upload(head: bytes) -> UploadRequest:
     if len(head) > MAX_HEADER_BYTES:
         raise BadUpload(f"Request header is longer than {MAX_HEADER_BYTES} bytes")
-    # One pass for all elements, because this takes half of the time of an upload's decoding.
+    # All elements are found in one pass, because this takes half of the time of decoding.
     elements = {tag: text.strip() for tag, text in _ELEMENT.findall(head)}
     if not elements.get(b"name"):
         raise BadUpload("Missing name")
@@ -151,7 +152,10 @@ def _decoded(text: bytes) -> str:
 
 
 def _number(elements: dict[bytes, bytes], tag: bytes) -> int | None:
-    """Return a number of bytes; clients print whole numbers, but BOINC stores doubles."""
+    """Return the number in an element, None if the element is missing; raises BadUpload.
+
+    Clients send whole numbers, but real numbers are accepted, because BOINC stores doubles.
+    """
     text = elements.get(tag)
     if text is None:
         return None
@@ -169,7 +173,7 @@ def _client_version(head: bytes) -> tuple[int, int, int]:
 
 
 def encode_request(request: UploadRequest | SizeQuery, data: bytes = b"") -> bytes:
-    """Encode a request as clients do, byte for byte; ``data`` is the file from the offset on."""
+    """Encode a request exactly as clients do; ``data`` is the file from the offset on."""
     major, minor, release = request.client_version
     head = (
         "<data_server_request>\n"
@@ -195,7 +199,7 @@ _DONE: Final = b"<data_server_reply>\n    <status>0</status>\n</data_server_repl
 
 
 def encode_reply(reply: UploadReply) -> bytes:
-    """Encode a reply; its message is truncated so that clients can read the whole reply."""
+    """Encode a reply; the message is truncated so that clients can read the whole reply."""
     if reply == _DONE_REPLY:
         return _DONE
     lines = [f"    <status>{reply.status}</status>\n"]
@@ -212,7 +216,7 @@ _DONE_REPLY: Final = UploadReply.done()
 
 
 def decode_reply(data: bytes) -> UploadReply:
-    """Parse a reply by substrings as clients do; without a status, it means "retry later"."""
+    """Parse a reply by substrings as clients do; a missing status means "retry later"."""
     elements = dict(_ELEMENT.findall(data))
     message = elements.get(b"message")
     text = None

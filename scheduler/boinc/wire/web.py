@@ -65,7 +65,7 @@ def encode_project_config(config: ProjectConfig) -> bytes:
 def encode_account_out(authenticator: str | None) -> bytes:
     """Return the reply to a log-in or a new account.
 
-    With None instead of an authenticator, the reply contains only that the account exists.
+    With None instead of an authenticator, the reply only confirms that the account exists.
     """
     if authenticator is None:
         return _document("account_out", "    <success/>\n")

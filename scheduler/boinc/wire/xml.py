@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""A longer body is refused; this is about 1000 results with a full stderr each."""
+"""The maximum size of a body: about 1000 results with a full stderr each."""
 MAX_ELEMENTS: Final = 400_000
 MAX_DEPTH: Final = 32
 
@@ -60,8 +60,8 @@ _TOKEN: Final = re.compile(
     r"|<(!--|!\[CDATA\[|\?|!)"  # 7: anything else that begins with <
 )
 _LEAF, _END = 2, 3
-# Most of a request consists of runs of elements that contain only text, written as clients write
-# them. Each run is scanned as a whole; everything else is left to _TOKEN.
+# Most of a request consists of runs of elements that contain only text, in the format of clients.
+# Each run is scanned as a whole; _TOKEN matches everything else.
 _PLAIN: Final = r"<([A-Za-z_][A-Za-z0-9_]{0,63}+)>([^<]*+)</\1>"
 _MAX_RUN: Final = 4096
 # Atomic, because Python before 3.11.5 has a bug in possessive groups (gh-106052).
@@ -80,14 +80,14 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     Elements named in `raw` are read as text up to their literal end tag. A raw `<stderr_out>` ends
     at the end of its CDATA section, so that tags in the output of an app remain text.
 
-    The nodes are made one after the other, so that the whole tree of a large body is never in
-    memory together with the messages made from it. Raises BadXml, possibly after some nodes, if the
-    body is too large or too deep, has too many elements, declares a document type, or lacks an end
-    tag.
+    The nodes are created one after the other, so that the whole tree of a large body is never in
+    memory together with the messages created from it. Raises BadXml, possibly after some nodes, if
+    the body is too large, has too many or too deeply nested elements, declares a document type, or
+    lacks an end tag.
     """
     if len(body) > MAX_BYTES:
         raise BadXml(f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes.")
-    # A search takes longer than a copy, but the copy of a long body needs much memory.
+    # A search takes longer than a copy, but a copy of a long body needs much memory.
     if len(body) <= _LONG or _UNCLEAN.search(body):
         body = body.translate(_CLEAN)
     text = body.decode("utf-8", "replace")
@@ -110,7 +110,7 @@ class _Reader:
         self.stack: list[tuple[str, str, list[Node], list[str]]] = []
         """The open elements: name, attributes, the children of the parent, text so far."""
         self.stderr_markers = True
-        """Whether a further end marker of a CDATA section in a `<stderr_out>` may exist."""
+        """False once the text has no further `]]></stderr_out>`."""
 
     def children_of(self, root: str, position: int) -> Iterator[Node]:
         """Yield the children of `root`, whose start tag ends at `position`."""
@@ -143,7 +143,7 @@ class _Reader:
         raise BadXml(f"There are more than {MAX_ELEMENTS} elements.")
 
     def _close(self, name: str, text: str) -> None:
-        """End the innermost element; `text` is its last piece of text."""
+        """Close the innermost element; `text` is the text before the end tag. Raises BadXml."""
         opened, attributes, siblings, pieces = self.stack.pop()
         if opened != name:
             raise BadXml(f"<{opened}> is not closed: </{name}> came first.")
@@ -153,7 +153,10 @@ class _Reader:
             self.children = siblings
 
     def _open(self, token: re.Match[str], position: int) -> int:
-        """Begin an element, or read one without child elements; returns the next position."""
+        """Open an element, or read an element without children or a CDATA section.
+
+        Returns the position after the parsed text.
+        """
         name, attributes, is_empty = token[4], token[5] or "", token[6]
         end = token.end()
         if token[7]:
@@ -172,7 +175,10 @@ class _Reader:
         return end
 
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
-        """Skip a comment or instruction, or read a CDATA section; returns its text and its end."""
+        """Skip a comment or instruction, or read a CDATA section.
+
+        Returns the escaped text of the section, or "", and the position after it.
+        """
         if opener == "!":
             raise BadXml("A document type declaration is not accepted.")
         closer = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}[opener]
@@ -183,7 +189,7 @@ class _Reader:
         return piece.replace("&", "&amp;"), end + len(closer)
 
     def _raw(self, name: str, position: int) -> tuple[str, int]:
-        """Return the text from `position` to the literal end tag, and the end of that tag."""
+        """Return the text from `position` to the literal end tag, and the end of the tag."""
         # The app may have printed </stderr_out>; only the client prints it after "]]>".
         has_section = name == "stderr_out" and _CDATA_BEGINS.match(self.text, position)
         if has_section and self.stderr_markers:
@@ -206,8 +212,8 @@ _NAMED: Final = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 def unescape(text: str) -> str:
     """Resolve the escapes that BOINC writes; any other & is left unchanged.
 
-    BOINC's `xml_escape` writes every byte above 127 as a reference of its own, so a run of
-    references below 256 is UTF-8, or else Latin-1.
+    BOINC's `xml_escape` writes every byte above 127 as a separate reference, so a run of references
+    below 256 is decoded as UTF-8, or as Latin-1 if it is not valid UTF-8.
 
     >>> unescape("&lt;Zo&#195;&#171; &#38; Zo&#235;&gt; &nbsp;")
     '<Zoë & Zoë> &nbsp;'
@@ -231,15 +237,15 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 def _character(code: int) -> str:
-    if code < 32 and code not in {9, 10, 13}:  # noqa: PLR2004 - the end of the control characters
+    if code < 32 and code not in {9, 10, 13}:  # noqa: PLR2004 - a control character
         return "?"
-    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:  # noqa: PLR2004 - no character of Unicode
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:  # noqa: PLR2004 - not a character
         return "\ufffd"
     return chr(code)
 
 
 def cut(text: str, limit: int) -> str:
-    """Return as much of `text` as fits in `limit` bytes of UTF-8."""
+    """Return the longest start of `text` that fits in `limit` bytes of UTF-8."""
     if len(text) * 4 <= limit:
         return text
     if len(text) <= limit and len(text.encode("utf-8", "replace")) <= limit:
@@ -253,7 +259,7 @@ _STRTOD: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0
 def to_real(text: str) -> float:
     """Parse a number as C's strtod does: skips leading white space, ignores trailing characters.
 
-    Returns 0 if there is no number or for NaN, and the largest numbers for infinities.
+    Returns 0 for NaN or if there is no number, and the largest finite number for infinity.
 
     >>> to_real(" 1e10"), to_real("12abc"), to_real("-inf"), to_real("nan"), to_real("")
     (10000000000.0, 12.0, -1.7976931348623157e+308, 0.0, 0.0)
@@ -272,7 +278,7 @@ def to_real(text: str) -> float:
 
 
 def to_int(text: str, bound: int = INT32) -> int:
-    """Parse a whole number, without its fraction, clamped to -bound-1..bound.
+    """Parse a number, drop the fraction, and clamp the number to -bound-1..bound.
 
     >>> to_int("42"), to_int("19.000000", INT64), to_int("99999999999"), to_int("x")
     (42, 19, 2147483647, 0)
@@ -320,7 +326,7 @@ def escape(text: str) -> str:
 
 
 def real_text(value: float) -> str:
-    """Format a number so that it parses to the same value, without an exponent if that is short.
+    """Format a number without an exponent if that is short; the text parses to the same value.
 
     Raises CannotEncode for NaN and infinities.
 
@@ -328,7 +334,7 @@ def real_text(value: float) -> str:
     ('10000000000000000000000', '0.1', '3600', '0.0000001')
     """
     if value != value or abs(value) > MAX_REAL:  # noqa: PLR0124 - the test for not-a-number
-        raise CannotEncode(f"{value} is no number that a client can read.")
+        raise CannotEncode(f"{value} is not a number that a client can read.")
     text = repr(float(value))
     if text.endswith(".0"):
         return text[:-2]

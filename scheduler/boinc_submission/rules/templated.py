@@ -1,4 +1,4 @@
-"""Makes a workunit from a template and its description in a submission [pure].
+"""Makes workunits from templates and the descriptions in a submission [pure].
 
 A number is taken from the first source that sets it: the workunit, its template, the whole
 submission, the app, BOINC's defaults.
@@ -21,7 +21,7 @@ BOINC_DEFAULTS: Mapping[str, float] = {
     "max_total_results": 1,
     "max_success_results": 1,
 }
-#: The default bound of a workunit's operations, as a multiple of its estimate.
+#: The default of `rsc_fpops_bound`, as a multiple of `rsc_fpops_est`.
 _BOUND_OF_ESTIMATE = 10
 _MAX_SECONDS = 8.6e13
 _WHOLE = frozenset(
@@ -55,7 +55,8 @@ class TwoCommandLines(ValueError):
 
     def __init__(self, template: str, submission: str) -> None:
         super().__init__(
-            f"The command line is {submission[:60]!r}, and {template[:60]!r} in the template. "
+            f"The submission has the command line {submission[:60]!r}, "
+            f"the template {template[:60]!r}. "
             "Hint: write it in one of them."
         )
 
@@ -71,7 +72,7 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedFile:
-    """A file of a submission: its name, and exactly one source of its content."""
+    """A file of a submission: the name, and exactly one source of the content."""
 
     name: str
     content: bytes | None = None
@@ -99,8 +100,8 @@ class WorkunitDescription:
 class PlacedFile:
     """An input file at its position in the workunit.
 
-    `constant` is the name of a stored file; `remote` a file on another server.  If both are None,
-    `file` has the source of the content.
+    `constant` is the name of a stored file, `remote` is a file on another server.  If both are
+    None, `file` contains the source of the content.
     """
 
     file: NewFile
@@ -126,8 +127,9 @@ def templated(
 ) -> Templated:
     """Make one workunit from its templates; raises `WrongFiles`, `TwoCommandLines`.
 
-    `numbers` apply to the whole submission; `defaults` are the app's `workunit_defaults`, whose
-    outputs are used if there is no output template.  Raises `BadDescription` for bad defaults.
+    `numbers` apply to the whole submission.  `defaults` are the app's `workunit_defaults`; the
+    outputs in them are used if there is no output template.  Raises `BadDescription` for invalid
+    defaults.
     """
     if inputs.command_line and description.command_line:
         raise TwoCommandLines(inputs.command_line, description.command_line)
@@ -155,7 +157,7 @@ def _fields(
         name: int(value) if name in _WHOLE else value for name, value in numbers.items()
     }
     if "delay_bound" in numbers:
-        # A timedelta cannot be longer; `submission` refuses this value as too large.
+        # A timedelta cannot be longer; the submission is refused, because this value is too large.
         fields["delay_bound"] = timedelta(seconds=min(numbers["delay_bound"], _MAX_SECONDS))
     estimate = fields.get("rsc_fpops_est", base.rsc_fpops_est)
     if "rsc_fpops_bound" not in explicit and estimate > base.rsc_fpops_bound:
@@ -164,7 +166,7 @@ def _fields(
 
 
 def _with_room(workunit: NewWorkunit) -> NewWorkunit:
-    """Raise the limits, as BOINC does, to at least the number of initial results."""
+    """Return the workunit with result limits of at least `target`, as in BOINC."""
     return replace(
         workunit,
         max_total_results=max(workunit.max_total_results or 0, workunit.target),
@@ -201,7 +203,7 @@ def _submitted_file(wanted: TemplateInput, submitted: SubmittedFile) -> PlacedFi
     )
     if not wanted.urls:
         return PlacedFile(file, remote=submitted.remote)
-    # As in BOINC, the template contains the start of the URL, the submission its end.
+    # As in BOINC, the name in the submission is appended to the URL in the template.
     urls = tuple(url + submitted.name for url in wanted.urls)
     remote = RemoteFile(urls=urls, md5=wanted.md5, nbytes=wanted.nbytes)
     return PlacedFile(replace(file, content=None, path=None, known_as=None), remote=remote)

@@ -1,7 +1,7 @@
 """Encodes replies to BOINC's submitters in the format of their libraries [pure].
 
 A reply is one element with the name of the command, and always has HTTP status 200.  It is
-well-formed XML in ASCII; one of BOINC's own replies is not (docs/boinc-submission.md).
+well-formed XML in ASCII, unlike one of BOINC's own replies (docs/boinc-submission.md).
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 from scheduler.boinc.wire import xml
 
 _PROLOG: Final = '<?xml version="1.0" encoding="ISO-8859-1" ?>\n'
-#: The size of the buffer for a message in BOINC's libraries, which drop longer messages.
+#: The size of the message buffer in BOINC's libraries, which drop longer messages.
 _MAX_MESSAGE_BYTES: Final = 255
 
 Value = str | int | float | bool
-"""The value of an element.  False omits the element; True writes an empty one."""
+"""The value of an element.  False omits the element; True encodes an empty element."""
 Field = tuple[str, Value]
 
 
 def document(command: str, inside: str) -> bytes:
-    """Return a reply: the element of a command with this content."""
+    """Return a complete reply: `inside` in an element with the name of the command."""
     text = f"{_PROLOG}<{command}>\n{inside}</{command}>\n"
     return text.encode("ascii", "xmlcharrefreplace")
 
 
 def error(command: str, error_num: int, message: str) -> bytes:
-    """Return a refusal, inside the command's element, or alone if `command` is empty."""
+    """Return an error reply; if `command` is empty, without the element of the command."""
     inside = f"<error>\n    <error_num>{error_num}</error_num>\n"
     inside += f"    <error_msg>{_short(message)}</error_msg>\n</error>\n"
     if command:
@@ -36,12 +36,12 @@ def error(command: str, error_num: int, message: str) -> bytes:
 
 
 def fields(values: Iterable[Field], indent: str = "") -> str:
-    """Return elements with text, one per line."""
+    """Return an element for each value, one per line."""
     return "".join(_element(name, value, indent) for name, value in values)
 
 
 def element(name: str, values: Iterable[Field], indent: str = "", inside: str = "") -> str:
-    """Return an element that contains an element for each value, followed by `inside`."""
+    """Return an element that contains the `fields` of `values`, followed by `inside`."""
     deeper = fields(values, indent + "    ")
     return f"{indent}<{name}>\n{deeper}{inside}{indent}</{name}>\n"
 

@@ -1,4 +1,4 @@
-"""Parses the requests of BOINC's submitters, for both of their handlers [pure].
+"""Parses the requests of BOINC's submitters [pure].
 
 A request is one element with the name of its command and a child `<authenticator>` (PROTOCOL 8.2).
 Ambiguous requests are refused, unlike requests of volunteers' clients, because a misread submission
@@ -28,7 +28,7 @@ Texts = Mapping[str, "tuple[str, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class _TextChildren:
-    """The texts of an element's children by element name, except children with child elements."""
+    """The texts of an element's children by name; children with child elements are left out."""
 
     by_name: Texts = field(default_factory=dict)
 
@@ -41,7 +41,7 @@ class _TextChildren:
         return [text.strip() for text in self.by_name.get(name, ())]
 
     def has(self, name: str) -> bool:
-        """Whether there is an element of this name."""
+        """Whether there is a child of this name."""
         return name in self.by_name
 
     def whole(self, name: str) -> int:
@@ -59,13 +59,13 @@ class InputFile(_TextChildren):
 
     @property
     def source(self) -> str:
-        """Return the text of ``<source>``, unchanged."""
+        """The text of ``<source>``, unchanged."""
         return self.by_name.get("source", ("",))[0]
 
 
 @dataclass(frozen=True, slots=True)
 class JobElement(_TextChildren):
-    """A ``<job>``; its own templates are raw, without their wrapper, or None."""
+    """A ``<job>``; templates are raw texts without the wrapper, None if the job has none."""
 
     input_template: str | None = None
     output_template: str | None = None
@@ -82,7 +82,7 @@ class BatchElement(_TextChildren):
 
 @dataclass(frozen=True, slots=True)
 class Request(_TextChildren):
-    """One request: the command, its parameters, and the batch that it submits."""
+    """One request: the command, the parameters, and the submitted batch, if any."""
 
     command: str = ""
     batch: BatchElement | None = None
@@ -108,14 +108,14 @@ def _as_utf8(body: bytes) -> bytes:
     if encoding in _LATIN:
         body = body.decode("latin-1").encode()
     elif encoding not in _UTF8:
-        raise BadXml(f"The encoding {encoding} is not read here. Hint: send UTF-8.")
+        raise BadXml(f"The encoding {encoding} is not supported. Hint: send UTF-8.")
     if _CONTROL.search(body):
-        message = "There is a control character in it. Hint: XML allows only tabs and line ends."
+        message = "The request has a control character. Hint: XML allows only tabs and line ends."
         raise BadXml(message)
     try:
         body.decode()
     except UnicodeDecodeError as error:
-        message = f"Byte {error.start} is no UTF-8. Hint: encode the request as UTF-8."
+        message = f"Byte {error.start} is not valid UTF-8. Hint: encode the request as UTF-8."
         raise BadXml(message) from None
     return body
 
@@ -138,7 +138,7 @@ def _root(body: bytes) -> tuple[str, bool]:
     if body.startswith(b"<!", position):
         message = "A document type declaration is not accepted."
     else:
-        message = "It does not begin with an element. Hint: send the field request, as a form."
+        message = "The request does not begin with an element. Hint: send XML in field `request`."
     raise BadXml(message)
 
 

@@ -12,7 +12,7 @@ from scheduler.boinc.wire import xml
 from scheduler.boinc.wire.xml import BadXml, Node
 
 MAX_BYTES: Final = 256 * 1024
-"""A longer template is refused; BOINC's own limit is lower."""
+"""The maximum size of a template; BOINC's own limit is lower."""
 
 _WRAPPER: Final = "templates"
 _START: Final = re.compile(r"<([A-Za-z_][\w.:-]*)(?=[\s/>])")
@@ -35,7 +35,10 @@ class BadTemplate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element and its line; `text` is unescaped, empty if there are child elements."""
+    """An element and its line number.
+
+    `text` is unescaped; it is None for ``<x/>``, and empty if there are child elements.
+    """
 
     name: str
     text: str | None
@@ -44,12 +47,12 @@ class Element:
 
     @property
     def words(self) -> str:
-        """Return the text, stripped."""
+        """The stripped text."""
         return (self.text or "").strip()
 
     @property
     def is_set(self) -> bool:
-        """Whether the element is a flag that is on, as BOINC reads it: `<x/>`, or not 0."""
+        """Whether the element is a flag that is on: `<x/>` or, as in BOINC, a number except 0."""
         return self.text is None or xml.to_int(self.words) != 0
 
     def fault(self, sentence: str, hint: str) -> BadTemplate:
@@ -87,7 +90,7 @@ def _elements(text: str, kind: str) -> tuple[Element, ...]:
     body = text.encode("utf-8", "replace")
     if len(body) > MAX_BYTES:
         raise BadTemplate(
-            0, kind, f"It has {len(body)} bytes.", f"at most {MAX_BYTES}: describe fewer files."
+            0, kind, f"It has {len(body)} bytes.", f"describe fewer files, in {MAX_BYTES} bytes."
         )
     try:
         nodes = list(
@@ -120,7 +123,7 @@ def blanked(text: str) -> str:
 
 
 def _with_lines(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, ...]:
-    """Assign a line to each node; `lines` are those of the start tags, in the order of the tree."""
+    """Convert nodes to elements; `lines` are the line numbers of the start tags, in order."""
     elements = []
     for name, content, _attributes in nodes:
         line = next(lines, 0)
@@ -133,7 +136,7 @@ def _with_lines(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, .
 
 
 def _where(text: str) -> tuple[int, str]:
-    """Return the line and name of the first element that is not closed or was not open."""
+    """Return the line and name of the first tag without its counterpart; (0, "") if none."""
     stack: list[tuple[str, int]] = []
     line, seen = 1, 0
     for tag in _TAG.finditer(text):

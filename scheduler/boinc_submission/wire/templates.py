@@ -21,7 +21,7 @@ from scheduler.boinc_submission.wire.template_elements import (
 )
 from scheduler.work.submission.facts import NewOutput
 
-#: The elements of a workunit that contain numbers: real and whole numbers.
+#: The elements of a workunit that contain real numbers, and those that contain whole numbers.
 _REALS: Final = frozenset(
     {
         "rsc_fpops_est",
@@ -78,7 +78,7 @@ def read_output_template(text: str) -> OutputTemplate:
     named = [_holder(each, "file_name") for each in references]
     for name, reference in zip(named, references, strict=True):
         if name not in by_name or named.count(name) > 1:
-            what = "is named twice" if name in by_name else "is described by no <file_info>"
+            what = "is named twice" if name in by_name else "has no <file_info>"
             raise reference.fault(
                 f"The file <{name}/> {what}.",
                 "write one <file_info> and one <file_ref> for each file, both with <OUTFILE_n/>.",
@@ -116,7 +116,7 @@ def _only(top: Iterable[Element], name: str, kind: str, hint: str) -> Element:
 
 
 def wrapped(text: str, wrapper: str) -> str:
-    """Return a template without its prolog, inside the wrapper element."""
+    """Return a template without the XML prolog, inside the wrapper element."""
     bare = _PROLOG.sub("", text).strip()
     if f"<{wrapper}" in blanked(bare):
         return bare
@@ -151,7 +151,7 @@ def _input(info: Element, reference: Element) -> TemplateInput:
 
 
 def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
-    """Return URLs, MD5 and size of a remote file; empty values for a file stored here."""
+    """Return URLs, MD5 and size of a remote file; empty values for a file on this server."""
     urls = tuple(each.words for each in info.all_of("url"))
     md5, size = info.first("md5_cksum"), info.first("nbytes")
     if not urls and md5 is None and size is None:
@@ -159,7 +159,7 @@ def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
     if not urls or md5 is None or size is None:
         raise info.fault(
             "It has some of <url>, <md5_cksum> and <nbytes>, but not all three.",
-            "write all three for a file that hosts fetch elsewhere, otherwise none of them.",
+            "write all three for a file that hosts download from another server, otherwise none.",
         )
     for each in info.all_of("url"):
         if not URL.fullmatch(each.words):
@@ -168,7 +168,7 @@ def _remote_file(info: Element) -> tuple[tuple[str, ...], str, int]:
                 "begin it with http:// or https://.",
             )
     if not MD5.fullmatch(md5.words):
-        raise md5.fault(f"{md5.words[:60]!r} is no MD5.", "give 32 hexadecimal digits.")
+        raise md5.fault(f"{md5.words[:60]!r} is not an MD5 digest.", "write 32 hexadecimal digits.")
     return urls, md5.words.lower(), int(_number(size, least=1))
 
 
@@ -193,7 +193,7 @@ def _number(element: Element, *, least: float = 0) -> float:
         value = float("nan")
     if not least <= value <= xml.MAX_REAL or "_" in words:
         raise element.fault(
-            f"{words[:60]!r} is no number from {least:g} on.",
+            f"{words[:60]!r} is not a number of at least {least:g}.",
             "write digits, or a power of ten such as 1e12.",
         )
     return value

@@ -1,1 +1,1 @@
-"""Calculation of credit, from facts alone [pure]."""
+"""Calculates credit from facts [pure]."""

@@ -1,8 +1,8 @@
-"""Credit that hosts cannot raise by claiming more: BOINC's adaptive scheme [pure].
+"""BOINC's adaptive credit, which hosts cannot raise by higher claims [pure].
 
 Source: PROTOCOL 9.6.  A claim is a number of operations: elapsed seconds times the peak speed of
-the devices used.  The average claims of an app version and of a host are stored, per operation of
-the scientist's estimate.  Each claim is scaled by the averages of its host and version.
+the devices used.  For each app version and each host, the average ratio of claim and scientist's
+estimate is stored.  Each claim is scaled by the averages of its host and app version.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 #: BOINC's placeholder for the speed of a host without a benchmark.
 UNMEASURED_FLOPS = 1e9
-#: A host's claims are scaled once it and its app version have this many samples.
+#: The minimum numbers of samples of a host and its app version for scaling the host's claims.
 MIN_HOST_SAMPLES = 10
 MIN_VERSION_SAMPLES = 100
-#: The scale of a host that claims little is at most this.
+#: The maximum factor for the claims of a host.
 MAX_HOST_SCALE = 10.0
-#: This many valid results in a row are required if the app sets `App.host_scale_check`.
+#: The number of consecutive valid results that `App.host_scale_check` requires.
 MIN_CONSECUTIVE_VALID = 10
-#: Ratios of claim and estimate outside of these are ignored as implausible.
+#: The minimum and maximum plausible ratio of claim and estimate; other ratios are ignored.
 SANE_RATIOS = (1e-4, 1e4)
 
 
@@ -64,14 +64,17 @@ class VersionAverage:
 
 
 def raw_operations(effort: Effort) -> float:
-    """Return seconds times peak speed; 0 if that is not finite and positive."""
+    """Return elapsed seconds times peak speed; 0 if the product is not finite and positive."""
     flops = USUAL_FLOPS if _is_unmeasured(effort) else effort.flops_estimate
     operations = effort.elapsed_time * flops
     return operations if isfinite(operations) and operations > 0 else 0.0
 
 
 def sample(effort: Effort, rsc_fpops_est: float, *, is_outlier: bool) -> float | None:
-    """Return a result's sample for the averages; None if too short, unmeasured or implausible."""
+    """Return a result's ratio of claim and estimate for the averages, or None.
+
+    It is None for an outlier, for a host without a benchmark and for an implausible ratio.
+    """
     if is_outlier or _is_unmeasured(effort):
         return None
     ratio = raw_operations(effort) / rsc_fpops_est
@@ -107,10 +110,10 @@ def claim(
     rsc_fpops_bound: float,
     host_scale_check: bool = False,
 ) -> Claim:
-    """Scale a result's claim; `averages` is None if its version and host have no records.
+    """Return a result's scaled claim; `averages` is None if its version and host have no records.
 
-    Without an app version (a volunteer's own program) or a running time, the estimate is used.  The
-    claim is at most the workunit's bound.
+    Without an app version (a volunteer's own program) or without elapsed time, the claim is
+    `estimated`.  It is at most the workunit's bound.
     """
     raw = raw_operations(effort)
     if averages is None or raw <= 0:
@@ -122,7 +125,7 @@ def claim(
 
 
 def pegged_average(operations: Sequence[float], estimated: float) -> float:
-    """Return the mean of claims, weighted less the farther each is from the estimate.
+    """Return the weighted mean of claims; claims far from the estimate have less weight.
 
     >>> round(pegged_average([1.0, 1.0, 100.0], 1.0), 2)
     1.05
@@ -133,8 +136,7 @@ def pegged_average(operations: Sequence[float], estimated: float) -> float:
     mean = sum(weight * claimed for weight, claimed in zip(weights, operations, strict=True)) / sum(
         weights
     )
-    # A mean is never outside this range, but the product of a weight and a tiny number may round to
-    # 0.
+    # The product of a weight and a tiny number may round to 0, so that the mean is out of range.
     return min(max(mean, min(operations)), max(operations))
 
 

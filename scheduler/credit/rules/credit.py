@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Credit per floating-point operation.
 COBBLESTONE = 200 / 86_400e9
-#: The assumed speed, in operations per second, of a host that reports none.
+#: The assumed speed, in operations per second, of a host that reports no speed.
 USUAL_FLOPS = 4.3e9
 #: The half-life of recent averages.
 HALF_LIFE_SECONDS = 7 * 86_400
@@ -47,7 +47,7 @@ def amount(
 ) -> Decimal:
     """Return the credit of each valid result under the rule ``fixed``, ``runtime`` or ``none``.
 
-    Never negative.  The rule ``adaptive`` needs more facts: see `rules.adaptive_credit`.
+    The amount is never negative.  The rule ``adaptive`` is in `rules.adaptive_credit`.
     """
     if rule == "fixed":
         return max(fixed, Decimal(0))
@@ -60,7 +60,7 @@ def amount(
 
 
 def low_average(claims: Iterable[float]) -> float:
-    """Return the mean of all but the highest claim, so that an excessive claim has no effect.
+    """Return the mean of all claims except the highest, so that one excessive claim has no effect.
 
     >>> low_average([1.0, 3.0, 100.0])
     2.0
@@ -104,9 +104,10 @@ def recent_average(
 
 @dataclass(frozen=True, slots=True)
 class Averaging:
-    """How an average is updated: a plain mean of the first samples, exponential after that.
+    """How an average is updated: a plain mean of `threshold` samples, then exponential.
 
-    A sample is capped at `limit` times the average, so that one outlier does not distort it.
+    A sample is capped at `limit` times the average, so that one outlier does not distort the
+    average.
     """
 
     threshold: int
@@ -122,7 +123,7 @@ OF_VERSION = Averaging(threshold=100, weight=0.001)
 def running_average(
     average: float, samples: float, sample: float, averaging: Averaging = OF_HOST
 ) -> tuple[float, float]:
-    """Return (average, samples) with one more sample.
+    """Return the average and the number of samples after one more sample.
 
     >>> running_average(2.0, 1, 4.0)
     (3.0, 2)

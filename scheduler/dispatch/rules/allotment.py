@@ -1,7 +1,7 @@
 """Decides which host receives which result of the locked workunits [pure].
 
-This is the last check before results are sent.  Only under the locks are these facts final: the
-state and host of every result, and the host class and app version of every workunit.
+This is the last check before results are sent.  The facts are final only under the locks: the state
+and host of every result, and the host class and app version of every workunit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.lifecycle import Outcome, ServerState, Target
 
 
 class Claim(NamedTuple):
-    """One host's feasible assignments by device, best first; it gets at most `max_results`."""
+    """A host's feasible assignments by device, best first; the host gets `max_results` at most."""
 
     host: HostFacts
     work_requests: Sequence[WorkRequest]
@@ -116,7 +116,7 @@ def _allot_device(
 
 
 def class_of(app: AppFacts | None, host: HostFacts) -> int:
-    """Return the host class to which this host binds a workunit of the app; 0 means none."""
+    """Return the host class to which this host binds workunits of the app; 0 means no class."""
     return host.hr_classes.get(app.hr_type, 0) if app is not None and app.hr_type else 0
 
 
@@ -161,7 +161,7 @@ def _bars(sibling: SiblingResult, host: HostFacts, app: AppFacts, *, now: dateti
 
 
 def _is_kept_apart(other: HostFacts, host: HostFacts, app: AppFacts) -> bool:
-    """Whether another host's allotment in this batch excludes this host."""
+    """Whether a result allotted to `other` excludes this host from the same workunit."""
     return other.id == host.id or _is_same(other.id, other.account_id, host, app)
 
 

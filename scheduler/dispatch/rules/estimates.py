@@ -72,9 +72,10 @@ def active_share(host: HostFacts, *, on_gpu: bool) -> float:
 def flops(version: VersionFacts, fpops: float) -> float:
     """Return the expected speed of a version on a host, in FLOPS (PROTOCOL 10.2).
 
-    The measured speed is used if enough results of this host are known (`et_avg` is seconds per
-    estimated floating-point operation); else the peak, corrected by the results of all hosts; else
-    the projection of its plan class; else the benchmark times the CPUs used.
+    The measured speed is used if this host has reported more than `MIN_SAMPLES` results (`et_avg`
+    is seconds per estimated floating-point operation); else the peak speed, corrected by the
+    results of all hosts; else the projected speed of the plan class; else the benchmark times the
+    CPUs used.
     """
     benchmark = version.projected_flops or max(1e6, fpops) * version.avg_ncpus
     if version.et_n > MIN_SAMPLES and version.et_avg > 0:
@@ -86,10 +87,10 @@ def flops(version: VersionFacts, fpops: float) -> float:
 
 
 def promise(version: VersionFacts, fpops: float, *, luck: float) -> float:
-    """Return the speed by which versions are compared: the expected speed with a random change.
+    """Return the speed by which versions are compared: the expected speed, changed at random.
 
-    `luck` is a random number from 0 to 1.  The change is larger if fewer results of this version
-    are known on this host, so that a version whose speed was estimated too low is also tried and
+    `luck` is a random number from 0 to 1.  The change is larger if this host has reported fewer
+    results of the version, so that a version whose speed was estimated too low is also tried and
     measured.  Source: BOINC's random factor of versions.
     """
     return flops(version, fpops) * (1 + LUCK * (2 * luck - 1) / max(1.0, version.et_n))

@@ -5,7 +5,7 @@ priority, the apps are served in proportion to their weights, whatever the lengt
 
 Theory of operation.  No state is kept between calls, so that any number of web processes may
 dispatch.  Each app has an arc of a circle, as long as its weight.  A random number is the point of
-the first result; the point of each further result is a golden section further, which distributes
+the first result; the point of each further result is a golden section farther, which distributes
 even a few points as evenly as possible.  The app whose arc contains the point is served.  An app
 whose queue is empty is removed from the circle.
 """

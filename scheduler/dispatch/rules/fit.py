@@ -16,7 +16,7 @@ from scheduler.dispatch.facts import KIND, AppFacts, Assignment, Candidate, Host
 from scheduler.dispatch.rules import estimates, trust
 from scheduler.dispatch.rules.host_limits import Headroom
 
-#: The device in requests for non-CPU-intensive apps; each such app gets one result per host.
+#: The `device` of requests for non-CPU-intensive apps, of which a host holds one result each.
 SENSOR = "sensor"
 
 
@@ -41,7 +41,7 @@ class RefusalReason(StrEnum):
     OUTPUT_LIMIT = "output_limit"
 
 
-#: Refusals that do not pass with time: enough of them make a result unsendable.
+#: Refusals that do not pass with time.  A result with enough of these is given up as unsendable.
 LASTING = frozenset(
     {
         RefusalReason.NO_VERSION,
@@ -59,7 +59,7 @@ Refused = tuple[RefusalReason, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The inputs of `Judge` besides the host and its work requests.
+    """The inputs of `Judge` other than the host and its work requests.
 
     `apps` are the apps by id, `versions` the host's app versions by app id, best first.
     `daily_quota` is the project's default; `chance_key` is the key of the random draws.  `together`
@@ -91,7 +91,7 @@ _NONE: Final = (None, None)
 
 
 class Judge:
-    """Judges candidates one by one; each assignment reduces disk, headroom and quota."""
+    """Judges candidates one by one; each assignment reduces free disk, headroom and quota."""
 
     def __init__(self, host: HostFacts, rules: Rules) -> None:
         self.host = host
@@ -99,13 +99,14 @@ class Judge:
         self.headroom = rules.headroom
         self.disk_left = host.disk_bytes
         self.output_bytes_left = rules.headroom.output_bytes
-        # One result is always allowed: a result above the limit could never be sent otherwise.
+        # The output limit does not apply to a host's first result with outputs; otherwise a result
+        # above the limit could never be sent.
         self._promises_any = host.promised_bytes > 0
         self.why: dict[int, Refused] = {}
         self._quotas: dict[int, int | None] = {}
         self._versions: dict[tuple[int, str, int | None, int], VersionFacts | Refused] = {}
-        # Workunits come in batches: the next candidate of an app is usually of the same kind as the
-        # last.
+        # The last kind of each app and device.  Workunits are submitted in batches, so the next
+        # candidate of an app is usually of the same kind.
         self._kinds: dict[tuple[int, str], tuple[object, _Kind | Refused | None]] = {}
 
     def judge(
@@ -156,7 +157,7 @@ class Judge:
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
         seconds = candidate.rsc_fpops_est / speed / active
         reliable = candidate.reserved and self._is_reliable(app, version)
-        reserved = f"Tasks of {app.title} are reserved for quick, reliable computers now"
+        reserved = f"Tasks of {app.title} are currently reserved for fast, reliable computers"
         return _Kind(
             app=app,
             version=version,
@@ -172,7 +173,7 @@ class Judge:
     def _version_for(
         self, candidate: Candidate, app: AppFacts, device: str
     ) -> VersionFacts | Refused:
-        """Return the fastest version that may run the candidate on this device."""
+        """Return the fastest version that may run the candidate on this device, or a refusal."""
         device_kind = "" if device == SENSOR else device
         versions = self.rules.versions.get(app.id, ())
         if self.host.is_anonymous:
@@ -205,9 +206,9 @@ class Judge:
     def _own_version_for(
         self, candidate: Candidate, app: AppFacts, versions: Sequence[VersionFacts], device: str
     ) -> VersionFacts | Refused:
-        """Return the volunteer's own version for this device.
+        """Return the volunteer's own version for this device, or a refusal.
 
-        A misfit concerns this volunteer's programs only, so its reason is not a lasting one.
+        The refusal concerns only this volunteer's programs, so its reason is not in `LASTING`.
         """
         eligible = [
             version
@@ -225,15 +226,15 @@ class Judge:
         return on_device[0] if on_device else _not_for_devices(app)
 
     def _luck(self, version: VersionFacts) -> float:
-        """Return the day's random number for the plan class of a version.
+        """Return a pseudo-random number in [0, 1) that depends on host, day and plan class.
 
-        It is equal for all platforms of a plan class, so that it does not change their order.
+        All platforms of a plan class get the same number, so that their order does not change.
         """
         numbers = (self.host.id, self.rules.today.toordinal(), *version.plan_class.encode())
         return trust.draw(self.rules.chance_key, *numbers)
 
     def _size_misfit(self, candidate: Candidate, app: AppFacts) -> Refused | None:
-        """Check memory, disk and bandwidth, in BOINC's order and wording (PROTOCOL 10.3)."""
+        """Return the refusal for lack of memory, disk or bandwidth, or None (PROTOCOL 10.3)."""
         host = self.host
         if candidate.rsc_memory_bound > host.memory_bytes:
             wants, has = candidate.rsc_memory_bound / 2**20, host.memory_bytes / 2**20
@@ -242,7 +243,7 @@ class Judge:
             )
         if candidate.rsc_disk_bound > self.disk_left:
             missing = (candidate.rsc_disk_bound - self.disk_left) / 2**20
-            # Disk used by results chosen before becomes free later, so DISK_TAKEN does not last.
+            # Disk that other chosen results use becomes free later, so DISK_TAKEN is not lasting.
             is_too_big = candidate.rsc_disk_bound > host.disk_bytes
             return RefusalReason.DISK if is_too_big else RefusalReason.DISK_TAKEN, (
                 f"{app.title} needs {missing:.2f}MB more disk space.  You currently have "
@@ -360,7 +361,7 @@ def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refus
 
 
 def _not_for_devices(app: AppFacts) -> Refused:
-    return RefusalReason.DEVICE, f"No tasks of {app.title} are available for the devices asked for"
+    return RefusalReason.DEVICE, f"No tasks of {app.title} are available for the requested devices"
 
 
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:

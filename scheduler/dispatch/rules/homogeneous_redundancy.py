@@ -14,17 +14,17 @@ import re
 from functools import lru_cache
 from typing import Final
 
-#: A workunit of an app of this type may go to any computer.
+#: The `hr_type` of an app whose workunits may be sent to any computer.
 NONE: Final = 0
-#: Operating system and family of the processor must be the same.
+#: The `hr_type` that requires the same operating system and processor family.
 FINE: Final = 1
-#: Operating system and architecture must be the same.
+#: The `hr_type` that requires the same operating system and processor architecture.
 COARSE: Final = 2
 
 #: The class of an unrecognized computer, which gets no work of an app that requires a class.
 UNKNOWN: Final = 0
 
-# Android precedes Linux: its clients may report both.
+# Android is before Linux, because clients on Android may report both names.
 SYSTEMS: Final = {"android": 768, "linux": 256, "windows": 384, "darwin": 512, "freebsd": 640}
 
 _INTEL: Final = 2
@@ -32,7 +32,7 @@ _AMD: Final = 3
 _POWER_MAC: Final = 4
 _ARM: Final = 22
 
-# Patterns of the model's name and the number of the family; the first match counts.
+# Patterns of the processor's model, and family numbers; the first match counts.
 _INTEL_FAMILIES: Final = (
     (r"xeon", 11),
     (r"celeron.* m ", 18),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.facts import AppFacts, HostFacts, VersionFacts
 
-#: The headroom of an app without a limit; no RPC assigns as many results.
+#: The headroom of an app without a limit, larger than the number of results of any RPC.
 UNLIMITED = 1_000_000
 
 
@@ -26,7 +26,6 @@ class Headroom:
     by_app: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> Headroom:
-        """Return an independent copy."""
         return Headroom(self.total, self.output_bytes, dict(self.by_device), dict(self.by_app))
 
     def left(self, app_id: int, *, on_gpu: bool) -> int:
@@ -52,11 +51,11 @@ def headroom_for(
     apps: Iterable[AppFacts],
     versions: Mapping[int, VersionFacts],
 ) -> Headroom:
-    """Return how many more results a host may hold, and be assigned in one RPC.
+    """Return the number of further results that a host may be assigned in one RPC.
 
-    All results in progress on the host count, acknowledged or not (W26).  `versions` holds app
-    versions by id, to look up the device of a held result; a result of an unknown version counts as
-    running on CPUs.
+    All results in progress on the host count, acknowledged or not.  `versions` holds app versions
+    by id, to look up the device of a held result; a result of an unknown version counts as running
+    on CPUs.
     """
     gpus = sum(gpu.count for gpu in host.machine.gpus)
     max_held = config.max_in_progress_per_cpu * (host.ncpus + gpus)

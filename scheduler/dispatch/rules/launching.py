@@ -1,10 +1,10 @@
 """Encodes the command line of a launcher so that no client changes it [pure].
 
-Theory of operation.  Clients split a command line in different ways, store it in files in which
-``<`` and ``&`` are lost, and support at most 99 words.  So the launcher of an app version that is
-not a BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, made of characters that no
-client changes: every other byte is written ``%OOO`` in octal, and list items are separated by
-``+``.  These words end with ``--``; the app version's own command line follows.
+Theory of operation.  Clients split a command line in different ways, store it in files that lose
+``<`` and ``&``, and support at most 99 words.  So the launcher of an app version that is not a
+BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, made of characters that no client
+changes: every other byte is written ``%OOO`` in octal, and list items are separated by ``+``.
+These words end with ``--``; the app version's own command line follows.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _RESERVED = re.compile(r"(?i)_launcher.*|boinc_.*|init_data\.xml|program/.*|prog
 
 #: The error text for apps of kind `command` if the project does not allow them.
 COMMANDS_ARE_OFF: Final = (
-    "apps of kind command are switched off: the commands they run on hosts are not signed. "
-    "Hint: make a script app; or, if every host is trusted, set COMMAND_APPS=true."
+    "apps of kind command are disabled, because the commands that they run on hosts are not "
+    "signed. Hint: create a script app; or, if every host is trusted, set COMMAND_APPS=true."
 )
 
 
@@ -95,7 +95,7 @@ def _list(words: Iterable[str]) -> str:
 
 
 def _split(command: str) -> list[str]:
-    """Split a command as a shell does, without expansion; if quotes are unbalanced, at blanks."""
+    """Split a command like a shell without expansion, or at blanks if quotes are unbalanced."""
     try:
         return shlex.split(command)
     except ValueError:

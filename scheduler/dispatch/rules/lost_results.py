@@ -10,20 +10,19 @@ from datetime import datetime, timedelta
 from scheduler.dispatch.facts import HeldResult
 from scheduler.lifecycle import ResultState
 
-#: The maximum number of resends of a result (trap 12: a client may discard results that it cannot
-#: run).
+#: The maximum number of resends of a result (PROTOCOL trap 12: a client may discard results that it
+#: cannot run).
 MAX_RESENDS = 5
 
 
 @dataclass(slots=True)
 class Holdings:
-    """The decisions about the results that a host lists or has lost.
+    """The decisions about the results that a client lists or has lost.
 
     `abort` and `abort_if_not_started` are names of listed results; `resend` and `give_up` are lost
     results.  `held_counts` is the number of results in progress on the host by (app id, app version
-    id), listed by the client or not (W26); `promised_bytes` is the sum of the maximum sizes of
-    their outputs.  `acknowledge` are the ids of the results that the client lists for the first
-    time.
+    id), listed by the client or not; `promised_bytes` is the sum of the maximum sizes of their
+    outputs.  `acknowledge` are the ids of the results that the client lists for the first time.
     """
 
     abort: list[str] = field(default_factory=list)
@@ -42,7 +41,7 @@ def review(
     listed: Collection[str],
     reported: Collection[str],
 ) -> Holdings:
-    """Return the decisions about the results that a host lists or has lost.
+    """Return the decisions about the results that a client lists or has lost.
 
     `results` are the results assigned to the host and those named in `listed`.  A result in
     progress on this host whose name is in neither `listed` nor `reported` is lost (PROTOCOL 2.5,

@@ -32,19 +32,19 @@ def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
 
 
 def gpu_name_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require that the GPU's model matches `gpu_name_regex`."""
+    """Return a message unless the GPU's model matches `gpu_name_regex`."""
     return unmatched(plan.gpu_name_regex, gpu.name, "GPU's model")
 
 
 def gpu_count_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require as many GPUs as one result uses."""
+    """Return a message unless the computer has as many GPUs as one result uses."""
     if plan.ngpus <= gpu.count:
         return ""
     return f"{plan.ngpus:g} {TITLES[plan.gpu_type]} GPUs are needed, but there are {gpu.count}."
 
 
 def cuda_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require a suitable CUDA version of the driver."""
+    """Return a message unless the driver's CUDA version is within the limits."""
     if not plan.cuda:
         return ""
     if not gpu.cuda_version:
@@ -55,7 +55,7 @@ def cuda_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def compcap_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require a suitable GPU generation (NVIDIA's compute capability)."""
+    """Return a message unless NVIDIA's compute capability is within the limits."""
     if gpu.compute_capability < plan.min_nvidia_compcap:
         return (
             f"Your GPU's compute capability {_dotted(gpu.compute_capability)} is below "
@@ -65,7 +65,7 @@ def compcap_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require a suitable OpenCL version and driver."""
+    """Return a message unless the OpenCL version and driver are suitable."""
     if not plan.opencl:
         return ""
     if not gpu.opencl_version:
@@ -78,14 +78,14 @@ def opencl_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def rocm_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require AMD's ROCm: the OpenCL driver's version contains "HSA", the runtime of ROCm."""
+    """Return a message unless the OpenCL driver contains "HSA", the runtime of AMD's ROCm."""
     if not plan.rocm or "HSA" in gpu.opencl_driver:
         return ""
     return "Install AMD's ROCm to process tasks using your computer's GPU"
 
 
 def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require a suitable driver version; an unknown version passes (BOINC's rule)."""
+    """Return a message if the driver version is outside the limits; unknown passes, as in BOINC."""
     if not gpu.driver_version:
         return ""
     if gpu.driver_version < plan.min_driver_version:
@@ -94,7 +94,7 @@ def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def gpu_memory_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require `min_gpu_ram_mb` of memory."""
+    """Return a message unless the GPU has at least `min_gpu_ram_mb` of memory."""
     if gpu.ram_bytes >= plan.min_gpu_ram_mb * _MB:
         return ""
     return (
@@ -104,7 +104,7 @@ def gpu_memory_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Require a peak speed within the limits; an unknown speed passes."""
+    """Return a message if the peak speed is outside the limits; an unknown speed passes."""
     if not gpu.peak_flops:
         return ""
     if gpu.peak_flops < plan.min_gpu_peak_flops:

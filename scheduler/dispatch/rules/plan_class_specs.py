@@ -1,8 +1,8 @@
 """Parses and validates plan class specs [pure].
 
-A spec is one JSON object.  Keys that exist in BOINC's ``plan_class_spec.xml`` have its names and
-units.  Every spec is validated before it is stored, so that a misspelled key causes an error and no
-requirement is silently ignored.
+A spec is one JSON object.  Keys that exist in BOINC's ``plan_class_spec.xml`` have the same names
+and units.  Every spec is validated before it is stored, so that a misspelled key causes an error
+and no requirement is silently ignored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
 _GPU_TYPES: Final = ("nvidia", "amd", "intel", "apple")
 
-#: Keys, and the words that clients search for in the name of a plan class, to find out whether the
-#: volunteer has disabled such programs, or which libraries are needed.
+#: Pairs of a key and a word that clients search for in the name of a plan class.  By the word, a
+#: client decides whether the volunteer has disabled such programs, and which libraries it needs.
 _WORDS_IN_NAMES: Final = (
     ("virtualbox", "vbox"),
     ("docker", "docker"),
@@ -91,8 +91,8 @@ class BadPlanClass(ValueError):
 class PlanClass:
     """A plan class with a valid spec; the keys are explained in docs/plan-classes.md.
 
-    Versions are BOINC's whole numbers (`hosts.machines.Gpu`); sizes are MB of 2**20 bytes. 0 and ""
-    mean "no requirement".
+    Versions are BOINC's whole numbers (`hosts.machines.Gpu`); sizes are MB of 2**20 bytes.  The
+    values 0 and "" mean "no requirement".
     """
 
     name: str
@@ -156,7 +156,7 @@ def parse(name: str, spec: Mapping[str, Any]) -> PlanClass:
     problems: list[tuple[str, str]] = []
     if not _NAME.fullmatch(name):
         problems.append(
-            ("", f"{name!r} is not a valid name. Hint: 1 to 60 of letters, digits, _ . + -.")
+            ("", f"{name!r} is not a valid name. Hint: use 1 to 60 letters, digits, _ . + -.")
         )
     values: dict[str, Any] = {}
     for key, value in spec.items():
@@ -197,7 +197,9 @@ def _misfit(key: str, value: object) -> str | None:
     if isinstance(default, str):
         return _misfit_regex(key, value)
     if isinstance(default, bool):
-        return None if isinstance(value, bool) else f"{key} is {value!r}. Hint: true or false."
+        return (
+            None if isinstance(value, bool) else f"{key} is {value!r}. Hint: write true or false."
+        )
     return _misfit_number(key, value, whole=isinstance(default, int))
 
 
@@ -205,8 +207,8 @@ def _misfit_gpu(value: object) -> str | None:
     if value in _GPU_TYPES:
         return None
     near = get_close_matches(str(value), (*_GPU_TYPES, "ati"), n=1)
-    allowed = "amd" if near == ["ati"] else ", ".join(near or _GPU_TYPES)
-    return f"gpu_type is {value!r}. Hint: {allowed}."
+    allowed = "amd" if near == ["ati"] else " or ".join(near or _GPU_TYPES)
+    return f"gpu_type is {value!r}. Hint: write {allowed}."
 
 
 def _misfit_list(key: str, value: object, kind: type, example: str) -> str | None:
@@ -214,13 +216,14 @@ def _misfit_list(key: str, value: object, kind: type, example: str) -> str | Non
         isinstance(each, kind) and not isinstance(each, bool) and each for each in value
     ):
         return None
-    return f"{key} is {value!r}. Hint: a list of {example}."
+    return f"{key} is {value!r}. Hint: give a list of {example}."
 
 
 def _misfit_regex(key: str, value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return (
-            f"{key} is {value!r}. Hint: a regular expression in quotes; leave it out to allow all."
+            f"{key} is {value!r}. "
+            "Hint: give a regular expression in quotes, or remove the key to allow all."
         )
     try:
         re.compile(value)
@@ -231,19 +234,21 @@ def _misfit_regex(key: str, value: object) -> str | None:
 
 def _misfit_number(key: str, value: object, *, whole: bool) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        return f"{key} is {value!r}. Hint: a {'whole ' if whole else ''}number, without quotes."
+        return (
+            f"{key} is {value!r}. Hint: give a {'whole ' if whole else ''}number, without quotes."
+        )
     if not math.isfinite(value) or value < 0:
-        return f"{key} is {value}. Hint: a number from 0."
+        return f"{key} is {value}. Hint: give a number from 0."
     if key == "cpu_frac" and value > 1:
-        return f"cpu_frac is {value}. Hint: the share of the work done by CPUs, from 0 to 1."
+        return f"cpu_frac is {value}. Hint: give the share of the work done by CPUs, 0 to 1."
     may_be_zero = key == "cpu_frac" or not _DEFAULTS[key]
     if not value and not may_be_zero:
-        return f"{key} is 0. Hint: more than 0, or leave it out for {_DEFAULTS[key]:g}."
+        return f"{key} is 0. Hint: give more than 0, or leave it out for {_DEFAULTS[key]:g}."
     return None
 
 
 def _contradictions(name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the conflicts between values that are each valid."""
+    """Return (key, message) for each conflict between values that are valid on their own."""
     problems = []
     for low, high in _PAIRS:
         if 0 < values.get(high, 0) < values.get(low, 0):
@@ -261,7 +266,7 @@ def _contradictions(name: str, values: Mapping[str, Any]) -> list[tuple[str, str
 
 
 def _misnomers(name: str, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the conflicts between the name, as clients interpret it, and the spec."""
+    """Yield (key, message) for each conflict of the spec with the name, as clients interpret it."""
     for key, word in _WORDS_IN_NAMES:
         if values.get(key) and word not in name:
             hint = f"name it {name}_{word}; clients recognize such programs by this word."

@@ -1,4 +1,4 @@
-"""Decides whether a computer can run a plan class, and what a program uses [pure].
+"""Decides whether a computer can run a plan class, and its resource usage [pure].
 
 Theory of operation.  An app version names a plan class.  The requirements of the plan class are
 checked in a fixed order, each by one function, which returns a message for the volunteer, or an
@@ -32,7 +32,7 @@ _TOO_OLD: Final = "A newer BOINC may be required for some tasks."
 
 
 def usage(plan: PlanClass, machine: Machine) -> Usage | str:
-    """Return the resources that a program of the plan class uses, or why it cannot run."""
+    """Return the resources that a program uses, or the first message why it cannot run."""
     if sentence := next(filter(None, _objections(plan, machine)), ""):
         return sentence
     if not plan.gpu_type:
@@ -73,29 +73,29 @@ def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
 
 
 def os_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require that the operating system's name and version match `os_regex`."""
+    """Return a message unless the operating system's name and version match `os_regex`."""
     reported = f"{machine.os_name} {machine.os_version}"
     return unmatched(plan.os_regex, reported, "operating system")
 
 
 def vendor_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require that the processor's vendor matches `cpu_vendor_regex`."""
+    """Return a message unless the processor's vendor matches `cpu_vendor_regex`."""
     return unmatched(plan.cpu_vendor_regex, machine.p_vendor, "processor's vendor")
 
 
 def model_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require that the processor's model matches `cpu_model_regex`."""
+    """Return a message unless the processor's model matches `cpu_model_regex`."""
     return unmatched(plan.cpu_model_regex, machine.p_model, "processor's model")
 
 
 def features_fit(plan: PlanClass, machine: Machine) -> str:
-    """Require all `cpu_features` of the processor."""
+    """Return a message unless the processor has all `cpu_features`."""
     missing = sorted(set(plan.cpu_features) - {each.lower() for each in machine.p_features})
     return f"Your processor lacks {', '.join(missing)}." if missing else ""
 
 
 def libc_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require a C library not older than `min_libc_version`; an unknown one is too old."""
+    """Return a message if the C library is older than `min_libc_version`; unknown means 0."""
     match = _LIBC.search(machine.os_version)
     version = int(match[1]) * 100 + int(match[2]) if match else 0
     if version >= plan.min_libc_version:
@@ -105,7 +105,7 @@ def libc_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def client_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require a client version between `min_` and `max_core_client_version`."""
+    """Return a message unless the client is from `min_` to `max_core_client_version`."""
     if machine.client_version < plan.min_core_client_version:
         return _TOO_OLD
     if 0 < plan.max_core_client_version < machine.client_version:
@@ -114,14 +114,14 @@ def client_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def threads_fit(plan: PlanClass, machine: Machine) -> str:
-    """Require that the project may use at least `min_ncpus` CPUs."""
+    """Return a message unless the project may use at least `min_ncpus` CPUs."""
     if machine.ncpus >= plan.min_ncpus:
         return ""
     return f"{plan.min_ncpus} CPUs are needed, but only {machine.ncpus} are available for use."
 
 
 def memory_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require memory for `min_ncpus` threads, at least one."""
+    """Return a message unless the memory suffices for `min_ncpus` threads, at least one."""
     needed = plan.mem_usage_base_mb + plan.mem_usage_per_cpu_mb * max(1, plan.min_ncpus)
     available = machine.memory_bytes / _MB
     if not plan.mem_usage_per_cpu_mb or needed <= available:
@@ -130,7 +130,7 @@ def memory_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def virtualbox_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require a suitable version of VirtualBox."""
+    """Return a message if VirtualBox is required but not usable, or of an unsuitable version."""
     reported = machine.virtualbox_version
     if not plan.virtualbox:
         return ""
@@ -149,19 +149,19 @@ def virtualbox_fits(plan: PlanClass, machine: Machine) -> str:
 
 
 def acceleration_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require hardware acceleration of virtual machines if `vm_accel_required` is set."""
+    """Return a message if hardware acceleration of virtual machines is required and missing."""
     if not plan.vm_accel_required or _accelerates(machine):
         return ""
     return "Hardware acceleration of virtual machines is missing or switched off in the BIOS."
 
 
 def wsl_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require WSL, a Linux environment on Windows."""
+    """Return a message if WSL (Linux on Windows) is required and missing."""
     return "No WSL distros found" if plan.wsl and not machine.wsl else ""
 
 
 def docker_fits(plan: PlanClass, machine: Machine) -> str:
-    """Require Docker (or Podman); on Windows inside WSL."""
+    """Return a message if Docker or Podman (on Windows: inside WSL) is required but not usable."""
     if not plan.docker:
         return ""
     if "windows" in machine.os_name.lower() and not machine.wsl:

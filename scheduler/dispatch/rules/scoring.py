@@ -21,7 +21,7 @@ _TOO_SMALL: Final = -1.0
 #: Messages to volunteers, in BOINC's words if it has the same rule.
 NOT_SELECTED: Final = "No tasks are available for the applications you have selected."
 NO_BETA: Final = "Your preferences do not allow test applications."
-DISLIKED: Final = "Your keywords rule these tasks out."
+DISLIKED: Final = "Your keyword preferences exclude these tasks."
 
 
 def score(
@@ -83,7 +83,7 @@ def selection_score(app: AppFacts, taste: Taste) -> float:
 
 
 def locality_score(candidate: Candidate, app: AppFacts) -> float:
-    """Return a bonus if the host has input files, for an app with locality scheduling."""
+    """Return a bonus if the host has some of the input files and the app has `locality`."""
     return _IS_NEAR if app.locality and candidate.is_near else 0.0
 
 

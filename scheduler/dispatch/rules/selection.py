@@ -1,4 +1,4 @@
-"""Chooses the results for a host, and collects the refusals of others [pure].
+"""Chooses results for a host, and collects refusals of other candidates [pure].
 
 Sources: PROTOCOL 10.2 to 10.5.  GPUs are served before CPUs.  A candidate that does not fit one
 device may be assigned to another; it is refused only if it fits none of the requesting devices.
@@ -23,13 +23,13 @@ from scheduler.dispatch.rules import estimates, scoring
 from scheduler.dispatch.rules.fair_share import interleave
 from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
 
-#: The number of spare results wanted beyond those needed, because other hosts may claim some first.
+#: The number of spare results beyond the needed ones, because other hosts may claim some first.
 SPARE = 12
 #: After a request is met, at most `MAX_SPARE` more results are chosen, plus `RIVALS` per result
 #: that meets it, because up to `RIVALS` other hosts may claim the same results at once.
 MAX_SPARE, RIVALS = 2 * SPARE, 8
-#: The number of spare results for each host of a batch: hosts of a batch do not compete with each
-#: other, and each may get the spare results of all.
+#: The number of spare results for each host of a batch.  It is lower because hosts of a batch do
+#: not compete with each other, and a spare result of one host may be sent to another.
 SPARE_TOGETHER = 4
 
 
@@ -60,11 +60,11 @@ class Choice:
 def order(
     candidates: Iterable[Candidate], *, host: HostFacts, rules: Rules, draw: float
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Return candidates in the order in which to judge them, and unwanted ones with reasons.
+    """Return the candidates in the order to judge them, and the unwanted ones with messages.
 
-    Targeted results come first, then the others by descending score for this volunteer and computer
-    (PROTOCOL 10.4).  At equal scores the apps alternate by weight; within an app, the oldest
-    workunit comes first.
+    A candidate is unwanted if the volunteer's preferences exclude it.  Targeted results come first,
+    then the others by descending score for this volunteer and computer (PROTOCOL 10.4).  At equal
+    scores the apps alternate by weight; within an app, the oldest workunit comes first.
     """
     apps, taste = rules.apps, host.taste
     plain = {app.id for app in apps.values() if _is_plain(app, taste)}
@@ -123,7 +123,7 @@ def choose(
     work_requests: Sequence[WorkRequest],
     rules: Rules,
 ) -> Choice:
-    """Judge candidates for a host in their order, for one device after the other.
+    """Judge candidates for a host, in order, for each requested device in turn.
 
     At most one result per workunit is chosen.
     """

@@ -17,7 +17,7 @@ from typing import Final
 
 #: A host is active if it was seen within this time.
 SEEN_WITHIN: Final = timedelta(days=30)
-#: Operators are warned at this share of the refusals at which a result is given up.
+#: Operators are warned at this share of the number of refusals at which a result is given up.
 NEARLY: Final = 0.5
 
 
@@ -36,7 +36,7 @@ def is_unsendable(
 
 
 def is_nearly(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
-    """Whether to warn operators: at least half of the needed hosts were refused the result."""
+    """Whether to warn operators: half as many hosts as `limit` returns were refused the result."""
     return refused_hosts > 0 and refused_hosts >= NEARLY * limit(seen_hosts, max_infeasible)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 
 def effective_speed(speed: float, active_fraction: float) -> float:
-    """Return the speed by which hosts are compared: it is lower if a host computes part-time.
+    """Return a host's average speed, including the time in which it does not compute.
 
     ``daemons/sql/read_host_speeds.sql`` computes the same.
     """

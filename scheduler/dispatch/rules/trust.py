@@ -104,7 +104,7 @@ def quota_left(record: Record, *, daily_quota: int, devices: int, today: date) -
 
 
 def reset_if_new_day(record: Record, today: date) -> Record:
-    """Return the record with today's count: 0 if it counted another day."""
+    """Return the record, with `results_today` reset to 0 if it is the count of another day."""
     if record.quota_day == today:
         return record
     return replace(record, quota_day=today, results_today=0)

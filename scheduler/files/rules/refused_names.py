@@ -1,9 +1,10 @@
 """File names that clients refuse, and the reasons [pure].
 
 Clients write files with these names beside their own files, to disks that may not distinguish upper
-and lower case, on systems that reserve names. A client refuses a result with a bad name and reports
-it as failed, so such names are refused here first. The rules are those of this project's client
-(`client/volunteer/names.py`), which is the strictest; a test keeps the two in agreement.
+and lower case, on systems that reserve names.  A client refuses a result with a bad name and
+reports it as failed, so the server refuses such names before it creates results.  The rules are
+equal to those of this project's client (`client/volunteer/names.py`), which is the strictest; a
+test compares the two.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _DEVICES = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """Return the form under which two names count as the same.
+    """Return the form in which names are compared: Unicode NFC, in lower case (case-folded).
 
     >>> folded("Worker_1") == folded("worker_1")
     True
@@ -38,7 +39,7 @@ def folded(name: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def name_fault(name: str) -> str:
-    """Return why clients refuse a relative name, as the end of a sentence; else an empty text.
+    """Return why clients refuse a relative name, as the end of a sentence; empty if they do not.
 
     >>> name_fault("data/out.part1"), name_fault("out.part")
     ('', "ends with '.part', which clients use themselves")
@@ -76,7 +77,7 @@ def _part_fault(part: str) -> str:
 def clash(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the first two names that cannot be in one folder, or None.
 
-    They differ only in upper and lower case, or one is a folder of the other.
+    Two names clash if they differ only in upper and lower case, or if one is a folder of the other.
 
     >>> clash(["in", "out", "IN"]), clash(["a/b", "A"]), clash(["a", "ab", "b"])
     (('in', 'IN'), ('a/b', 'A'), None)
@@ -105,9 +106,9 @@ def _parents(key: str) -> list[str]:
 
 
 def usable(name: str) -> str:
-    """Return a physical name of this server, changed if clients would refuse it.
+    """Return a physical name, with a prefix or suffix added if clients would refuse the name.
 
-    The name has letters, digits and ``_.+-`` only, and no two full stops in a row.
+    `name` must have letters, digits and ``_.+-`` only, and no two full stops in a row.
 
     >>> usable("boinc_data_12.txt"), usable("in_12.part"), usable("in_12.txt")
     ('file_boinc_data_12.txt', 'in_12.part_', 'in_12.txt')

@@ -1,4 +1,4 @@
-"""Decides the state of a file request: download, upload or deletion [pure]."""
+"""Decides the next step of a request to a host about a sticky file [pure]."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_done(request: OpenRequest, *, present: Collection[str], arrived: Collecti
 
 
 def is_hopeless(request: OpenRequest, *, present: Collection[str], now: datetime) -> bool:
-    """Return whether the request is too old, or is for a file that the host does not have."""
+    """Return whether the request is too old, or for an upload of a file the host does not list."""
     if now >= request.created_at + GIVE_UP_AFTER:
         return True
     return request.kind == Kind.GET and request.file_name not in present

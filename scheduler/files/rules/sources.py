@@ -12,7 +12,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 MAX_REDIRECTS: Final = 5
 MAX_URL: Final = 1000
 _PORTS: Final = {"http": 80, "https": 443, "rsync": 873}
-#: The characters of a path on an rsync server; such servers expand wildcards.
+#: The allowed paths on an rsync server; wildcards are excluded, because such servers expand them.
 _RSYNC_PATH = re.compile(r"[A-Za-z0-9_.~+@=,/-]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]+")
 #: The IPv6 addresses of NAT64, which end with an IPv4 address.
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The file name in the URL."""
+        """The file name in the URL, with other characters replaced; "source" if there is none."""
         last = unquote(self.target.partition("?")[0].rpartition("/")[2])
         return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[-100:] or "source"
 
@@ -58,7 +58,8 @@ class Place:
 def read(url: str) -> Place:
     """Parse the URL of a program; raises `BadSource`.
 
-    It is ``http://``, ``https://``, ``rsync://HOST/MODULE/PATH`` or ``rsync:HOST::MODULE/PATH``.
+    A URL has the form ``http://...``, ``https://...``, ``rsync://HOST/MODULE/PATH`` or
+    ``rsync:HOST::MODULE/PATH``.
 
     >>> read("rsync:data.example.org::programs/sum.tar.gz")
     Place(scheme='rsync', host='data.example.org', port=873, target='/programs/sum.tar.gz')
@@ -103,7 +104,7 @@ def read_web(url: str) -> Place:
 
 
 def _plain(url: str) -> str:
-    """Return a URL in the usual form, with printable ASCII characters only."""
+    """Return a URL, with ``rsync:HOST::PATH`` rewritten as ``rsync://``; raises `BadSource`."""
     if len(url) > MAX_URL or re.search(r"[^\x21-\x7e]|[\\\"<>]", url):
         raise BadSource(
             f"{url[:80]!r} is not an address. Hint: write it in ASCII without blanks, "
@@ -113,8 +114,8 @@ def _plain(url: str) -> str:
         return f"rsync://{match[1]}/{match[2]}"
     if url.startswith("rsync:") and not url.startswith("rsync://"):
         raise BadSource(
-            f"{url} names a file of this server, or one behind its own log-in. Hint: write "
-            "rsync://HOST/MODULE/PATH, or fetch the file yourself and publish that."
+            f"{url} is a file of this server or requires a log-in. Hint: write "
+            "rsync://HOST/MODULE/PATH, or fetch the file yourself and publish it."
         )
     return url
 
@@ -157,12 +158,12 @@ def is_public(address: str) -> bool:
 def check_addresses(
     host: str, addresses: list[str], *, private_hosts: frozenset[str], any_private: bool
 ) -> None:
-    """Raise `BadSource` unless every address of a host may be fetched from."""
+    """Raise `BadSource` for a private address, unless the settings allow the host."""
     if any_private or host.lower() in private_hosts:
         return
     closed = [address for address in addresses if not is_public(address)]
     if closed:
         raise BadSource(
             f"{host} is {closed[0]}, an address of this server's own network. Hint: send the file "
-            "itself; or an operator allows the host by IMPORT_HOSTS, or all by IMPORT_PRIVATE."
+            "itself, or ask an operator to add the host to IMPORT_HOSTS or set IMPORT_PRIVATE=true."
         )

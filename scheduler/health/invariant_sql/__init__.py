@@ -1,1 +1,1 @@
-"""One statement per invariant, which returns the rows that violate its first line."""
+"""Statements that return violations; the first line of each is the invariant."""

@@ -1,4 +1,4 @@
--- No workunit has a canonical result and an error; a workunit to assimilate has one of them.
+-- No workunit has both a canonical result and an error; a workunit for assimilation has one.
 SELECT
     name,
     'error_mask ' || error_mask || ', canonical result ' || coalesce(canonical_result_id, 0) AS detail

@@ -1,7 +1,10 @@
 -- Every canonical result exists, belongs to its workunit, and is a valid success.
 SELECT
     w.name,
-    coalesce('canonical result ' || r.name || ' is none', 'canonical result is gone') AS detail
+    coalesce(
+        'canonical result ' || r.name || ' is not a valid success of the workunit',
+        'canonical result does not exist'
+    ) AS detail
 FROM workunit AS w
 LEFT JOIN result AS r ON w.canonical_result_id = r.id
 WHERE

@@ -1,13 +1,13 @@
 -- Canonical outputs are released only when all results are over and every success is validated.
 SELECT
     w.name,
-    'canonical outputs given up before ' || r.name || ' was judged' AS detail
+    'canonical outputs were released before ' || r.name || ' was over and validated' AS detail
 FROM workunit AS w
 INNER JOIN result AS canonical ON w.canonical_result_id = canonical.id
 INNER JOIN result AS r ON w.id = r.workunit_id
 WHERE
     canonical.file_delete_state <> {{FileDeleteState.INIT}}
-    -- A due workunit is excluded: the transitioner still has to mark a late success.
+    -- A due workunit is excluded: the transitioner must still mark a late success.
     AND w.transition_at IS NULL
     AND (
         r.server_state <> {{ServerState.OVER}}

@@ -1,7 +1,7 @@
 -- No file that is marked for deletion has a reference.
 SELECT
     file.name,
-    'doomed at ' || file.doomed_at AS detail
+    'marked for deletion at ' || file.doomed_at AS detail
 FROM file
 WHERE
     file.doomed_at IS NOT NULL

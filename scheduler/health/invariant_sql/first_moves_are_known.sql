@@ -9,7 +9,7 @@ WITH first_move AS (
     ORDER BY workunit_id, result_id, axis, id
 ),
 
--- The ledger is dropped by whole days.
+-- Old entries of the ledger are deleted by whole days.
 kept AS (
     SELECT date_trunc('day', min(at), 'UTC') AS since
     FROM ledger_entry

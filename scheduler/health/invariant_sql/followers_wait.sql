@@ -1,10 +1,10 @@
--- A workunit waits while its batch's predecessor has older open workunits, and is then released.
+-- A workunit is released once its batch's predecessor has no older open workunits, and not before.
 SELECT
     w.name,
     CASE
         WHEN w.pending_dependency_count = 0
-            THEN 'is let go before batch ' || predecessor.name || ' is over'
-        ELSE 'waits, but its batch is noted to be let go'
+            THEN 'was released before batch ' || predecessor.name || ' finished'
+        ELSE 'has pending dependencies, but its batch was released'
     END AS detail
 FROM batch AS follower
 INNER JOIN batch AS predecessor ON follower.after_id = predecessor.id

@@ -3,7 +3,7 @@ SELECT
     w.name,
     CASE
         WHEN b.retired_at IS NOT NULL THEN 'outputs are kept although the batch is retired'
-        ELSE 'outputs are kept, and were given up'
+        ELSE 'outputs are marked as kept, but were released'
     END AS detail
 FROM workunit AS w
 LEFT JOIN batch AS b ON w.batch_id = b.id

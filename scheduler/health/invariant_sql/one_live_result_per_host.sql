@@ -1,7 +1,7 @@
--- No host holds two results of one workunit.
+-- No host has two results of one workunit in progress.
 SELECT
     w.name,
-    'host ' || r.host_id || ' holds ' || string_agg(r.name, ', ' ORDER BY r.id) AS detail
+    'host ' || r.host_id || ' has in progress: ' || string_agg(r.name, ', ' ORDER BY r.id) AS detail
 FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 WHERE r.server_state = {{ServerState.IN_PROGRESS}}

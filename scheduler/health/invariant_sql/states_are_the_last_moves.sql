@@ -51,8 +51,8 @@ state AS (
 
 SELECT
     state.name,
-    'axis ' || state.axis || ' is ' || state.code || ', the ledger says '
-        || coalesce(last_move.target::text, 'nothing') AS detail
+    'axis ' || state.axis || ' is ' || state.code || ', target of the last move in the ledger: '
+        || coalesce(last_move.target::text, 'none') AS detail
 FROM state
 LEFT JOIN last_move
     ON

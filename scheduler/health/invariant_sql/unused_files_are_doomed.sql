@@ -1,7 +1,7 @@
 -- Every file without references is marked for deletion.
 SELECT
     file.name,
-    'made at ' || file.created_at AS detail
+    'created at ' || file.created_at AS detail
 FROM file
 WHERE
     file.doomed_at IS NULL

@@ -1,7 +1,8 @@
 -- Every workunit with pending dependencies belongs to a batch with a predecessor.
 SELECT
     w.name,
-    'waits for ' || w.pending_dependency_count || ', but for no batch: cancel it and submit it again' AS detail
+    w.pending_dependency_count
+    || ' pending dependencies, but no predecessor. Hint: cancel it and submit it again' AS detail
 FROM workunit AS w
 LEFT JOIN batch AS b ON w.batch_id = b.id
 WHERE

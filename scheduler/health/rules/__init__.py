@@ -1,1 +1,1 @@
-"""Rules for alerts, and for the causes why work makes no progress [pure]."""
+"""Rules that determine the alerts and the causes of stalled work [pure]."""

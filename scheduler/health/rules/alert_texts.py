@@ -1,4 +1,4 @@
-"""Derives the alerts for operators from facts: sentence and hint [pure]."""
+"""Derives alerts for operators, each with a sentence and a hint, from facts [pure]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 
 #: Daemons send a heartbeat every 5 seconds; science code may delay a pass by a minute.
 SILENT_AFTER = timedelta(minutes=3)
-#: The backlog of a daemon is late if its oldest work has waited longer.
+#: A daemon is behind if its oldest due work has been due for longer than this.
 LATE_AFTER = timedelta(minutes=10)
 #: Web processes send a heartbeat twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
@@ -21,7 +21,7 @@ _MAX_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem: `kind` is for programs, the sentence and the hint are for people."""
+    """A problem: `kind` identifies it for programs; `sentence` and `hint` are for people."""
 
     kind: str
     sentence: str
@@ -35,12 +35,12 @@ class Alert:
 class Facts:
     """The facts from which alerts are derived.
 
-    `lives` maps each daemon to the time of its last heartbeat, or None.  `oldest` maps a daemon to
-    the time since which its oldest work is due.  `parked` maps stages of science code to numbers of
-    subjects.  `hosts_about` is the number of active hosts, `refused_by_all` the number of unsent
-    workunits that were refused to each of them.  `unknown_science` has a sentence for each app with
-    unknown science code or invalid options.  `expiring_batches` are the names of open batches that
-    will expire soon.
+    `lives` maps each daemon to the time of its last heartbeat, or to None without a heartbeat.
+    `oldest` maps a daemon to the time since which its oldest work is due.  `parked` maps stages of
+    science code to numbers of parked subjects.  `hosts_about` is the number of active hosts,
+    `refused_by_all` the number of unsent workunits that were refused to every active host.
+    `unknown_science` has a sentence for each app with unknown science code or invalid options.
+    `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -86,13 +86,17 @@ def _disk(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "disk_nearly_full",
             "The disk of var is nearly full.",
-            "free disk space, or lower PURGE_AFTER; at the reserve uploads are refused.",
+            "free disk space, or lower PURGE_AFTER; uploads are refused when the disk is full.",
         )
 
 
 def _maintenance(facts: Facts) -> Iterator[Alert]:
     if facts.maintenance:
-        yield Alert("maintenance", facts.maintenance, "end it with `manage.py maintenance off`.")
+        yield Alert(
+            "maintenance",
+            facts.maintenance,
+            "end the maintenance with `manage.py maintenance off`.",
+        )
     elif facts.uploads_stopped:
         yield Alert(
             "uploads_stopped",
@@ -107,7 +111,9 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
     never = sorted(name for name, seen_at in facts.lives.items() if seen_at is None)
     if never and len(never) == len(facts.lives):
         yield Alert(
-            "daemon_silent", "No daemon has ever run here.", "start them: `manage.py daemons`."
+            "daemon_silent",
+            "No daemon has ever run here.",
+            "start the daemons with `manage.py daemons`.",
         )
         return
     for name in never:
@@ -118,8 +124,8 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
         if seen_at is not None and now - seen_at > SILENT_AFTER:
             yield Alert(
                 "daemon_silent",
-                f"The {name} has given no sign of life for {duration(now - seen_at)}.",
-                "check whether it runs, and read its log.",
+                f"The {name} has sent no heartbeat for {duration(now - seen_at)}.",
+                "check whether the daemon runs, and read its log.",
             )
 
 
@@ -127,7 +133,7 @@ def _web(facts: Facts, now: datetime) -> Iterator[Alert]:
     if facts.web_seen_at is not None and now - facts.web_seen_at > WEB_SILENT_AFTER:
         yield Alert(
             "web_silent",
-            f"No web process has been seen for {duration(now - facts.web_seen_at)}.",
+            f"No web process has sent a heartbeat for {duration(now - facts.web_seen_at)}.",
             "start the web server; deadlines are then moved by the length of the outage.",
         )
 
@@ -140,7 +146,7 @@ def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
             yield Alert(
                 "daemon_behind",
                 f"The {name} is {duration(now - since)} behind.",
-                "see the duration of its passes in the log; a second process may help.",
+                "check the duration of the passes in the log; a second process may help.",
             )
 
 
@@ -160,8 +166,8 @@ def _science(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "command_apps_off",
             f"No work is sent for apps of kind command: {_listed(names)}.",
-            "replace them by script apps, or set COMMAND_APPS=true if every host is trusted; "
-            "deprecate them to clear this alert.",
+            "replace these apps by script apps, or set COMMAND_APPS=true if every host is trusted; "
+            "deprecate the apps to clear this alert.",
         )
 
 
@@ -179,8 +185,8 @@ def _refusals(facts: Facts) -> Iterator[Alert]:
     if count := facts.hard_to_send:
         yield Alert(
             "hard_to_send",
-            f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to at least "
-            "half as many hosts as make it unsendable.",
+            f"{_count(count, 'workunit')} {'has' if count == 1 else 'have'} at least half of the "
+            "refusals that make a workunit unsendable.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
 
@@ -191,14 +197,15 @@ def _deadlines(facts: Facts) -> Iterator[Alert]:
             "outage",
             f"{_count(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
             "not applied yet: deadlines are still to be moved.",
-            "the timeout_checker moves them; check whether it runs.",
+            "the timeout_checker moves the deadlines; check whether this daemon runs.",
         )
     if names := facts.expiring_batches:
         yield Alert(
             "batch_expires",
             f"{'A batch expires' if len(names) == 1 else f'{len(names)} batches expire'} within "
             f"{duration(REMIND_BEFORE)}: {_listed(names)}.",
-            "postpone it with `manage.py batch expire NAME --in 7d` if its open work is needed.",
+            "if the open work is needed, postpone the expiry with "
+            "`manage.py batch expire NAME --in 7d`.",
         )
 
 

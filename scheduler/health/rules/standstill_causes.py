@@ -1,4 +1,4 @@
-"""Determines why open work makes no progress, with numbers of workunits [pure]."""
+"""Determines the causes of stalled work, with numbers of workunits [pure]."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ MAX_EXAMINED: Final = 1000
 #: If no host has contacted the project for this time, `NO_HOST_ASKS` is reported.  Small clients
 #: contact the project every minute.
 QUIET_AFTER: Final = timedelta(minutes=2)
+#: Lasting reasons of refusals (`dispatch.rules.fit.LASTING`), as text for people.
+_REASONS: Final = {
+    "no_version": "no app version for the platform",
+    "plan_class": "unsuitable for the plan class",
+    "committed": "the workunit is committed to another kind of computer",
+    "unknown_class": "the class of the computer is unknown",
+    "memory": "too little memory",
+    "disk": "too little disk space",
+    "bandwidth": "too little bandwidth",
+}
 _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
 
 class Cause(StrEnum):
-    """A cause of open work that makes no progress."""
+    """A cause of stalled work."""
 
     MAINTENANCE = "maintenance"
     NOT_SERVED = "not_served"
@@ -63,8 +73,8 @@ class UnsentFacts:
     - `all_refused`: every active host was refused;
     - `no_host_left`: every active host either had a result or was refused.
 
-    `quorum` is the largest quorum of the `account_short` and `host_short` workunits, `reason` the
-    most frequent reason of a refusal.
+    `quorum` is the largest quorum of the `account_short` and `host_short` workunits.  `reason` is
+    the most frequent `RefusalReason`.
     """
 
     unsent: int = 0
@@ -82,7 +92,7 @@ class UnsentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """Counts of a batch's workunits that may not be sent yet, or are in progress."""
+    """Counts of a batch's workunits that must not be sent yet, or are in progress."""
 
     held: int = 0
     following: int = 0
@@ -102,7 +112,7 @@ def waits(
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Return all causes, the most general first; empty if nothing prevents progress."""
+    """Return all causes, the most general first; empty if there are none."""
     # Without active hosts, "refused to all hosts" is true for every workunit.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (
@@ -118,7 +128,7 @@ def _general(unsent: UnsentFacts, maintenance: str, not_served: str) -> Iterator
         yield Wait(Cause.MAINTENANCE, unsent.unsent, maintenance)
     if not_served:
         yield from _wait(Cause.NOT_SERVED, unsent.unsent, f"unsent: {not_served}")
-    no_version = "for a version of the app: none is offered."
+    no_version = "for an app version: the app has no version that can be sent."
     yield from _wait(Cause.NO_VERSION, unsent.unversioned, no_version)
 
 
@@ -136,17 +146,19 @@ def _of_contacts(unsent: UnsentFacts, now: datetime) -> Iterator[Wait]:
 
 
 def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
-    needs = f"a quorum of {unsent.quorum} needs as many, and " if unsent.quorum > 1 else ""
     for cause, number, kind, who, seen in (
         (Cause.ACCOUNT_SHORT, unsent.account_short, "account", " with a computer", unsent.accounts),
         (Cause.HOST_SHORT, unsent.host_short, "computer", "", unsent.hosts),
     ):
-        lately = f"that contacted the project {_LATELY} ({seen}) had its turn."
+        quorum = unsent.quorum
+        needs = f"a quorum of {quorum} needs {quorum} {kind}s, and " if quorum > 1 else ""
+        lately = f"that contacted the project {_LATELY} ({seen}) already had a result."
         yield from _wait(cause, number, f"for another {kind}: {needs}each {kind}{who} {lately}")
 
 
 def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
-    reason = (unsent.reason or "unknown").replace("_", " ")
+    reason = unsent.reason or "unknown"
+    reason = _REASONS.get(reason, reason.replace("_", " "))
     if number := unsent.all_refused:
         of_hosts = (
             "the only computer" if unsent.hosts == 1 else f"each of the {unsent.hosts} computers"
@@ -160,28 +172,30 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
     yield from _wait(
         Cause.NO_HOST_LEFT,
         unsent.no_host_left,
-        f"for another computer: of the {unsent.hosts} that contacted the project {_LATELY} some "
-        f"had their turn, and the others were refused ({reason}).",
+        f"for another computer: of the {unsent.hosts} computers that contacted the project "
+        f"{_LATELY}, some already had a result, and the others were refused "
+        f"(most frequent reason: {reason}).",
     )
 
 
 def _of_held(facts: HeldFacts) -> Iterator[Wait]:
-    yield from _wait(Cause.HELD, facts.held, "to be released by staff.")
-    yield from _wait(Cause.FOLLOWS, facts.following, f"for batch {facts.predecessor} to end.")
-    yield from _wait(Cause.DEPENDS, facts.depending, "for other workunits.")
+    yield from _wait(Cause.HELD, facts.held, "for staff to release the work.")
+    yield from _wait(Cause.FOLLOWS, facts.following, f"for batch {facts.predecessor} to finish.")
+    yield from _wait(Cause.DEPENDS, facts.depending, "for other workunits to finish.")
     if facts.not_yet and facts.starts_at is not None:
         yield Wait(
             Cause.NOT_YET,
             facts.not_yet,
-            f"{_number(facts.not_yet)} must not start yet: the first may at {at(facts.starts_at)}.",
+            f"{_number(facts.not_yet)} must not start yet: the earliest start is "
+            f"{at(facts.starts_at)}.",
         )
     if facts.computing and facts.due_at is not None:
         are = "is" if facts.computing == 1 else "are"
         yield Wait(
             Cause.COMPUTING,
             facts.computing,
-            f"{_number(facts.computing)} {are} being computed: the first result is due by "
-            f"{at(facts.due_at)}.",
+            f"{_number(facts.computing)} {are} being computed: the earliest report deadline "
+            f"is {at(facts.due_at)}.",
         )
 
 

@@ -1,1 +1,1 @@
-"""Management commands; each module is named as its command."""
+"""Management commands; each module has the name of its command."""

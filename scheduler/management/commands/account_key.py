@@ -21,14 +21,15 @@ class Command(JsonCommand):
 
     help = (
         "Manage the keys of an account. list EMAIL; make EMAIL --kind host (attaches computers)"
-        " or submission (submits work) [--name NAME]; weak EMAIL (prints it); revoke EMAIL ID."
+        " or submission (submits work) [--name NAME]; weak EMAIL (prints the weak key); revoke "
+        "EMAIL ID."
     )
     refusals = (account_keys.AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:
         self.add_action(parser, _ACTIONS)
         parser.add_argument("email", metavar="EMAIL", help="the account's e-mail address")
-        parser.add_argument("key_id", metavar="ID", type=int, nargs="?", help="revoke: which key")
+        parser.add_argument("key_id", metavar="ID", type=int, nargs="?", help="revoke: id of a key")
         parser.add_argument(
             "--kind", choices=sorted(_KINDS), help="make: host or submission; required"
         )
@@ -87,7 +88,7 @@ def _revoke(account: Account, options: Mapping[str, Any]) -> Answer:
     missing = "The key's id is missing. Hint: `manage.py account_key list EMAIL` shows it."
     require(key_id is not None, missing)
     renewed = account_keys.revoke_key(account=account, key_id=key_id, now=timezone.now())
-    more = " Log-in returns a new one." if renewed else ""
+    more = " Log-in now returns a new key." if renewed else ""
     return Answer(
         f"Key {key_id} of {account.email} is revoked.{more} Computers attached with a revoked key "
         "must be attached again, and a stock BOINC client then drops its work.",

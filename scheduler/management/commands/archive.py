@@ -111,7 +111,7 @@ def render(archived: purged_work.Archived) -> str:
         for grant in entry["credit"]
     ]
     lines += [
-        f"- it was refused to host {refusal['host_id']}: {refusal['sentence']}"
+        f"- refused to host {refusal['host_id']}: {refusal['sentence']}"
         for refusal in entry.get("refusals", ())
     ]
     return "\n".join(lines)

@@ -35,11 +35,15 @@ class Command(JsonCommand):
         self.add_action(parser, _ACTIONS)
         parser.add_argument("name", metavar="NAME", nargs="?", help="name of the batch")
         parser.add_argument("--submitter", metavar="EMAIL", help="submitter of the batch")
-        parser.add_argument("--off", action="store_true", help="accelerate: undo it")
+        parser.add_argument("--off", action="store_true", help="accelerate: restore the priority")
         parser.add_argument(
-            "--in", dest="after", type=duration, metavar="TIME", help="expire: from now, such as 7d"
+            "--in",
+            dest="after",
+            type=duration,
+            metavar="TIME",
+            help="expire: time from now, such as 7d",
         )
-        parser.add_argument("--reason", default="", help="abort: stored with its workunits")
+        parser.add_argument("--reason", default="", help="abort: stored with the workunits")
         parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
@@ -104,7 +108,7 @@ def _bar(fraction: float) -> str:
 def _following(batch: Batch) -> str:
     if batch.after is None:
         return ""
-    how = "however it ends" if batch.after_any else "if nothing of it failed"
+    how = "even if workunits failed" if batch.after_any else "if no workunit failed"
     state = str(batch.after.get_state_display()).lower()
     return f"\n  starts after batch {batch.after.name} (which is {state}), {how}"
 
@@ -120,7 +124,7 @@ def _preview(action: str, batch: Batch) -> Answer:
     would = {
         "accelerate": f"change the priority of {plural(line.open, 'workunit')} and "
         f"{results['unsent']} unsent results",
-        "expire": "set when it expires",
+        "expire": "set the expiry time",
         "abort": f"cancel {plural(line.open, 'workunit')} with {results['in_progress']} results "
         "in progress",
         "retire": "retire it and release its files",

@@ -42,11 +42,11 @@ class Command(JsonCommand):
         others = [
             f"{count} {state}"
             for count, state in (
-                (done.already, "were so already"),
-                (done.finished, "are finished"),
-                (done.impossible, "wait for others"),
+                (done.already, "already in this state"),
+                (done.finished, "finished"),
+                (done.impossible, "waiting for other workunits"),
             )
             if count
         ]
-        rest = f"; of the others {', '.join(others)}" if others else ""
-        return Answer(f"{verb}: {plural(done.changed, 'workunit')}{rest}.", asdict(done))
+        unchanged = f"; unchanged: {', '.join(others)}" if others else ""
+        return Answer(f"{verb}: {plural(done.changed, 'workunit')}{unchanged}.", asdict(done))

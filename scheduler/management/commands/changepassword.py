@@ -1,4 +1,4 @@
-"""Changes a password; replaces Django's command, which does not set the digest."""
+"""Changes a password; replaces Django's command, which does not use BOINC's digest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Command(ShellActor, PlainCommand):
     """``changepassword EMAIL [--password PASSWORD] [--revoke-host-keys]``."""
 
     help = (
-        "Change the password of an account. Its sessions, API tokens, submission keys and weak key "
-        "end; attached computers keep their keys unless --revoke-host-keys is given."
+        "Change the password of an account. This revokes sessions, API tokens, submission keys and "
+        "the weak key; attached computers keep their keys unless --revoke-host-keys is given."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -39,7 +39,7 @@ class Command(ShellActor, PlainCommand):
             )
         password = read_password(options, prompt=f"New password of {account.email}: ")
         if not password:
-            raise CommandError("The password is empty; nothing was changed.\nHint: give one.")
+            raise CommandError("The password is empty; nothing was changed.\nHint: enter one.")
         digest = accounts.password_digest(email=account.email, password=password)
         accounts.change_password(
             account=account,

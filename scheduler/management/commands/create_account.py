@@ -1,4 +1,4 @@
-"""Creates a volunteer's or a submitter's account."""
+"""Creates an account for a volunteer, a submitter or staff."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Command(JsonCommand):
         parser.add_argument("email")
         parser.add_argument("--name", help="public name (default: the address up to its @)")
         add_password_options(parser)
-        parser.add_argument("--staff", action="store_true", help="with all rights in the admin")
+        parser.add_argument("--staff", action="store_true", help="a superuser with all rights")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         email = options["email"]

@@ -14,7 +14,7 @@ from scheduler.management.base import Answer, JsonCommand
 from scheduler.management.parsing import json_object
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
-#: The options that are fields of an app.
+#: Options that set fields of the app.
 _FIELDS = (
     *("name", "kind", "success_rule", "workunit_defaults", "validator", "assimilator"),
     *("one_result_per", "credit_rule", "beta"),
@@ -24,13 +24,13 @@ _FIELDS = (
 class Command(JsonCommand):
     """``create_app NAME [--kind K] [--success-rule R] [--workunit-defaults JSON]``."""
 
-    help = "Create an app, for which versions are then published; other settings are in the admin."
+    help = "Create an app. `publish_app` publishes its versions; the admin has all other settings."
     refusals = (apps.AppExists, apps.BadApp, app_versions.UnknownApp)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--title", default="", help="the name that volunteers see")
-        _add_choice(parser, "--kind", AppKind.NATIVE, "the kind of its programs")
+        _add_choice(parser, "--kind", AppKind.NATIVE, "kind of the app's programs")
         _add_choice(
             parser, "--success-rule", SuccessRule.EXIT_CODE, "when a report counts as a success"
         )
@@ -39,14 +39,22 @@ class Command(JsonCommand):
             metavar="JSON",
             type=json_object,
             default={},
-            help="defaults of fields of workunits",
+            help="default values of workunit fields",
         )
-        parser.add_argument("--validator", default="bitwise", help="(default: bitwise)")
-        parser.add_argument("--assimilator", default="copy_files", help="(default: copy_files)")
-        apart = "who may get only one result of a workunit"
-        _add_choice(parser, "--one-result-per", OneResultPer.ACCOUNT, apart)
+        parser.add_argument(
+            "--validator", default="bitwise", help="name of the validator (default: bitwise)"
+        )
+        parser.add_argument(
+            "--assimilator",
+            default="copy_files",
+            help="name of the assimilator (default: copy_files)",
+        )
+        one_result_help = "send at most one result of a workunit to each account or host"
+        _add_choice(parser, "--one-result-per", OneResultPer.ACCOUNT, one_result_help)
         _add_choice(parser, "--credit-rule", CreditRule.RUNTIME, "how valid results are credited")
-        parser.add_argument("--beta", action="store_true", help="only for volunteers who test")
+        parser.add_argument(
+            "--beta", action="store_true", help="only for volunteers who want test applications"
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         fields = {name: options[name] for name in _FIELDS}

@@ -8,4 +8,4 @@ from scheduler.management.base import ShellActor
 
 
 class Command(ShellActor, createsuperuser.Command):
-    """Django's command of this name."""
+    """Django's `createsuperuser`, with audit entries that name the user of the command."""

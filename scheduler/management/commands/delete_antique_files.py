@@ -13,7 +13,7 @@ from scheduler.files import antiques
 from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.management.parsing import duration
 
-#: Pause after some thousand files, so that uploads and downloads continue.
+#: Pause after each chunk of files, so that the disk also serves uploads and downloads.
 PAUSE_SECONDS = 0.05
 
 
@@ -21,8 +21,8 @@ class Command(JsonCommand):
     """``delete_antique_files [--min-age AGE] [--dry-run]``."""
 
     help = (
-        "Delete uploads from before the oldest workunit that is not assimilated, if no result "
-        "needs them, and published files that are not in the database."
+        "Delete uploads that no result needs and that are older than the oldest unassimilated "
+        "workunit. Also delete published files that are not in the database."
     )
     refusals = (antiques.TooYoung,)
 

@@ -1,4 +1,4 @@
-"""Explains the state of a workunit or result, its timeline, and what it waits for."""
+"""Prints the timeline of a workunit or result, and the reasons for its state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.work.explain import Explanation, UnknownName, explanation_of
 class Command(PlainCommand):
     """``explain NAME [--json]``."""
 
-    help = "Explain the state of a workunit or result, its timeline, and what it waits for."
+    help = "Print the timeline of a workunit or result, and the reasons for its state."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME", help="name of a workunit or a result")
@@ -46,9 +46,9 @@ def render(explanation: Explanation) -> str:
         for step in explanation.timeline
     ]
     if not explanation.ledger_is_on:
-        lines.append("  The ledger is off (LEDGER=false): later moves are not in this list.")
+        lines.append("  The ledger is off (LEDGER=false); moves made while it is off are missing.")
     elif not explanation.timeline:
-        lines.append("  The ledger has no moves of it: it was off when they were made.")
+        lines.append(f"  There are no moves of this {explanation.kind}: the ledger was off.")
     lines += [f"- {reason}" for reason in explanation.reasons]
     if explanation.may_happen:
         lines.append("possible next moves:")

@@ -19,7 +19,7 @@ from scheduler.health.invariants import Invariant, invariants
 from scheduler.management.base import PlainCommand
 from scheduler.management.progress import progress_bar
 
-#: Number of violations shown for each invariant; JSON has them all.
+#: Maximum number of violations printed for each invariant; ``--json`` prints all.
 MAX_SHOWN = 20
 
 
@@ -36,7 +36,7 @@ class Command(PlainCommand):
         parser.add_argument(
             "--digests",
             action="store_true",
-            help="also read every file, compare its hash, and count the references to files",
+            help="also read every file, verify its hash, and count the references to files",
         )
         parser.add_argument("--list", action="store_true", help="list the invariants, and exit")
 
@@ -68,11 +68,11 @@ class Command(PlainCommand):
             sys.exit(1)
 
 
-#: Invariants that are checked by listing every file.
+#: Invariants that `--digests` checks by listing every file.
 _OF_FILES = (
     Invariant(
         "answers_are_kept",
-        "Every answer that was filed in `results` exists, with the content of its output.",
+        "Every output that was copied to `results` exists there, with unchanged content.",
         lambda _now: file_checks.wrong_answers(),
         file_checks.REFILE,
     ),
@@ -107,7 +107,7 @@ def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:
 
 
 def _as_read() -> Invariant:
-    """Return the invariant that reads every file, with a progress bar of bytes."""
+    """Return the invariant on file hashes; its check reads every file and shows a progress bar."""
 
     def find(_now: datetime) -> list[Violation]:
         columns = DownloadColumn(), TimeRemainingColumn()

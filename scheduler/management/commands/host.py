@@ -20,14 +20,14 @@ class Command(JsonCommand):
 
     help = (
         "Manage hosts. list; show ID; deny ID --reason TEXT; allow ID; "
-        "limit ID N (0: no limit of its own); merge KEPT OLD."
+        "limit ID N (0: the usual limit); merge KEPT OLD."
     )
     refusals = (denials.UnknownHost, denials.BadLimit, merge_hosts.CannotMerge)
 
     def add_options(self, parser: CommandParser) -> None:
         self.add_action(parser, _ACTIONS)
         parser.add_argument("host_id", metavar="ID", type=int, nargs="?", help="id of a host")
-        parser.add_argument("number", metavar="N", type=int, nargs="?", help="limit, or OLD host")
+        parser.add_argument("number", metavar="N", type=int, nargs="?", help="limit, or id of OLD")
         parser.add_argument("--reason", default="", help="deny: stored, and shown to staff")
         parser.add_argument("--denied", action="store_true", help="list: only denied hosts")
         parser.add_argument(
@@ -109,7 +109,7 @@ def _show(page: host_lists.HostPage) -> Answer:
     if host.merged_into_id is not None:
         lines.append(f"  merged into host {host.merged_into_id}")
     lines += [f"  {_record_label(record)}" for record in page.records]
-    lines.append("  last decisions, newest first:" if page.decisions else "  no decision is kept")
+    lines.append("  last decisions, newest first:" if page.decisions else "  no decisions stored")
     lines += [f"    {line}" for line in page.decisions]
     facts = _facts(host) | {
         "in_progress": page.in_progress,
@@ -136,7 +136,7 @@ def _record_label(record: HostAppVersion) -> str:
     return (
         f"{record.app_version}: {record.n_valid} valid, {record.consecutive_valid} in a row; "
         f"{record.results_today} sent today{quota}; "
-        f"back after {record.turnaround_avg / 3600:.1f} h on average"
+        f"reported after {record.turnaround_avg / 3600:.1f} h on average"
     )
 
 
@@ -158,14 +158,14 @@ def _allow(page: host_lists.HostPage, _options: Mapping[str, Any]) -> Answer:
 def _limit(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     number = options["number"] or None
     denials.limit(page.host.pk, number, now=timezone.now())
-    limit = f"may hold {plural(number, 'result')}" if number else "has no limit of its own"
+    limit = f"may hold {plural(number, 'result')}" if number else "has the usual limit"
     return Answer(f"{page.host} {limit}.", {"id": page.host.pk, "max_in_progress": number})
 
 
 def _merge(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
     kept = merge_hosts.merge(kept_id=page.host.pk, merged_id=options["number"])
     return Answer(
-        f"Host {options['number']} is now {kept}; its client gets the new id.",
+        f"Host {options['number']} was merged into {kept}; its client gets the new id.",
         {"id": kept.pk, "merged": options["number"], "total_credit": str(kept.total_credit)},
     )
 

@@ -18,21 +18,21 @@ class Command(JsonCommand):
     """``hygiene [--dry-run] [--hosts-after 180d] [--keys-after 180d] [--accounts-after 365d]``."""
 
     help = (
-        "Delete hosts without work or credit that were silent for a long time, keys revoked long "
-        "ago, expired sessions, and accounts that were never used; and list app versions with an "
-        "old launcher and signed files that clients could mistake for a key."
+        "Delete hosts without work or credit that have not contacted the server for a long time, "
+        "keys revoked long ago, expired sessions, and accounts that were never used. Also list app "
+        "versions with an old launcher, and signed files that clients could mistake for a key."
     )
 
     def add_options(self, parser: CommandParser) -> None:
         rules = hygiene.Rules()
         for name, default, what in (
-            ("--hosts-after", rules.zombie_after, "silence of a host"),
+            ("--hosts-after", rules.zombie_after, "time since a host's last contact"),
             ("--keys-after", rules.key_after, "time since a key was revoked"),
             ("--accounts-after", rules.account_after, "age of an account"),
         ):
             text = f"{what} (default: {default.days}d)"
             parser.add_argument(name, type=duration, default=default, metavar="TIME", help=text)
-        parser.add_argument("--dry-run", action="store_true", help="only count")
+        parser.add_argument("--dry-run", action="store_true", help="only print the counts")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         rules = hygiene.Rules(
@@ -53,7 +53,7 @@ class Command(JsonCommand):
         )
         verb = "Would delete" if options["dry_run"] else "Deleted"
         more = hygiene.MAX_PER_CALL in (done.hosts, done.accounts)
-        warnings = ["There may be more: run it again."] if more else []
+        warnings = ["There may be more. Hint: run the command again."] if more else []
         published = hygiene.look_at_published()
         warnings += published.warnings
         facts = asdict(done) | asdict(published) | {"dry_run": options["dry_run"]}

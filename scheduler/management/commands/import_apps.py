@@ -20,7 +20,7 @@ from scheduler.management.base import Answer, JsonCommand, plural
 _TREE = """\
 DIR/APP/VERSION/PLATFORM          such as DIR/primes/1.02/x86_64-pc-linux-gnu
 DIR/APP/VERSION/PLATFORM__CLASS   such as DIR/primes/1.02/x86_64-pc-linux-gnu__mt
-DIR/plan_class_spec.xml           or beside DIR
+DIR/plan_class_spec.xml           or in the parent folder of DIR
 """
 
 
@@ -39,8 +39,8 @@ class Command(JsonCommand):
     def add_options(self, parser: CommandParser) -> None:
         add = parser.add_argument
         add("tree", metavar="DIR", help="the folder apps/ of a BOINC project")
-        add("--create-app", action="store_true", help="for apps that do not exist")
-        add("--create-platform", action="store_true", help="for platforms that BOINC does not have")
+        add("--create-app", action="store_true", help="create apps that do not exist")
+        add("--create-platform", action="store_true", help="create platforms that BOINC lacks")
         add("--plan-classes", metavar="FILE", help="a plan_class_spec.xml in another folder")
         add("--dry-run", action="store_true", help="only report what would be published")
         add(
@@ -48,7 +48,7 @@ class Command(JsonCommand):
             metavar="DIR",
             help="write the files to be signed into a new folder, and publish nothing",
         )
-        add("--signatures", metavar="DIR", help="the folder of --prepare, signed")
+        add("--signatures", metavar="DIR", help="the folder of --prepare with the .sig files")
 
     def handle(self, *args: Any, **options: Any) -> None:
         super().handle(*args, **options)

@@ -30,11 +30,11 @@ class Command(JsonCommand):
         self.add_action(parser, _ACTIONS)
         add = parser.add_argument
         add("invitation_id", metavar="ID", type=int, nargs="?", help="revoke: id of the invitation")
-        add("--name", default="", help="make: the people or purpose it is for")
+        add("--name", default="", help="make: purpose of the invitation")
         add(
             "--uses", type=int, default=1, metavar="N", help="make: number of accounts (default: 1)"
         )
-        add("--expires-in", type=duration, metavar="TIME", help="make: from now, such as 30d")
+        add("--expires-in", type=duration, metavar="TIME", help="make: validity, such as 30d")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         return _ACTIONS[options["action"]](options)

@@ -35,7 +35,8 @@ class Command(JsonCommand):
         action = options["action"]
         require(
             action in ("on", "end") or not (options["message"] or options["until"]),
-            f"`maintenance {action}` has no such option. Hint: use them with `on`.",
+            f"--message and --until are not options of `maintenance {action}`. Hint: use them with "
+            "`on` or `end`.",
         )
         if action == "off":
             was_on = maintenance.end() is not None

@@ -1,4 +1,4 @@
-"""Moves the files that clients download from the disk to the S3 store, or back."""
+"""Moves download files between the disk and the S3 store."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Command(JsonCommand):
     """``move_files --to s3|disk [--dry-run]``."""
 
     help = (
-        "Move the files that clients download to the store of STORAGE_URL, or back to the disk. "
-        "The server may be running. Each file is verified by its hash before it is deleted at its "
-        "source; after an interruption, the next call continues. Exit status: 0 all files are at "
-        "the destination, 1 a file could not be moved."
+        "Move download files from the disk to the store of STORAGE_URL, or back. The server may be "
+        "running. Each file is verified by its hash before the source is deleted; after an "
+        "interruption, the next call continues. Exit status: 0 all files are at the destination, "
+        "1 a file could not be moved."
     )
     refusals = (move_files.NoStore, move_files.StillWritten, storage.StoreError)
 
@@ -64,7 +64,7 @@ def _lines(done: move_files.Moved, *, dry_run: bool) -> Iterator[str]:
     for fate, names in done.names.items():
         yield f"{plural(done.fates[fate], 'file')} {fate.value}: {', '.join(names)}"
     if done.failed:
-        yield "Hint: `fsck --digests` shows what refers to them; restore them from a backup."
+        yield "Hint: `fsck --digests` lists the references; restore the files from a backup."
     if done.copies_dropped:
         verb = "would be deleted" if dry_run else "deleted"
         yield f"{plural(done.copies_dropped, 'superfluous file')} in the store {verb}."

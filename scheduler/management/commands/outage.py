@@ -1,4 +1,4 @@
-"""Lists outages, records one that the server could not detect, or removes one."""
+"""Lists, adds and removes outages of the server."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Command(JsonCommand):
     """``outage list | add FROM TO [--reason WHY] | remove ID``."""
 
     help = (
-        "Manage outages: deadlines move by the time in which volunteers could not reach the "
-        "server. It detects when the web server or the database is down; add outages that it "
-        "cannot detect, such as those of a router. list; add FROM TO; remove ID."
+        "Manage outages, in which volunteers could not reach the server; deadlines are extended by "
+        "their length. The server detects that the web server or the database is down; add other "
+        "outages, such as those of a router. list; add FROM TO; remove ID."
     )
     refusals = (operations.BadOutage,)
 
@@ -62,9 +62,9 @@ def _list() -> Answer:
 def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) -> Answer:
     now = timezone.now()
     operations.check(began_at, ended_at, now=now)
-    concerned = operations.concerned(began_at, ended_at)
-    results = plural(concerned, "result") + " in progress"
-    facts = {"from": began_at, "to": ended_at, "results": concerned, "dry_run": dry_run}
+    result_count = operations.concerned(began_at, ended_at)
+    results = plural(result_count, "result") + " in progress"
+    facts = {"from": began_at, "to": ended_at, "results": result_count, "dry_run": dry_run}
     if dry_run:
         text = f"Would move the deadlines of {results} by up to {ended_at - began_at}."
         return Answer(text, facts)

@@ -13,7 +13,7 @@ from scheduler.health.parked import Failing
 from scheduler.management.base import Answer, JsonCommand, plural, require
 
 _ACTIONS = ("list", "show", "retry", "drop")
-#: Number of lines that `list` shows; JSON has them all.
+#: Maximum number of lines that `list` prints; ``--json`` prints all.
 MAX_SHOWN = 50
 
 
@@ -31,10 +31,10 @@ class Command(JsonCommand):
         actions = f"{', '.join(_ACTIONS)} (default: list)"
         add = parser.add_argument
         add("action", metavar="ACTION", nargs="?", default="list", choices=_ACTIONS, help=actions)
-        add("ids", metavar="ID", nargs="*", default=[], type=int, help="ids that `list` shows")
+        add("ids", metavar="ID", nargs="*", default=[], type=int, help="ids from `list`")
         add("--app", default="", help="list, retry: only subjects of this app")
         add("--all", action="store_true", help="retry: all parked subjects")
-        add("--troubled", action="store_true", help="list: also subjects that are still tried")
+        add("--troubled", action="store_true", help="list: also failed subjects, not parked yet")
         add("--reason", default="", help="drop: stored with cancelled workunits")
         add("--dry-run", action="store_true", help="only print what would be done")
         add("--yes", action="store_true", help="drop: do not prompt")
@@ -72,7 +72,7 @@ def _list(app: str, *, troubled: bool) -> Answer:
         for row in subjects[:MAX_SHOWN]
     ]
     if len(subjects) > MAX_SHOWN:
-        lines.append(f"... and {len(subjects) - MAX_SHOWN} more. Hint: --json has them all.")
+        lines.append(f"... and {len(subjects) - MAX_SHOWN} more. Hint: --json prints all.")
     return Answer("\n".join(lines) or "Nothing is parked.", facts)
 
 
@@ -113,8 +113,8 @@ def _dropped(plan: operations.Dropped, verb: str, *, done: bool) -> Answer:
         if some
     ]
     warnings = [
-        f"{row.subject} has a canonical result, and only later results are not validated: it stays "
-        "parked. Hint: fix the validator and retry."
+        f"{row.subject} has a canonical result, so it cannot be cancelled and stays parked. "
+        "Hint: fix the validator and retry."
         for row in plan.answered
     ] + [
         f"The generator of {row.subject} stays parked. Hint: clear the app's generator instead."

@@ -20,7 +20,7 @@ from scheduler.management.base import Answer, JsonCommand, plural, require
 _ACTIONS = ("list", "show", "set", "remove", "try")
 
 _EXAMPLES = """\
-Examples of FILE.json (docs/plan-classes.md has every key):
+Examples of FILE.json (docs/plan-classes.md lists all keys):
   mt            {"max_threads": 16, "nthreads_cmdline": true}
   avx2          {"cpu_features": ["avx2", "fma"]}
   cuda12        {"gpu_type": "nvidia", "cuda": true, "min_cuda_version": 12000,
@@ -52,7 +52,7 @@ class Command(JsonCommand):
         self.add_action(parser, _ACTIONS)
         parser.add_argument("name", metavar="NAME", nargs="?", help="name of the plan class")
         parser.add_argument(
-            "file", metavar="FILE", nargs="?", type=Path, help="set, try: its definition, as JSON"
+            "file", metavar="FILE", nargs="?", type=Path, help="set, try: the definition, as JSON"
         )
         parser.add_argument("--host", metavar="ID", type=int, help="try: only on this host")
         parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
@@ -84,8 +84,8 @@ def _list() -> Answer:
         for name, spec, used in rows
     ]
     warnings = [
-        f"{name} is used by {plural(used, 'app version')}, but not defined, so that they run on no "
-        f"host. Hint: `manage.py plan_class set {name} FILE.json`."
+        f"Plan class {name} is not defined, so no host can run the {plural(used, 'app version')} "
+        f"of this class. Hint: `manage.py plan_class set {name} FILE.json`."
         for name, spec, used in rows
         if spec is None
     ]

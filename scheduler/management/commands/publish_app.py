@@ -18,19 +18,19 @@ from scheduler.apps.rules.packaging import version_number
 from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.models.science import AppKind, SuccessRule
 
-#: Placeholder for "no file", and for the default platforms of the app's kind.
+#: Argument that means no file, or the default platforms of the app's kind.
 _NONE = "-"
-#: The options that are fields of an order.
+#: Options that set fields of `Order`.
 _ORDER = (
     *("version_num", "plan_class", "main_program", "cmdline"),
     *("image", "source_url", "beta", "create_platform"),
 )
-#: Fetching may take this long, since only the user of the command waits for it.
+#: Timeout of a download; it is long, because only this command waits for the download.
 _FETCH_TIMEOUT_SECONDS = 3600.0
 
 
 def version(text: str) -> int:
-    """Parse a version number, such as 123 or 1.23, which are the same; for argparse.
+    """Parse a version number, for argparse; 123 and 1.23 are the same version.
 
     >>> version("1.02")
     102
@@ -79,10 +79,10 @@ class Command(JsonCommand):
         add("--source-url", default="", help="http(s) or rsync URL to fetch the program from")
         add("--image", default="", help="container image, as name@sha256:DIGEST")
         add("--plan-class", default="", help="such as mt (default: none)")
-        add("--main-program", help="which of several files is started")
+        add("--main-program", help="name of the file to start, if there are several files")
         add("--cmdline", default="", help="arguments appended at every start")
-        add("--beta", action="store_true", help="only for volunteers who test")
-        add("--create-app", action="store_true", help="if there is no such app")
+        add("--beta", action="store_true", help="only for volunteers who want test applications")
+        add("--create-app", action="store_true", help="create the app if it does not exist")
         add(
             "--kind",
             choices=AppKind.values,
@@ -113,7 +113,7 @@ class Command(JsonCommand):
             raise CommandError(msg)
         platforms, where = options["platforms"], options["source"]
         if where == _NONE and Path(platforms).exists():
-            # A single argument that exists is the program, for the default platforms.
+            # With one argument, an existing path is SOURCE, and the platforms are the default.
             platforms, where = _NONE, platforms
         signatures = options["signatures"]
         order = Order(

@@ -1,4 +1,4 @@
-"""Compares every sum of credit with its entries, and corrects differences."""
+"""Compares credit totals with the sums of credit entries, and corrects differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scheduler.credit.recompute_credit import (
 from scheduler.management.base import PlainCommand, plural, require
 from scheduler.management.progress import progress_bar
 
-#: Number of differences that are printed; JSON has them all.
+#: Maximum number of differences that are printed; ``--json`` prints all.
 MAX_SHOWN = 50
 
 
@@ -29,9 +29,9 @@ class Command(PlainCommand):
     """``recompute_credit [--verify | --apply | --dry-run] [--app NAME] [--averages]``."""
 
     help = (
-        "Compare the credit of hosts, accounts, teams and apps with the sums of its entries. "
-        "Nothing is changed unless --apply is given. Exit status: 0 all agree or were corrected, "
-        "1 with --verify and differences, 2 wrong options."
+        "Compare the credit totals of hosts, accounts, teams and apps with the sums of their "
+        "credit entries. Nothing is changed unless --apply is given. Exit status: 1 with --verify "
+        "and differences, 2 wrong options, otherwise 0."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,14 +41,14 @@ class Command(PlainCommand):
             "--apply",
             "--yes",
             action="store_true",
-            help="correct what differs, with its recent average",
+            help="correct wrong totals and their recent averages",
         )
         add("--dry-run", action="store_true", help="show what --apply would change (the default)")
-        parser.add_argument("--app", metavar="NAME", help="only this app's sums")
+        parser.add_argument("--app", metavar="NAME", help="only totals of this app")
         parser.add_argument(
             "--averages",
             action="store_true",
-            help="with --apply: recompute all recent averages, not only those of wrong sums",
+            help="with --apply: recompute all recent averages, not only those of wrong totals",
         )
         parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -90,5 +90,5 @@ def _sentence(count: int, options: dict[str, Any]) -> str:
     if options["apply"]:
         return f"{what} of credit corrected."
     verb = "differs" if count == 1 else "differ"
-    hint = "" if options["verify"] else " Nothing was changed; --apply corrects."
+    hint = "" if options["verify"] else " Nothing was changed. Hint: use --apply."
     return f"{what} of credit {verb} from the entries.{hint}"

@@ -39,7 +39,9 @@ class Command(JsonCommand):
             metavar="DIR",
             help="write the files to be signed into a new folder, and publish nothing",
         )
-        parser.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
+        parser.add_argument(
+            "--signatures", metavar="DIR", help="the folder of --prepare with the .sig files"
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         prepare, signatures = options["prepare"], options["signatures"]

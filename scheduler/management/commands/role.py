@@ -1,4 +1,4 @@
-"""Lists roles of accounts, gives and takes them."""
+"""Lists, gives and takes the roles of accounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.management.base import Answer, JsonCommand, account_of, require
 from scheduler.models import Account
 from scheduler.people import roles
 
-#: Each change: its operation, and how its outcome is described if something or nothing changed.
+#: By action: the operation, and the verbs of the output for a change and for no change.
 _CHANGES = {
     "give": (roles.give, "now has", "already had"),
     "take": (roles.take, "no longer has", "did not have"),
@@ -23,8 +23,8 @@ class Command(JsonCommand):
     """``role list [EMAIL] | give EMAIL ROLE | take EMAIL ROLE``."""
 
     help = (
-        "Give roles to accounts: submitter, publisher, operator, moderator, read-only, or a group "
-        "of your own. list [EMAIL]; give EMAIL ROLE; take EMAIL ROLE."
+        "Manage roles of accounts: submitter, publisher, operator, moderator, read-only, or a "
+        "group created in the admin. list [EMAIL]; give EMAIL ROLE; take EMAIL ROLE."
     )
     refusals = (roles.UnknownRole,)
 

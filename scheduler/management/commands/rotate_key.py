@@ -33,12 +33,12 @@ class Command(JsonCommand):
     )
 
     def add_options(self, parser: CommandParser) -> None:
-        parser.add_argument("key", choices=("code-sign", "upload-grant"), help="which key")
+        parser.add_argument("key", choices=("code-sign", "upload-grant"), help="key to replace")
         parser.add_argument(
             "--revoke",
             action="store_true",
-            help="the old key may be stolen: it no longer signs, grants or verifies anything, and "
-            "every current app version is published under a new number",
+            help="for a stolen key: revoke the old key, and publish every current app version "
+            "under a new number",
         )
         offline = parser.add_argument_group("with the private key on another machine")
         offline.add_argument(
@@ -52,10 +52,12 @@ class Command(JsonCommand):
             metavar="FILE",
             action="append",
             default=[],
-            help="signature of the old key over the new one; clients must attach again without it; "
+            help="signature of the new key by the old key; without it, clients must attach again; "
             "may be repeated for earlier keys",
         )
-        offline.add_argument("--signatures", metavar="DIR", help="the folder of --prepare, signed")
+        offline.add_argument(
+            "--signatures", metavar="DIR", help="the folder of --prepare with the .sig files"
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         revoke, prepare, signatures = options["revoke"], options["prepare"], options["signatures"]
@@ -89,19 +91,19 @@ class Command(JsonCommand):
         if rotations or not had_key:
             return answer
         warning = (
-            "No rotation signature was given: clients that hold an earlier key keep it, and run "
-            "nothing new until they are detached and attached again."
+            "No rotation signature was given: clients with an earlier key keep it, and run no new "
+            "app version until they are detached and attached again."
         )
         return replace(answer, warnings=[warning])
 
 
 def _upload_grant(*, revoke: bool) -> Answer:
     key_rotation.rotate_upload_key(revoke=revoke, now=timezone.now())
-    sentence = "Uploads are granted by a new key from now on; earlier grants stay valid."
+    sentence = "Upload grants are now signed with a new key; earlier grants stay valid."
     if revoke:
         sentence = (
-            "Uploads are granted by a new key from now on; earlier grants are revoked. Hosts "
-            "with earlier grants keep trying until the deadlines of their results have passed."
+            "Upload grants are now signed with a new key; earlier grants are revoked. Hosts with "
+            "earlier grants retry their uploads until the deadlines of their results have passed."
         )
     return Answer(sentence, {"key": "upload-grant", "revoked": revoke})
 
@@ -109,7 +111,7 @@ def _upload_grant(*, revoke: bool) -> Answer:
 def _rotated(done: key_rotation.Rotated) -> Answer:
     sentence = f"A new code-sign key is installed and {done.signed} app files are signed by it"
     if done.is_vouched_for:
-        sentence += "; clients accept it by the old key's signature"
+        sentence += "; clients accept the new key, which the old key signed"
     sentence += "."
     if done.republished:
         versions = "\n".join(f"Published {published.version}." for published in done.republished)

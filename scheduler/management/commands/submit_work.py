@@ -28,9 +28,9 @@ from scheduler.models import Account, Team
 from scheduler.storage import BadFileName
 from scheduler.work.submission import bulk, submit
 
-#: A progress bar is shown from this number of workunits on.
+#: Minimum number of workunits for which a progress bar is shown.
 _PROGRESS_BAR_FROM = 1000
-#: Options that set a field of every workunit.
+#: Fields of every workunit, by the option that sets them.
 _FIELDS = {
     **templated_work.NUMBERS,
     "outputs": "outputs",
@@ -49,7 +49,7 @@ _FIELDS = {
 
 
 def output(text: str) -> submit.NewOutput:
-    """Parse ``name:max_nbytes`` or a name; for argparse.
+    """Parse ``name`` or ``name:max_nbytes``, for argparse.
 
     >>> output("out:1000").max_nbytes
     1000
@@ -84,24 +84,30 @@ class Command(JsonCommand):
         parser.usage = "%(prog)s APP [FILE ...] [options]"
         add = parser.add_argument
         add("app", metavar="APP")
-        # Strings, which need a fifth of the memory of Path objects: there may be 100 000.
+        # Strings need a fifth of the memory of Path objects, and there may be 100 000 paths.
         add("paths", metavar="FILE", nargs="*", default=[])
         add("--open-name", metavar="N", help="input name that the app opens (default: in)")
         add("--command-line", metavar="C", help="{file} is replaced by the name of FILE")
-        add("--outputs", nargs="+", type=output, metavar="NAME[:BYTES]", help="default: out")
+        add(
+            "--outputs",
+            nargs="+",
+            type=output,
+            metavar="NAME[:BYTES]",
+            help="output files, with their maximum size (default: out)",
+        )
         add("--batch", metavar="B", help="name of a batch, created if it does not exist")
-        add("--submitter", metavar="EMAIL", help="default: the only staff account")
+        add("--submitter", metavar="EMAIL", help="submitter (default: the only superuser)")
         add("--quorum", metavar="N", type=int, help="results that must agree (default: 1)")
         add("--target", metavar="N", type=int, help="results created at first (default: QUORUM)")
         add("--max-errors", type=int, metavar="N", help="the workunit fails at error N+1")
         add("--max-timeouts", type=int, metavar="N", help="the workunit fails at timeout N+1")
         add("--priority", metavar="N", type=int, help="higher is sent first (default: 0)")
-        add("--hold", action="store_true", help="send nothing until `cancel_work --release`")
+        add("--hold", action="store_true", help="hold the workunits until `cancel_work --release`")
         _add_batch(parser)
         add(
             "--ndjson",
             metavar="FILE",
-            help="workunits as lines of the API; options apply to all; - is stdin",
+            help="file in the format of POST /workunits; options apply to all; - is stdin",
         )
         add("--input-template", metavar="F", help="BOINC input template, by file or name")
         add("--output-template", metavar="F", help="BOINC output template, by file or name")
@@ -144,14 +150,14 @@ class Command(JsonCommand):
 def _add_batch(parser: CommandParser) -> None:
     add = parser.add_argument
     add("--after", type=int, metavar="ID", help="wait until this batch is complete")
-    add("--meta", type=json_object, metavar="JSON", help="stored with each workunit")
+    add("--meta", type=json_object, metavar="JSON", help="data to store with each workunit")
     add("--keep-outputs", action="store_true", help="keep outputs until the batch is retired")
 
 
 def _submission(
     options: Mapping[str, Any], stack: ExitStack, now: datetime
 ) -> tuple[bulk.Head, Iterator[bulk.Line]]:
-    """Return the head of the submission, and its lines as they are read."""
+    """Return the head of the submission, and an iterator that reads the lines."""
     name, after, keep = options["batch"], options["after"], options["keep_outputs"]
     batch = None
     if name is not None or after is not None or keep:
@@ -165,7 +171,7 @@ def _submission(
 
 
 def _shown(lines: Iterator[bulk.Line], total: int | None) -> Iterator[bulk.Line]:
-    """Return the lines, with a progress bar on a terminal if they may be many."""
+    """Return the lines; show a progress bar on a terminal if there may be many lines."""
     console = Console(stderr=True)
     if console.is_terminal and (total is None or total >= _PROGRESS_BAR_FROM):
         return iter(track(lines, "Reading", total=total, console=console, transient=True))
@@ -189,7 +195,7 @@ def _refuse_beside_lines(options: Mapping[str, Any]) -> None:
 
 def _opened(name: str, stack: ExitStack) -> Iterable[bytes]:
     try:
-        return sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: PTH123  it does
+        return sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))  # noqa: PTH123
     except OSError as error:
         msg = f"{name} cannot be read: {error.strerror}. Hint: check the path."
         raise CommandError(msg) from error
@@ -201,10 +207,10 @@ def _from_ndjson(
     batch: submit.NewBatch | None,
     now: datetime,
 ) -> tuple[bulk.Head, Iterator[bulk.Line]]:
-    """Read the lines of `POST /workunits`; the first line, which names the app, is optional.
+    """Return the head and the lines of a file in the format of `POST /workunits`.
 
-    Options apply to every workunit whose line has no other value, and take precedence over the
-    `defaults` of the first line.
+    The first line, with the app and defaults, is optional.  Options apply to every workunit whose
+    line has no other value, and take precedence over the `defaults` of the first line.
     """
     lines: Iterator[bulk.Line] = (
         bulk.read_line(number, line) for number, line in enumerate(source, 1) if line.strip()
@@ -245,11 +251,11 @@ def _merged(
 def _add_resources(parser: CommandParser) -> None:
     add = parser.add_argument
     add("--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)")
-    add("--memory", type=float, metavar="BYTES", help="default: 5e8")
-    add("--disk", type=float, metavar="BYTES", help="default: 1e9")
+    add("--memory", type=float, metavar="BYTES", help="maximum memory (default: 5e8)")
+    add("--disk", type=float, metavar="BYTES", help="maximum disk space (default: 1e9)")
     add("--bandwidth", type=float, metavar="BYTES/S")
     add("--size-class", type=int, metavar="N")
-    add("--app-version", type=int, metavar="N", help="100 for 1.00")
+    add("--app-version", type=int, metavar="N", help="number of the version, 100 for 1.00")
     add("--keywords", metavar="N,N", help="BOINC's keyword numbers")
 
 
@@ -270,12 +276,12 @@ def _add_times(parser: CommandParser) -> None:
         help="time to report a result, such as 12h (default: 7d)",
     )
     add("--start-after", type=moment, metavar="TIME", help="not sent before this time (UTC)")
-    add("--start-before", type=moment, metavar="TIME", help="not sent after this time")
-    add("--end-before", type=moment, metavar="END", help="expires at this time")
+    add("--start-before", type=moment, metavar="TIME", help="not sent after this time (UTC)")
+    add("--end-before", type=moment, metavar="END", help="the workunits expire at this time")
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a workunit that the options set."""
+    """Return the workunit fields that the options set."""
     fields = {name: options[option] for option, name in _FIELDS.items()}
     account = optional_account(options["for_account"])
     fields |= {
@@ -290,7 +296,7 @@ def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options in the form of the API's `defaults`."""
+    """Return the options in the format of the API's `defaults`."""
     fields = _fields(options)
     if options["command_line"] is not None:
         fields["command_line"] = options["command_line"]

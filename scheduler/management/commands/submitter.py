@@ -23,8 +23,8 @@ class Command(JsonCommand):
     """``submitter allow EMAIL (--app NAME... | --all-apps) | forbid EMAIL | show EMAIL``."""
 
     help = (
-        "Manage who may submit work. allow EMAIL --app NAME [--manage] or --all-apps, with limits; "
-        "forbid EMAIL; show EMAIL. Roles may allow more (`role`)."
+        "Manage permissions to submit work. allow EMAIL --app NAME [--manage] or --all-apps, with "
+        "limits; forbid EMAIL; show EMAIL. Roles can give the permission, too (see `role`)."
     )
 
     def add_options(self, parser: CommandParser) -> None:
@@ -40,8 +40,8 @@ class Command(JsonCommand):
         )
         add("--all-apps", action="store_true", help="allow: for all apps, also future ones")
         add("--manage", action="store_true", help="allow: also publish versions of these apps")
-        add("--max-unfinished-workunits", type=_count, metavar="N", help="allow: limit at one time")
-        add("--max-kept-bytes", type=_count, metavar="N", help="allow: limit on stored files")
+        add("--max-unfinished-workunits", type=_count, metavar="N", help="allow: maximum at a time")
+        add("--max-kept-bytes", type=_count, metavar="N", help="allow: maximum for stored files")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         account = account_of(options["email"])
@@ -82,7 +82,7 @@ def _allow(account: Account, options: Mapping[str, Any]) -> Answer:
     about_key = (
         f"The submission key for BOINC's web RPCs, shown only now: {key}"
         if key
-        else f"It has a submission key; `manage.py account_key make {account.email} "
+        else f"The account has a submission key; `manage.py account_key make {account.email} "
         "--kind submission` creates another."
     )
     return replace(

@@ -27,7 +27,7 @@ class Command(JsonCommand):
     def add_options(self, parser: CommandParser) -> None:
         self.add_action(parser, _ACTIONS)
         parser.add_argument("email", metavar="EMAIL", help="account that the token belongs to")
-        parser.add_argument("token_id", metavar="ID", type=int, nargs="?", help="revoke: its id")
+        parser.add_argument("token_id", metavar="ID", type=int, nargs="?", help="revoke: token id")
         parser.add_argument("--name", default="", help="create: purpose of the token")
         parser.add_argument(
             "--scope",
@@ -36,7 +36,7 @@ class Command(JsonCommand):
             help=f"create: {', '.join(SCOPES)}; repeatable (default: read and submit)",
         )
         parser.add_argument(
-            "--expires-in", type=duration, metavar="TIME", help="create: from now, such as 90d"
+            "--expires-in", type=duration, metavar="TIME", help="create: validity, such as 90d"
         )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:

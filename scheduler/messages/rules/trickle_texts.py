@@ -11,7 +11,7 @@ from math import isfinite
 #: The shortest time between two stored samples of a result.
 SAMPLE_EVERY = timedelta(minutes=1)
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<]{1,60})</\1>")
-#: The largest value of each number; docs/protocol.md lists them with those of requests.
+#: The maximum of each value, as docs/protocol.md lists it.
 MAX_VALUES = {
     "fraction_done": 1.0,
     "cpu_time": 1e10,
@@ -47,9 +47,9 @@ class Sample:
 
 
 def readings(text: str) -> Readings:
-    """Return the values in a trickle; those that are not finite and at least 0 are ignored.
+    """Return the values in a trickle; negative and infinite values and NaN are ignored.
 
-    A value above the maximum in `MAX_VALUES` is replaced by the maximum.
+    A value above its maximum in `MAX_VALUES` is replaced by the maximum.
 
     >>> readings("<fraction_done>1.5</fraction_done><cpu_time>x</cpu_time>").fraction_done
     1.0
@@ -64,12 +64,15 @@ def readings(text: str) -> Readings:
 
 
 def moment_of(said_at: datetime, received_at: datetime) -> datetime:
-    """Return the client's time of a trickle, at most the time at which the trickle was received."""
+    """Return the time of a trickle by the client's clock, but at most `received_at`."""
     return min(said_at, received_at)
 
 
 def thin(samples: Iterable[Sample]) -> list[Sample]:
-    """Return samples ordered by time, those of a result at least `SAMPLE_EVERY` apart."""
+    """Return the samples in order of time, without samples that are too close together.
+
+    A sample is dropped if it is less than `SAMPLE_EVERY` after the last kept sample of its result.
+    """
     last: dict[int, datetime] = {}
     kept = []
     for sample in sorted(samples, key=lambda sample: sample.at):
@@ -81,7 +84,7 @@ def thin(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def progress(samples: Iterable[Sample]) -> dict[int, float]:
-    """Return the last reported fraction of each result."""
+    """Return the last reported `fraction_done` by result id."""
     ordered = sorted(samples, key=lambda sample: sample.at)
     return {
         sample.result_id: sample.readings.fraction_done

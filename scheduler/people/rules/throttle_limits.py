@@ -18,7 +18,7 @@ NO_NETWORK = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A limit of `attempts` in a burst; the bucket drains in `window`."""
+    """A bucket with room for `attempts`; a full bucket drains in `window`."""
 
     name: str
     attempts: int
@@ -26,7 +26,7 @@ class Limit:
 
     @property
     def interval(self) -> timedelta:
-        """Return the time in which the bucket drains by one attempt."""
+        """The time in which the bucket drains by one attempt."""
         return self.window / self.attempts
 
 

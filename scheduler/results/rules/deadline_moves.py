@@ -1,4 +1,4 @@
-"""How far outages of the server move deadlines [pure]."""
+"""Computes how far outages of the server move deadlines [pure]."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A span of time."""
-
     began_at: datetime
     ended_at: datetime
 
     @property
     def length(self) -> timedelta:
-        """The duration of the span."""
         return self.ended_at - self.began_at
 
 
@@ -38,8 +35,8 @@ def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[S
     """Return the deadline of a result sent at `sent_at`, moved by the outages after that time.
 
     A host that had an hour left when an outage began has an hour left when it ends.  A deadline
-    within an outage moves past its end; one that moves into the next outage is moved by that one,
-    too.
+    within an outage moves past the end of the outage.  If the moved deadline is in the next outage,
+    that outage moves it again.
     """
     for outage in sorted(outages):
         if outage.began_at < deadline:

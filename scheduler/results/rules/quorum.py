@@ -1,7 +1,7 @@
 """Decides which results agree, and which one is canonical [pure].
 
-Source: PROTOCOL 9.4.  Generic over the *evidence* that is compared (such as the digests of the
-outputs) and the comparison (`agree`), so that it also works for comparisons with a tolerance.
+Source: PROTOCOL 9.4.  The functions are generic over the *evidence* that is compared (such as the
+digests of the outputs) and over the comparison `agree`, which may have a tolerance.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class Consensus:
 
 
 def majority(min_quorum: int) -> int:
-    """Return how many results of a quorum must agree: more than half of it."""
+    """Return how many results must agree: more than half of the quorum."""
     return min_quorum // 2 + 1
 
 
 def check_set(
     candidates: Sequence[Candidate[E]], *, min_quorum: int, agree: Callable[[E, E], bool]
 ) -> Consensus:
-    """Look for a canonical result among the successes of a workunit without one.
+    """Compare the successes of a workunit without a canonical result, and choose one if possible.
 
     If at least `min_quorum` candidates have evidence, all pairs of them are compared.  The
-    candidate with which most candidates agree is canonical; among equals, the lowest id.  If two
-    candidates with the most agreement disagree with each other, or too few agree, all are
+    candidate with which most candidates agree is canonical; in a tie, the candidate with the lowest
+    id.  If tied candidates disagree with each other, or too few candidates agree, all are
     inconclusive.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
@@ -83,7 +83,7 @@ def check_set(
 def doubt(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
     """Make a canonical result inconclusive if it is suspicious and no other result agrees with it.
 
-    Another result is created then.  Source: BOINC's rule for suspicious results.
+    The transitioner then creates another result.  Source: BOINC's rule for suspicious results.
     """
     if consensus.canonical not in suspicious or len(consensus.valid) > 1:
         return consensus
@@ -98,7 +98,7 @@ def check_late(
     *,
     agree: Callable[[E, E], bool],
 ) -> Consensus:
-    """Compare successes with the existing canonical result."""
+    """Compare late successes with the canonical result: each is valid if it agrees with it."""
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     good = [(c.id, c.evidence) for c in ordered if c.evidence is not None]
     truth = canonical.evidence

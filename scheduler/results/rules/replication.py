@@ -1,13 +1,14 @@
-"""Decides what a workunit needs next, and why, for the transitioner [pure].
+"""Decides the transitioner's next changes of a workunit, with reasons [pure].
 
 Source: PROTOCOL 9.3 (BOINC's order of decisions).  Unlike BOINC, the timeout checker handles
 time-outs, and the validator chooses the canonical result.  Cancelling, holding, expiry, giving up
 unsendable results and revalidation are requested by columns, which these rules read.
 
 **Limits**: `max_error_results` limits failed results, `max_timeouts` results without a reply, and
-`max_success_results` compared successes without sufficient agreement; one more ends the workunit.
-`max_total_results` limits how many results are created; the workunit ends when the results still
-allowed cannot complete it.  docs/replication.md explains the limits to scientists.
+`max_success_results` compared successes without sufficient agreement; the workunit fails when one
+of these limits is exceeded.  `max_total_results` limits how many results are created; the workunit
+fails when the results still allowed cannot lead to an answer.  docs/replication.md explains the
+limits to scientists.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ EXIT_ABORTED_BY_USER: Final = 203
 #: many delay bounds.
 RECHECK_INTERVAL: Final = timedelta(days=10)
 RECHECK_DELAY_BOUNDS: Final = 1.5
-#: Interval of checks for apps that end workunits that no other host may have: a change of the
-#: active hosts does not wake the transitioner.
+#: Interval of checks for apps with `fail_when_all_tried`: a change of the active hosts does not
+#: wake the transitioner.
 HOST_CHANGE_INTERVAL: Final = timedelta(hours=1)
 
 # Plain integers: a pass makes these comparisons for every result of every workunit that it checks.
@@ -58,7 +59,7 @@ _JUDGED = (int(ValidateState.VALID), int(ValidateState.INVALID), _V_INCONCLUSIVE
 
 
 def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
-    """Return what this workunit needs next; never raises, and is idempotent."""
+    """Return the verdict on a workunit; never raises, and is idempotent."""
     counts = count(workunit.results)
     if may_be_reopened(workunit):
         return _reopen(workunit, counts, now=now)
@@ -93,7 +94,7 @@ def may_be_reopened(workunit: WorkunitFacts) -> bool:
 
 
 def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdict:
-    """Return the verdict that withdraws the answer and validations, with the next check at once."""
+    """Return the verdict that withdraws the answer and all validations, with a check at once."""
     return Verdict(
         workunit,
         counts,
@@ -118,7 +119,7 @@ def count(results: Iterable[ResultFacts]) -> Counts:
         if result.server_state in (_INACTIVE, _UNSENT):
             unsent += 1
             continue
-        # The law allows these outcomes only for unsent results: every other one was sent.
+        # The law allows these outcomes only for unsent results; every other result was sent.
         ever_sent += result.outcome not in _NEVER_SENT
         if result.server_state == _IN_PROGRESS:
             in_progress += 1
@@ -154,7 +155,7 @@ def count(results: Iterable[ResultFacts]) -> Counts:
 
 
 def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
-    """Return how many usable results are needed: one more than now if all are inconclusive."""
+    """Return how many usable results are needed; if all are inconclusive, one more than now."""
     if counts.successes and counts.successes == counts.inconclusive:
         return max(workunit.target_nresults, counts.inconclusive + 1)
     return workunit.target_nresults
@@ -256,7 +257,7 @@ def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
 
 
 def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Return whether the app ends the workunit because every active account (or host) had a result.
+    """Return whether the workunit fails because every active account (or host) had a result.
 
     False while a result is in progress or waits for validation.
     """
@@ -272,7 +273,7 @@ def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime)
 
 
 def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Return whether there are enough successes, and one of them was never compared.
+    """Return whether there are `min_quorum` successes, and at least one was never compared.
 
     The successes of a broadcast workunit are validated only after its end.
     """

@@ -13,10 +13,10 @@ OPEN_TO_REPORTS = frozenset(
     sources(Axis.RESULT, ResultState.SUCCESS) + sources(Axis.RESULT, ResultState.CLIENT_ERROR)
 )
 
-#: Rules of an app for what makes a report a success (docs/apps.md).
+#: Success rules of an app (docs/apps.md).
 EXIT_CODE, EMPTY_STDERR, BOTH, VALIDATOR = "exit_code", "empty_stderr", "both", "validator"
 
-#: The elements that the client writes around a program's stderr, and its own messages.
+#: The element that contains the program's stderr, and the elements with the client's own messages.
 _STDERR = re.compile(r"<stderr_txt>\n?(.*)</stderr_txt>", re.DOTALL)
 _MESSAGE = re.compile(r"<message>.*?</message>", re.DOTALL)
 #: Lines that the launcher, BOINC's library or BOINC's wrapper writes, not the scientist's program.
@@ -34,8 +34,8 @@ def outcome(
 
     Conditions of a success: `exit_code`: all outputs are uploaded, and the program exited with 0
     (trap 6).  `empty_stderr`: the program wrote nothing to its stderr, with any exit status.
-    `both`: both conditions.  `validator`: every required output is uploaded (`complete`); the
-    validator decides later.  A launcher (`launched`) applies the rule itself and exits with 0 if it
+    `both`: both conditions.  `validator`: every required output is uploaded (`complete`); then the
+    validator decides.  A launcher (`launched`) applies the rule itself and exits with 0 if it
     is met.  For any other program that exited with an error, the client has not checked whether the
     outputs are complete.
     """
@@ -50,7 +50,10 @@ def outcome(
 
 
 def _ended_by_itself(report: Report, *, complete: bool) -> bool:
-    """Return whether a program exited with all outputs; negative codes come from the client."""
+    """Return whether the program itself exited, and all required outputs are uploaded.
+
+    A negative exit status is set by the client, not by the program.
+    """
     return report.exit_status >= 0 and (
         report.client_state == ClientState.FILES_UPLOADED
         or (report.client_state == ClientState.COMPUTE_ERROR and complete)
@@ -73,7 +76,7 @@ EXIT_ABORTED_BY_PROJECT = 202
 
 
 def is_the_hosts_fault(report: Report) -> bool:
-    """Return whether an error counts against the host: unless the project aborted the result.
+    """Return whether a failed result counts against the host: not if the project aborted it.
 
     Source: PROTOCOL 9.2.
     """
@@ -81,7 +84,7 @@ def is_the_hosts_fault(report: Report) -> bool:
 
 
 def is_taken(*, state: int, owner: int | None, reporter: int) -> bool:
-    """Return whether a report is accepted: by the result's state, and from its own account."""
+    """Return whether a report of a result in `state` is accepted from the account `reporter`."""
     return state in OPEN_TO_REPORTS and owner == reporter
 
 
@@ -91,8 +94,8 @@ def sane_times(
     """Return plausible CPU and elapsed seconds (PROTOCOL 9.7).
 
     Scripts report no CPU time, and short runs no elapsed time (trap 17).  Elapsed time is limited
-    to the time since the result was sent by the server's clock.  If `sent_at` is in the future, the
-    server's clock was set back since; then the client's value is used.
+    to the time since the result was sent, by the server's clock.  If `sent_at` is in the future,
+    the server's clock was set back after it; then the elapsed time is not limited.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):

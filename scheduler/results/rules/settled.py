@@ -1,4 +1,4 @@
-"""Decides what a workunit needs once it has an answer or has failed [pure].
+"""Decides the next changes of a workunit that has an answer or has failed [pure].
 
 Source for late results and files: PROTOCOL 9.3, step 8.  A result has two deadlines: it times out
 at its report deadline, but until its credit deadline it is still accepted, compared with the
@@ -41,7 +41,7 @@ def judge_settled(
     *,
     now: datetime,
 ) -> Verdict:
-    """Return the verdict about a workunit with an answer, or with these `failures`."""
+    """Return the verdict on a workunit that has an answer, has failed, or fails for `failures`."""
     has_answer = workunit.canonical_result_id is not None
     because = Because.CANONICAL_FOUND if has_answer else Because.WORKUNIT_FAILED
     canonical_kept = has_answer and canonical_is_kept(workunit)
@@ -77,7 +77,7 @@ def outputs_are_kept(workunit: WorkunitFacts) -> bool:
 
 
 def inputs_are_kept(workunit: WorkunitFacts, *, has_answer: bool) -> bool:
-    """Return whether inputs are kept for a retry; False for a workunit with an answer."""
+    """Return whether inputs are kept so that a failed workunit can be submitted again."""
     return workunit.outputs_kept and not has_answer
 
 
@@ -102,9 +102,10 @@ def came_after_credit_deadline(result: ResultFacts) -> bool:
 
 
 def files_kept_until(workunit: WorkunitFacts) -> datetime | None:
-    """Return until when all files are kept for inspection (`App.delete_delay`), or None.
+    """Return the time until which all files are kept (`App.delete_delay`), or None.
 
-    The delay begins at the last report (PROTOCOL 9.3, step 8).
+    The delay begins at the last report (PROTOCOL 9.3, step 8).  None means that the app has no
+    delay, or that no report arrived.
     """
     came = [r.received_at for r in workunit.results if r.received_at is not None]
     return max(came) + workunit.delete_delay if workunit.delete_delay and came else None
@@ -147,8 +148,8 @@ def _files_to_delete(
     """Yield the moves that delete outputs no longer needed, once the workunit is assimilated.
 
     The outputs of the canonical result are kept for comparisons until every result is over, every
-    success is validated, and the credit deadlines of all results without a reply have passed.  If
-    the batch keeps its outputs, they are kept until it is retired.
+    success is validated, and the credit deadlines of all results without a reply have passed.  With
+    `keep_outputs`, they are kept until the batch is retired.
     """
     late_ones_may_come = _next_credit_deadline(workunit.results, now=now) is not None
     is_compared_with = counts.in_progress > 0 or bool(awaited) or late_ones_may_come

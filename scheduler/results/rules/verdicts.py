@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Counts:
     """The number of a workunit's results by state.
 
-    `successes` are valid or not judged yet; `fresh` successes were never compared.
+    `successes` are valid or not judged yet; `fresh` successes were never compared.  `given_up`
+    results timed out, were aborted by the volunteer, or belong to a detached host.
     """
 
     total: int = 0
@@ -46,12 +47,12 @@ class Counts:
 
     @property
     def unjudged(self) -> int:
-        """Successes that are neither VALID nor INVALID yet."""
+        """Number of successes that are neither VALID nor INVALID yet."""
         return self.fresh + self.inconclusive
 
     @property
     def alive(self) -> int:
-        """Results that are usable or may become usable."""
+        """Number of results that are usable or may become usable."""
         return self.unsent + self.in_progress + self.successes
 
 
@@ -68,11 +69,11 @@ class ResultMove:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The changes that a workunit needs now; the caller makes them.
+    """The changes to make to a workunit now; the caller makes them.
 
-    `replicas` is how many results to create; `validate` sets ``need_validate``; `failures` become
-    the error mask; `reopen` withdraws the answer, as staff requested.  `look_again_at` is the time
-    of the next check, or None if only an event can change this verdict.
+    `replicas` is the number of results to create; `validate` sets ``need_validate``; `failures`
+    become the error mask; `reopen` withdraws the canonical result, as staff requested.
+    `look_again_at` is the time of the next check, or None if only an event can change this verdict.
     """
 
     workunit: WorkunitFacts
@@ -135,7 +136,7 @@ def _move(axis: Axis, source: int, target: int, because: Because) -> Move:
     return Move(axis, source, target, because, Actor.TRANSITIONER)
 
 
-#: The creation of results, and the workunit's own moves, looked up once.
+#: The moves of new results and of workunits, built once.
 CREATION = _move(Axis.RESULT, NOTHING, ResultState.UNSENT, Because.REPLICA_NEEDED)
 _RELEASED = _move(
     Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, Because.DEPENDENCIES_MET

@@ -1,4 +1,4 @@
-"""App versions in the layout of BOINC's servers: app/version/platform__planclass."""
+"""Reads app versions in BOINC's folder layout: app/version/platform__planclass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAN_CLASSES: Final = "plan_class_spec.xml"
 
 @dataclass(frozen=True, slots=True)
 class VersionFolder:
-    """The folder of one version; `platform` is its name, PLATFORM or PLATFORM__PLANCLASS."""
+    """The folder of a version; `platform` is its last part, PLATFORM or PLATFORM__PLANCLASS."""
 
     app: str
     version: str
@@ -29,7 +29,7 @@ class VersionFolder:
 
 
 def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
-    """Return the folders of versions, sorted by name, and unexpected paths on the levels above.
+    """Return the folders of versions, sorted by name, and the paths of unexpected files and links.
 
     Links are not followed.  Raises `UnreadablePackage` if there is no folder of a version.
     """
@@ -58,14 +58,17 @@ def version_folders(tree: str | Path) -> tuple[list[VersionFolder], list[str]]:
 
 
 def find_plan_classes(tree: str | Path) -> Path | None:
-    """Return the path of the list of plan classes in a tree, or beside it, as in BOINC, or None."""
+    """Return the path of a tree's `plan_class_spec.xml`, or None.
+
+    The file is in the tree, or beside the tree, as on BOINC's servers.
+    """
     top = Path(tree)
     candidates = (top / PLAN_CLASSES, top.resolve().parent / PLAN_CLASSES)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def read_plan_classes(path: str | Path) -> bytes:
-    """Return the content of a list of plan classes; raises `UnreadablePackage`."""
+    """Return the content of a `plan_class_spec.xml`; raises `UnreadablePackage`."""
     try:
         with Path(path).open("rb") as file:
             text = file.read(_MAX_SPECS + 1)

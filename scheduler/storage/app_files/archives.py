@@ -1,9 +1,9 @@
-"""Archives: reads the members of a zip or tar, with bounded memory and disk space.
+"""Reads the members of a zip or tar archive, with bounded memory and disk space.
 
-Theory of operation.  The caller limits the content of the members while it reads them.  The
-metadata must be limited here: a header of a tar may be gigabytes long, a zip may list a hundred
-million files, and the standard library reads both into memory.  So everything between two members
-is read through `_Bounded`, and members are counted, including folders.
+Theory of operation.  The caller limits the content of the members while it reads them.  This module
+limits the metadata: a header of a tar may be gigabytes long, a zip may list a hundred million
+files, and the standard library reads both into memory.  So all bytes between two members are read
+through `_Bounded`, and members are counted, including folders.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UnreadablePackage(ValueError):
 
 
 class Member(NamedTuple):
-    """A member of an archive: an open file, or the name of another one (`link`)."""
+    """A member of an archive: an open file, or a link to the member named `link`."""
 
     name: str
     content: BinaryIO | None
@@ -64,7 +64,7 @@ class Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip or tar, perhaps damaged; raises `UnreadablePackage`."""
+    """Return whether a file is a zip or tar, even if damaged; raises `UnreadablePackage`."""
     if zipfile.is_zipfile(path):
         return True
     try:
@@ -80,16 +80,17 @@ def is_archive(path: Path) -> bool:
 
 
 def members(path: Path, name: str) -> Iterator[Member]:
-    """Yield each member of an archive (named `name`) except folders, to be read before the next.
+    """Yield the members of an archive except folders; read each before the next.
 
-    Raises `UnreadablePackage` for devices and for more than `MAX_MEMBERS`.
+    `name` is the name of the archive in messages.  Raises `UnreadablePackage` for devices and for
+    more than `MAX_MEMBERS` members.
     """
     return _zip(path, name) if zipfile.is_zipfile(path) else _tar(path, name)
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Raise `UnreadablePackage` for errors of a damaged archive inside the block."""
+    """Convert errors of a damaged archive in the block to `UnreadablePackage`."""
     try:
         yield
     except (*_DAMAGED, OSError) as error:
@@ -100,7 +101,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def check_size(nbytes: int, name: str) -> None:
-    """Raise `UnreadablePackage` for more than `MAX_PACKAGE_BYTES`."""
+    """Raise `UnreadablePackage` if `nbytes` is more than `MAX_PACKAGE_BYTES`."""
     if nbytes > MAX_PACKAGE_BYTES:
         raise UnreadablePackage(
             f"{name} has more than {MAX_PACKAGE_BYTES} bytes. "
@@ -116,7 +117,7 @@ def is_link(archive: str, name: str) -> UnreadablePackage:
 
 
 class _Bounded:
-    """A reader of an archive; at most `left` bytes may be read, any number if it is None."""
+    """A reader of an archive that reads at most `left` bytes; None means no limit."""
 
     def __init__(self, file: IO[bytes], name: str, left: int) -> None:
         self._file, self._name, self.left = file, name, cast("int | None", left)
@@ -128,7 +129,7 @@ class _Bounded:
         data = self._file.read(self.left + 1 if size < 0 else min(size, self.left + 1))
         if len(data) > self.left:
             msg = f"{self._name} has too long headers or too many files."
-            raise UnreadablePackage(f"{msg} Hint: create the archive again, with fewer files.")
+            raise UnreadablePackage(f"{msg} Hint: create an archive with fewer files.")
         self.left -= len(data)
         return data
 
@@ -146,7 +147,7 @@ def _zip(path: Path, archive: str) -> Iterator[Member]:
 
 def _zipped(opened: zipfile.ZipFile, member: zipfile.ZipInfo, archive: str) -> Iterator[Member]:
     mode = member.external_attr >> 16
-    # Not `filename`: it ends at a NUL, and its separators are replaced on Windows.
+    # `filename` is not used: it ends at a NUL, and on Windows its separators are replaced.
     name = member.orig_filename
     check_size(member.file_size, archive)
     if stat.S_ISLNK(mode):
@@ -203,7 +204,7 @@ def _opened_tar(path: Path, archive: str) -> Iterator[tuple[tarfile.TarFile, _Bo
 
 def _check_number(number: int, archive: str) -> None:
     if number >= MAX_MEMBERS:
-        msg = f"{archive} has more than {MAX_MEMBERS} files. Hint: put them into fewer."
+        msg = f"{archive} has more than {MAX_MEMBERS} files. Hint: combine some files."
         raise UnreadablePackage(msg)
 
 

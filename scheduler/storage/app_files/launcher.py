@@ -1,4 +1,4 @@
-"""The launcher: a shell script that runs scripts, commands and containers."""
+"""Returns the launcher, a shell script that runs scripts, commands and containers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ARCHIVE_NAME = "_launcher.tar.gz"
 
 
 def launcher(*, kind: str, image: str = "") -> bytes:
-    """Return the main program of app versions of this kind; `image` is for containers."""
+    """Return the main program of versions of an app of this kind; `image` is for containers."""
     return _template().replace(b"@KIND@", kind.encode()).replace(b"@IMAGE@", image.encode())
 
 

@@ -1,4 +1,4 @@
-"""Packages: folders, archives and files from which app versions are published."""
+"""Reads packages: folders, archives and files for publishing app versions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from scheduler.storage.remote import store
 _CHUNK: Final = 1 << 20
 #: The maximum size of a description or a signature, in bytes.
 _MAX_TEXT: Final = 1 << 20
-#: A signature by a 1024-bit key has 264 characters.
+#: The maximum number of bytes read of a signature; a 1024-bit key gives 264 characters.
 _MAX_SIGNATURE: Final = 4096
 #: The manifest that the signing tool reads beside the files to be signed.
 MANIFEST: Final = "to-sign.json"
-#: Leftovers of killed processes are deleted at this age.
+#: The age at which temporary folders of killed processes are deleted.
 _MAX_AGE_SECONDS: Final = 86_400
 #: Files that begin with these bytes are executable; archives from Windows lack the mode bits.
 _PROGRAMS: Final = (b"#!", b"\x7fELF")
@@ -41,7 +41,7 @@ class Source:
 
     files: dict[str, str]
     executables: frozenset[str]
-    #: Whether it was an archive or a folder, not a single file.
+    #: Whether the source is an archive or a folder, not a single file.
     several: bool = True
 
 
@@ -51,7 +51,7 @@ def workshop() -> Iterator[Path]:
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=top) as folder:
-        # The time of the new folder, by the clock of the file system.
+        # The current time by the clock of the file system.
         now = Path(folder).stat().st_mtime
         for left in top.iterdir():
             with suppress(OSError):
@@ -62,7 +62,7 @@ def workshop() -> Iterator[Path]:
 
 @contextmanager
 def published(name: str) -> Iterator[Path]:
-    """Yield a path of a published file, fetched from the store if it is there.
+    """Yield the path of a published file, or of a temporary copy if the file is in the store.
 
     Raises FileNotFoundError, `StoreAway`, `StoreError`.
     """
@@ -80,11 +80,12 @@ def published(name: str) -> Iterator[Path]:
 
 @contextmanager
 def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
-    """Read a folder, a .zip, a .tar (.gz, .bz2, .xz), or any other single file (named `name`).
+    """Yield the files of a folder, a .zip, a .tar (.gz, .bz2, .xz), or a single other file.
 
-    Raises `UnreadablePackage` for a missing path, links that lead out, devices, repeated names,
-    damaged archives and more than `MAX_PACKAGE_BYTES`.  Links to another member become copies of
-    it.  Names are checked by `apps.rules.packaging`.
+    `name` is the file name in the package and in messages.  A link to another member becomes a copy
+    of the member.  Raises `UnreadablePackage` for a missing path, links to a path outside, devices,
+    repeated names, damaged archives and more than `MAX_PACKAGE_BYTES`.  `apps.rules.packaging`
+    checks names.
     """
     path = Path(path)
     name = name or path.name
@@ -105,9 +106,10 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
 
 @contextmanager
 def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
-    """Write uploaded files, each a name and its bytes in chunks, and yield them.
+    """Write uploaded files to a temporary folder and yield them; a file is a name and chunks.
 
-    A single file is read as by `open_package`; several files are not unpacked.
+    A single file is read by `open_package`; several files are not unpacked.  Raises
+    `UnreadablePackage`.
     """
     with workshop() as folder:
         total = 0
@@ -136,7 +138,8 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
 def stage_program(source: Source) -> Staged:
     """Pack the files as one .tar.gz, whose bytes depend only on the files.
 
-    It contains regular files only, sorted by name, with two modes, and without times or owners.
+    The archive contains only regular files, sorted by name, with mode 755 or 644, without times
+    and owners.
     """
     with tempfile.TemporaryFile(dir=settings.VAR_DIR) as packed:
         with (
@@ -218,7 +221,10 @@ def _followed(name: str, links: dict[str, str]) -> str:
 
 
 def with_texts(source: Source, wanted: Callable[[str], bool]) -> dict[str, bytes | str]:
-    """Return the files of a package by name: their bytes if `wanted` returns True, else paths."""
+    """Return the files of a package by name, as bytes if `wanted` returns True, else as paths.
+
+    At most `_MAX_TEXT` bytes of a file are read.
+    """
     contents: dict[str, bytes | str] = {}
     for name, path in source.files.items():
         if wanted(name):
@@ -234,7 +240,7 @@ def write_prepared(
 ) -> None:
     """Write contents by relative name into a new folder, with a manifest for the signing tool.
 
-    Raises `UnreadablePackage` if the folder has files already.
+    Raises `UnreadablePackage` if the folder is not empty, or if a content has the manifest's name.
     """
     folder = Path(folder)
     if folder.exists() and any(folder.iterdir()):
@@ -260,7 +266,7 @@ def write_prepared(
 def read_signatures(path: str | Path) -> dict[str, str]:
     """Return the texts of the `.sig` files below a folder, or of one file, by relative name.
 
-    Raises `UnreadablePackage` if no such file exists.
+    Raises `UnreadablePackage` if there is no `.sig` file or a file cannot be read.
     """
     top = Path(path)
     paths = sorted(top.rglob("*.sig")) if top.is_dir() else [top]

@@ -1,7 +1,7 @@
 """Decides when a batch has reached its tail and is accelerated [pure].
 
-Source: BOINC's batch acceleration.  The last few workunits of a batch are late because slow hosts
-have them, or because they failed once, and the whole batch waits for them.
+Source: BOINC's batch acceleration.  The last few workunits delay the whole batch, because slow
+hosts have their results, or because earlier results failed.
 """
 
 from __future__ import annotations

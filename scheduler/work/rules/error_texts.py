@@ -1,4 +1,4 @@
-"""Texts about the newest failed result of a workunit or a batch [pure]."""
+"""Describes the newest failed result of a workunit or a batch in one line [pure]."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LastError:
 
     @property
     def sentence(self) -> str:
-        """The failure on one line."""
+        """A description of the failure in one line."""
         if self.outcome == Outcome.VALIDATE_ERROR:
             what = "was refused by the validator before it was compared"
         else:

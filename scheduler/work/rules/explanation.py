@@ -1,6 +1,6 @@
 """Explains the state of a workunit in sentences [pure].
 
-The sentences state the transitioner's current decision and what the workunit waits for.
+The sentences describe what the workunit waits for, and the transitioner's next decision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scheduler.results.rules.replication import effective_target, judge
 from scheduler.results.rules.verdicts import Counts, Verdict
 from scheduler.work.rules.error_texts import LastError
 
-#: Number of refused hosts that are named; the others are counted.
+#: Maximum number of refused hosts that are named; further hosts are only counted.
 MAX_NAMED_HOSTS = 20
 
 
@@ -62,11 +62,11 @@ class AllTried:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Facts from other tables that affect a workunit: refusals, parked science, an outage.
+    """Facts from other tables that affect a workunit: refusals, science failures, an outage.
 
     `refused` has all refusals, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
     count only active hosts, as the timeout checker does.  `target` names the host, account or team
-    to which the workunit is restricted, `predecessor` the batch that the workunit's batch follows.
+    to which the workunit is restricted.  `predecessor` names the batch that its batch follows.
     """
 
     refused: tuple[Refused, ...] = ()
@@ -90,7 +90,7 @@ NOTHING_ELSE = Surroundings()
 def explain(
     workunit: WorkunitFacts, *, now: datetime, around: Surroundings = NOTHING_ELSE
 ) -> tuple[str, ...]:
-    """Return sentences on a workunit's state, its waits, and the transitioner's next decision."""
+    """Return sentences on a workunit's state and the transitioner's next decision."""
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     lines = (
@@ -112,7 +112,7 @@ def explain(
 def explain_sending(around: Surroundings) -> tuple[str, ...]:
     """Return sentences on the target of an unsent result, its refusals, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
-    lines += [f"is only for {around.target}"] if around.target else []
+    lines += [f"is sent only to {around.target}"] if around.target else []
     lines += [_of_turns(around.all_tried)] if around.all_tried else []
     lines += [
         f"{refused.host} requested work at {at(refused.at)} and was refused: {refused.sentence}"
@@ -132,11 +132,13 @@ def explain_sending(around: Surroundings) -> tuple[str, ...]:
 def _of_turns(tried: AllTried) -> str:
     who = f"every {tried.kind}" if tried.kind == "host" else f"every {tried.kind} with a computer"
     until = (
-        f", or until {at(tried.again_at)}, when one of them may try again" if tried.again_at else ""
+        f", or until {at(tried.again_at)}, when it may be sent again to one of these"
+        if tried.again_at
+        else ""
     )
     return (
-        f"{who} that asked in the last {sendability.SEEN_WITHIN.days} days ({tried.count}) had its "
-        f"turn: waits for another {tried.kind}{until}"
+        f"{who} that requested work in the last {sendability.SEEN_WITHIN.days} days "
+        f"({tried.count}) has had a result: waits for another {tried.kind}{until}"
     )
 
 
@@ -201,24 +203,24 @@ def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
         yield f"had {late} not reported in time, and gives up at number {workunit.max_timeouts + 1}"
     if workunit.broadcast:
         until = f" until {at(workunit.end_before)}" if workunit.end_before else ""
-        yield f"is broadcast: every host that asks is given a result of its own{until}"
+        yield f"is broadcast: every host that requests work gets its own result{until}"
     else:
         yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
 
 
 def _of_requests(workunit: WorkunitFacts) -> Iterator[str]:
     if workunit.unsendable_at is not None:
-        yield f"is to be given up since {at(workunit.unsendable_at)}: no host may have it"
+        yield f"is unsendable since {at(workunit.unsendable_at)}: no host qualifies"
     if workunit.revalidate_requested_at is not None:
         yield "is to be validated again"
     if workunit.release_state == ReleaseState.HELD:
-        yield "is held by staff: it waits to be released"
+        yield "is held by staff until they release it"
 
 
 def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:
     for result in workunit.results:
         if result.server_state == ServerState.UNSENT:
-            yield f"{result.name} waits for a host that may have it"
+            yield f"{result.name} waits for a host that qualifies"
         elif result.server_state == ServerState.INACTIVE:
             yield f"{result.name} is held back"
         elif result.server_state == ServerState.IN_PROGRESS and result.report_deadline:
@@ -287,7 +289,7 @@ def explain_result(result: ResultFacts) -> tuple[str, ...]:
     if server_state is not ServerState.OVER:
         sentence = {
             ServerState.INACTIVE: "is held back until its workunit is released",
-            ServerState.UNSENT: "waits for a host that may have it",
+            ServerState.UNSENT: "waits for a host that qualifies",
             ServerState.IN_PROGRESS: "is being computed",
         }[server_state]
         until = f" until {at(result.report_deadline)}" if result.report_deadline else ""
@@ -304,7 +306,7 @@ def explain_result(result: ResultFacts) -> tuple[str, ...]:
 
 
 def at(moment: datetime) -> str:
-    """Return a time as text for people.
+    """Return a time as text for users.
 
     >>> from datetime import UTC
     >>> at(datetime(2026, 1, 1, 12, tzinfo=UTC))

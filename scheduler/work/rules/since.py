@@ -1,9 +1,10 @@
 """Cursors for reading the answers of a batch incrementally without gaps [pure].
 
-An answer exists before its `finished_at` is set, and `finished_at` is committed later than the time
-that it contains.  Therefore the time of a cursor is `MARGIN` before the read began, and the cursor
-lists the ids of answers that were read although their `finished_at` is later or not set.  The next
-read returns these answers again; they are filtered out by id.
+An answer is a done or failed workunit with its outputs.  It can be read before its `finished_at` is
+set, and `finished_at` is committed later than the time that it contains.  Therefore the time of a
+cursor is `MARGIN` before the read began, and the cursor lists the ids of answers that were read
+although their `finished_at` is later or not set.  The next read returns these answers again; they
+are filtered out by id.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: The time of a cursor is this long before the read: a pass sets `finished_at`, then commits.
+#: The time of a cursor is this long before the read, since a pass commits after `finished_at`.
 MARGIN: Final = timedelta(seconds=15)
-#: Maximum number of ids in a cursor; with more, it lists none, and those answers are read twice.
+#: Maximum number of ids in a cursor.  With more late answers, the cursor lists none of them, and
+#: the next read returns them again.
 MAX_LISTED_IDS: Final = 2000
 #: Limits on the length of a cursor: in characters, and in bytes when decompressed.
 MAX_LENGTH: Final = 8000
@@ -36,12 +38,15 @@ _DECODE_ERRORS: Final = (
 
 
 class BadCursor(ValueError):
-    """Not a cursor of this batch. Hint: send the cursor of an earlier answer unchanged."""
+    """The text is not a cursor of this batch. Hint: send the cursor of a reply unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The answers read so far: all answers finished until `at`, and those of workunits `read`."""
+    """The position after a read: all answers finished until `at` were read, and those of `read`.
+
+    `read` has the ids of workunits whose answers were read although they finished later.
+    """
 
     batch_id: int
     at: datetime
@@ -49,13 +54,16 @@ class Cursor:
 
 
 def next_cursor(batch_id: int, *, began_at: datetime, late: Iterable[int]) -> Cursor:
-    """Return the cursor after a read that returned the answers `late`, as `is_late` defines."""
+    """Return the cursor for the next read, given the start of this one.
+
+    `late` are the ids of the workunits for whose answers `is_late` was true.
+    """
     ids = frozenset(late)
     return Cursor(batch_id, began_at - MARGIN, ids if len(ids) <= MAX_LISTED_IDS else frozenset())
 
 
 def is_late(finished_at: datetime | None, *, began_at: datetime) -> bool:
-    """Return whether the next read returns this answer again, so that the cursor must list it."""
+    """Return whether the next read would return this answer again, so the cursor must list it."""
     return finished_at is None or finished_at > began_at - MARGIN
 
 

@@ -1,4 +1,4 @@
-"""The status of a workunit as scientists see it [pure]."""
+"""Defines the status of a workunit that is shown to scientists [pure]."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AWAITED: Final = (ValidateState.INIT, ValidateState.VALID, ValidateState.INCONCL
 
 
 def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
-    """Return the status of a workunit; `work.progress.status` is the same in SQL.
+    """Return the status of a workunit; `work.progress.status` is this rule in SQL.
 
     *waiting*: held, must not start yet, or follows another batch; *unsent*: no host has it;
     *in_progress*: a host has it; *validating*: a success waits for other results or for the

@@ -3,10 +3,11 @@
 Theory of operation.  The steps are those of `submit.Pipeline`, in two passes.  Pass one reads while
 no transaction is open, so that a slow client holds no lock.  It validates each chunk of workunits,
 stores and holds the contents in a short transaction, and spools the rows to a file.  The faults of
-all lines are counted; the first are reported.  Pass two is a single transaction: the idempotency
-key, the quota, the batch, then COPY from the spool.  After a deadlock, or a conflict with a name
-whose insertion was rolled back, it is retried from the spool.  After any other error, the holds are
-released and unreferenced files are marked for deletion; after a crash the housekeeper does that.
+all lines are counted; the first are reported.  Pass two is a single transaction: it checks the
+idempotency key and the quota, opens the batch, and writes the spooled rows with COPY.  After a
+deadlock, or a conflict with a name whose insertion was rolled back, pass two is repeated.  After
+any other error, the holds are released and unreferenced files are marked for deletion; after a
+crash the housekeeper releases and marks them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from scheduler.work.submission.submission_checks import SubmissionRefused
 from scheduler.work.submission.submit import CreatedWorkunits, Pipeline, retried
 from scheduler.work.submission.workunit_rows import WorkunitRow
 
-#: Number of faults that are reported; all are counted.
+#: Maximum number of faults that are reported; all faults are counted.
 MAX_SHOWN_FAULTS = 100
-#: Workunits of one submission: the hashes of their names stay in memory, 100 bytes each.
+#: Maximum number of workunits in a submission: the hash of each name takes 100 bytes of memory.
 MAX_WORKUNITS = 1_000_000
-#: A chunk of pass one: number of workunits, and bytes of their contents.
+#: Limits on a chunk of pass one: number of workunits, and bytes of their file contents.
 _CHUNK, _CHUNK_BYTES = 500, 1 << 22
 _HEAD = ("app", "batch", "defaults")
 
@@ -56,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """One fault of a line; `pointer` is a JSON Pointer to the part of the line that has it."""
+    """One fault of a line; `pointer` is a JSON Pointer to the faulty part of the line."""
 
     number: int
     pointer: str
@@ -66,7 +67,7 @@ class LineFault:
 class BadLines(SubmissionRefused):
     """Some workunits are invalid; `faults` has the first `MAX_SHOWN_FAULTS`. Hint: see each fault.
 
-    `count` is the number of all faults, `lines` that of all workunits.
+    `count` is the number of all faults, and `lines` the number of all workunits.
     """
 
     def __init__(self, faults: list[LineFault], *, count: int, lines: int) -> None:
@@ -165,7 +166,10 @@ def read_head(value: object, *, now: datetime) -> Head:
 
 
 def _batch(value: object, now: datetime) -> NewBatch | int:
-    """Read a name, an id, an object or null; null creates a batch with a generated name."""
+    """Read the batch of a head, which is a name, an id, an object or null.
+
+    Null creates a batch with a generated name.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
         return value
     fields = {"name": value} if isinstance(value, str) else {} if value is None else value
@@ -191,9 +195,10 @@ def submit_lines(
     """Create the workunits of these lines, all or none; returns status 201 and a summary.
 
     The ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch is
-    ``{id, name, workunits_before}`` or null.  A repeat with the same key returns the same answer
-    after its body was read; `idempotency.earlier_outcome` avoids reading it.  With `by_operator`,
-    rights and quotas are not checked.  `created` collects ids and names.
+    ``{id, name, workunits_before}`` or null.  A repeated request with the same key returns the
+    first reply after its body was read; `idempotency.earlier_outcome` returns that reply without
+    reading the body.  With `by_operator`, rights and quotas are not checked.  `created` collects
+    ids and names.
 
     Raises the exceptions of `submit.submit`, with `BadLines` in place of `BadWorkunits`; also
     `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and the exceptions
@@ -239,7 +244,7 @@ class _FirstPass:
         self._defaults = _with_defaults_of_app(pipeline.target.defaults, defaults)
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Read all lines; raises `BadLines` at the end if any had a fault."""
+        """Read all lines; raises `BadLines` at the end if any line had a fault."""
         remaining = iter(lines)
         release()
         # A chunk without a readable line is empty, but more lines may follow.
@@ -253,7 +258,7 @@ class _FirstPass:
             raise NoWorkunits("There is nothing to submit. Hint: send at least one workunit.")
 
     def rows(self) -> Iterator[WorkunitRow]:
-        """Yield the spooled rows from the first on; may be called again."""
+        """Yield the spooled rows, from the first one at each call."""
         self._spool.seek(0)
         return (WorkunitRow(*orjson.loads(line)) for line in self._spool)
 
@@ -341,7 +346,7 @@ class _FirstPass:
 
 
 def _with_defaults_of_app(app: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults of the app, overridden by a submission's own; raises `BadHead`."""
+    """Return the app's defaults, overridden by the submission's defaults; raises `BadHead`."""
     defaults = {**app, **own}
     for prefix, fields in (("workunit_defaults of the app: ", app), ("", defaults)):
         try:

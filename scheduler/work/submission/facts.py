@@ -19,7 +19,8 @@ class NewFile:
 
     `open_name` is the name that the program opens.  `path` is read on the server.  `known_as` is a
     physical name that an earlier submission returned; `sha256` is the digest of content that the
-    server has, in lower-case hexadecimal digits.  With `no_delete` the file outlives its workunits.
+    server has, in lower-case hexadecimal digits.  With `no_delete`, the file is not deleted with
+    its workunits.
     """
 
     open_name: str
@@ -123,14 +124,14 @@ class NewWorkunit:
 
     @property
     def successes(self) -> int:
-        """Maximum number of successes without agreement."""
+        """Maximum number of compared successes without sufficient agreement."""
         if self.max_success_results is None:
             return max(DEFAULT_MAX_SUCCESS_RESULTS, self.target)
         return self.max_success_results
 
     @property
     def operations(self) -> float:
-        """Estimated floating-point operations of the first results together."""
+        """Estimated floating-point operations of the results created at first, in total."""
         return self.rsc_fpops_est * self.target
 
 

@@ -1,9 +1,9 @@
 """Create batches, and reopen existing batches to add workunits.
 
 Theory of operation.  A submission locks its batch, and the predecessor that this batch follows,
-until it commits.  So there are two cases.  If the predecessor is over before the submission reads
-it, the new workunits do not wait.  If the predecessor ends after the commit, `work.followers` finds
-all new workunits and releases them.
+until the submission commits.  If the predecessor is over before the submission reads its row, the
+new workunits do not wait.  If the predecessor ends after the commit, `work.followers` releases the
+new workunits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BatchRefused(SubmissionRefused):
 class Opened:
     """The context of new workunits, and the locked batch for them, if any.
 
-    `workunits_before` is the number of its earlier workunits.
+    `workunits_before` is the number of workunits that were submitted to the batch before.
     """
 
     context: SubmissionContext
@@ -57,9 +57,9 @@ class Opened:
         }
 
     def warnings(self) -> list[str]:
-        """Return a warning if a batch of this name already had workunits: it may be a mistake.
+        """Return a warning if a batch of this name already had workunits, perhaps by mistake.
 
-        A batch opened by its id is meant, as by the later parts of one submission.
+        There is no warning for a batch opened by its id: clients add further workunits that way.
         """
         if self.is_by_id or not self.workunits_before:
             return []
@@ -72,7 +72,7 @@ class Opened:
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
-    """Create an empty batch; raises `BatchRefused`, also for a name that the submitter has used."""
+    """Create an empty batch; raises `BatchRefused`, for instance if the name is taken."""
     _judge(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
@@ -185,7 +185,7 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
 
 
 def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
-    """Raise `BatchRefused` for non-default settings that differ from the existing batch's."""
+    """Raise `BatchRefused` if a non-default setting differs from that of the existing batch."""
     default, existing = NewBatch(), {**row, "after": row["after_id"]}
     for name in _SETTINGS:
         value = getattr(wanted, name)
@@ -197,16 +197,17 @@ def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Return whether a batch may have unfinished workunits; if aborted, until `completed_at`."""
+    """Return whether a batch is open, or aborted but not completed: it may have open workunits."""
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
 
 
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
-    """Return whether a batch must wait for this predecessor; raises `BatchRefused` if that failed.
+    """Return whether a new batch must wait for its predecessor `batch_id`.
 
-    Locks the predecessor until the caller's transaction ends.
+    Locks the predecessor until the caller's transaction ends.  Raises `BatchRefused` if it failed
+    or does not exist, or if the submitter may not follow it.
     """
     row = fetch_one("work/lock_predecessor", {"id": batch_id})
     if row is None or not (
@@ -222,6 +223,6 @@ def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
         how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"
         raise BatchRefused(
             f"Batch {row['name']!r}, which this one is to follow, {how}. "
-            "Hint: retry those, or set after_any to follow it however it ended."
+            "Hint: retry the failed workunits, or set after_any to follow a failed batch."
         )
     return False

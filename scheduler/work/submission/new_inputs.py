@@ -10,7 +10,7 @@ from scheduler import storage
 from scheduler.files import download_files
 from scheduler.work.submission.facts import NewFile, NewWorkunit
 
-#: Staged files by content or path, each hashed once.
+#: Staged files by content or path.
 AllStaged = dict[bytes | str, storage.Staged]
 #: Maps the index of each workunit that has inputs to its files and the ids of their rows.
 Kept = dict[int, list[tuple[int, NewFile]]]
@@ -18,7 +18,7 @@ Kept = dict[int, list[tuple[int, NewFile]]]
 
 @contextmanager
 def staged(workunits: Sequence[NewWorkunit]) -> Iterator[AllStaged]:
-    """Stage every content and path of the workunits once; leftovers are discarded at the end."""
+    """Yield the staged input files of the workunits; at the end, discard the files not stored."""
     by_source: AllStaged = {}
     try:
         for workunit in workunits:

@@ -1,4 +1,4 @@
--- Reopens or creates the submitter's batch of this name; no row if it is closed or of another app.
+-- Reopens or creates the batch; returns no row if it is closed or belongs to another app.
 INSERT INTO batch (
     name, submitter_id, app_id, state, created_at, expire_at, accelerate_tail, priority,
     keep_outputs, after_id, after_any, meta

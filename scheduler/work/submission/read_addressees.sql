@@ -1,4 +1,4 @@
--- Reads which hosts, accounts and teams of these ids exist, and whether hosts are merged or denied.
+-- Reads which of these hosts, accounts and teams exist, and whether hosts are merged or denied.
 SELECT
     'host' AS kind,
     id,

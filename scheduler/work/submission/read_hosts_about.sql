@@ -1,4 +1,4 @@
--- Counts active hosts and reads the largest memory and disk; in a large project, of a sample only.
+-- Counts at most `limit` active hosts, and reads their largest memory and disk.
 SELECT
     count(*) AS hosts,
     count(DISTINCT about.account_id) AS accounts,

@@ -1,5 +1,5 @@
 -- Reads the app that work is submitted to, its versions, and the median speed of the newest hosts.
--- A single host hardly changes a median.
+-- A single very fast or slow host hardly changes a median.
 SELECT
     app.id,
     app.kind,

@@ -1,4 +1,4 @@
--- Reads the names among these that workunits already have.
+-- Reads which of these names workunits already have.
 SELECT workunit.name
 FROM unnest(%(names)s::text[]) AS wanted (name)
 CROSS JOIN LATERAL (

@@ -1,4 +1,5 @@
--- Reopens a batch by its id; no row if it is closed, of another submitter or of another app.
+-- Reopens a batch by its id.  Returns no row if the batch is closed, or belongs to another
+-- submitter or app.
 UPDATE batch
 SET
     state = %(in_progress)s::smallint,

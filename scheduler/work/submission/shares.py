@@ -1,4 +1,4 @@
-"""Fair share: priorities from logical clocks that advance by work.
+"""Assigns fair-share priorities from the submitters' logical clocks.
 
 Theory of operation.  A submitter's clock is a column of their row in ``submitter``.  A submission
 locks that row, schedules its workunits from the time of the clock, and advances the clock, all in
@@ -25,7 +25,7 @@ class ShareClock:
 
     Use it in the transaction that inserts the workunits, and call `save` at the end.  The
     submitter's row stays locked until the transaction ends.  Without a submitter, every workunit
-    gets the priority of the present time.
+    gets the priority that corresponds to `now`.
     """
 
     def __init__(self, submitter: Account | None, *, now: datetime) -> None:

@@ -20,13 +20,14 @@ from scheduler.sql import fetch, fetch_one
 from scheduler.work.submission.facts import Addressees, AppRules, NewBatch, NewWorkunit
 from scheduler.work.submission.rules import aiming, new_workunits
 
-#: Number of app names that a message lists.
+#: Maximum number of app names that a message lists.
 _MAX_SHOWN_APPS = 10
 #: Number of the newest hosts from which the project's speed is estimated; bounds the cost.
 _SAMPLE_HOSTS = 1000
-#: Hosts read for warnings (3 ms). Larger projects get no warnings: some host meets any requirement.
+#: Maximum number of hosts read for warnings (3 ms). Submissions to larger projects get no warnings,
+#: since some host probably meets any requirement.
 _MAX_HOSTS_READ = 10_000
-#: Kinds of targets to which a workunit can be restricted, and the workunit's field of each.
+#: Kinds of targets to which a workunit can be restricted, each with the workunit's field.
 _ADDRESSEES = {kind: attrgetter(f"target_{kind}") for kind in ("host", "account", "team")}
 #: The columns of an app that constrain its workunits.
 _RULES = tuple(field.name for field in fields(AppRules) if field.name != "name")
@@ -35,7 +36,7 @@ Faults = dict[int, tuple[new_workunits.Fault, ...]]
 
 
 class SubmissionRefused(ValueError):
-    """Nothing was submitted. Hint: see the message of the subclass."""
+    """The submission was refused as a whole. Hint: see the message of the subclass."""
 
 
 class UnknownApp(SubmissionRefused):
@@ -144,7 +145,7 @@ class Judge:
 
 
 def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
-    """Add faults for names that the launcher of these workunits would refuse on the host."""
+    """Return the faults, with faults added for file names that the app's launcher would refuse."""
     all_faults = dict(faults)
     for index, workunit in enumerate(workunits):
         if index in faults:

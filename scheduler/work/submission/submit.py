@@ -51,9 +51,9 @@ __all__ = [
     "submit",
 ]
 
-#: Number of faults that a message shows; the exception has all of them.
+#: Maximum number of faults that a message shows; the exception has all faults.
 _MAX_SHOWN_FAULTS = 10
-#: Attempts at the transaction that writes.
+#: Maximum number of attempts at the transaction that writes.
 _MAX_ATTEMPTS = 4
 _DEADLOCK = "40P01"
 
@@ -61,7 +61,7 @@ T = TypeVar("T")
 
 
 class BadWorkunits(SubmissionRefused):
-    """Some workunits are invalid; `faults` has all faults by index. Hint: each has its own."""
+    """Some workunits are invalid; `faults` has all faults by index. Hint: see each fault."""
 
     def __init__(self, faults: Mapping[int, tuple[new_workunits.Fault, ...]], total: int) -> None:
         self.faults = dict(faults)
@@ -176,10 +176,11 @@ def submit(
 ) -> Submission:
     """Create workunits of one app, all or none.
 
-    `batch` names a batch of the submitter, which is created if it does not exist.  The transitioner
-    is due at once and creates the results.  With fair share, priorities follow the submitter's
-    share (`work.submission.shares`) unless staff sets others.  `before` and `then` run at the
-    beginning and at the end of the transaction: if either raises, nothing is submitted.
+    `batch` names a batch of the submitter, which is created if it does not exist.  The workunits
+    are due for the transitioner at once, which creates their results.  With fair share, priorities
+    follow the submitter's share (`work.submission.shares`) unless staff set priorities.  `before`
+    and `then` run at the beginning and at the end of the transaction: if either raises, nothing is
+    submitted.
 
     Raises `UnknownApp` for an unknown or deprecated app; `BadWorkunits` for invalid workunits;
     `DuplicateNames` for names that are repeated or taken; `BatchRefused` for a batch that has no

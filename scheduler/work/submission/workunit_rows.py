@@ -33,7 +33,7 @@ from scheduler.work.submission.submission_checks import SubmissionRefused
 CHUNK_SIZE = 5000
 #: Number of names that an error message lists.
 _MAX_SHOWN_NAMES = 10
-#: Number of distinct texts of shared columns that a writer caches.
+#: Maximum number of shapes whose shared columns a writer caches.
 _MAX_CACHED_KINDS = 1000
 _NULL = r"\N"
 _HELD = ReleaseState.HELD.value
@@ -44,7 +44,7 @@ _RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0"
 class DuplicateNames(SubmissionRefused):
     """Names are repeated or already taken; `names` lists them. Hint: choose others, or none.
 
-    `where` completes the message.
+    `where` is the end of a sentence, such as "already taken".
     """
 
     def __init__(self, names: Sequence[str], *, where: str) -> None:
@@ -53,7 +53,7 @@ class DuplicateNames(SubmissionRefused):
         shown = ", ".join(names[:_MAX_SHOWN_NAMES]) + more
         super().__init__(
             f"{self.count} workunit name{'s' * (self.count > 1)} {where}: {shown}. "
-            "Hint: a name is never used twice; choose others, or leave them out to have them made."
+            "Hint: choose other names, or leave the names out to have them generated."
         )
 
 
@@ -101,7 +101,7 @@ class SubmissionContext:
 class WorkunitWriter:
     """Prepares rows, and caches the text of the columns that workunits of one shape share.
 
-    With `honors_priorities`, explicit priorities are kept; otherwise they are ignored.
+    Explicit priorities are ignored unless `honors_priorities` is true.
     """
 
     def __init__(self, *, honors_priorities: bool) -> None:
@@ -111,7 +111,7 @@ class WorkunitWriter:
     def prepare(
         self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
     ) -> WorkunitRow:
-        """Return the row of a valid workunit; `inputs` are the ids of its files and the files."""
+        """Return the row of a valid workunit; `inputs` are its input files, each after its id."""
         key = new_workunits.shape(workunit)
         shared = self._shared_columns.get(key)
         if shared is None:

@@ -65,7 +65,7 @@ def test_the_same_again_changes_nothing() -> None:
 def test_other_files_under_known_facts_are_refused() -> None:
     """PROTOCOL trap 5."""
     publish()
-    with pytest.raises(app_versions.VersionExists, match="bump version_num, to 2 for instance"):
+    with pytest.raises(app_versions.VersionExists, match="set version_num to 2, for example"):
         publish({"sieve.py": b"changed"})
     assert File.objects.count() == 1
     assert publish({"sieve.py": b"changed"}, version_num=2).created
@@ -153,7 +153,7 @@ def test_a_flag_of_version_xml_that_is_empty_or_1_is_set() -> None:
 @pytest.mark.parametrize(
     ("version", "file", "words"),
     [
-        ("", "<gzip/>", "keeps no packed copies. Hint: remove it"),
+        ("", "<gzip/>", "keeps no compressed copies. Hint: remove it"),
         ("", "<url>http://x/</url>", "downloaded from this server only. Hint: remove it"),
         ("", "<sticky/>", "has <sticky> for lib.so, which has no effect. Hint: remove it"),
         ("", "<copy_fil/>", "did you mean <copy_file>"),
@@ -256,7 +256,7 @@ def test_a_signature_made_elsewhere_is_used_if_it_is_the_projects() -> None:
     done = publish({"sieve.py": PROGRAM, "sieve.py.sig": signature.encode()})
     row = done.version.files.get()
     assert signing.verify(md5(PROGRAM), row.signature, signing.code_sign_key_text())
-    with pytest.raises(app_versions.BadSignature, match=r"beside sieve\.py is not the project's"):
+    with pytest.raises(app_versions.BadSignature, match=r"beside sieve\.py is not by the project"):
         publish({"sieve.py": b"x", "sieve.py.sig": signature.encode()}, version_num=2)
 
 

@@ -227,4 +227,4 @@ def test_a_signature_by_another_key_is_refused(
     put(program.with_name("upper.exe.sig"), "0" * 256 + "\n.\n")
     settings.PROJECT = replace(settings.PROJECT, online_signing=True)
     said = run(without_odd(tree), "--create-app", "--dry-run", refused=True)
-    assert "The signature beside upper.exe is not the project's" in said
+    assert "The signature beside upper.exe is not by the project's key" in said

@@ -221,7 +221,7 @@ class TestCommand:
             ("mt", 0),
         ]
         (warning,) = found["warnings"]
-        assert warning.startswith("cuda12 is used by 1 app version, but not defined")
+        assert warning.startswith("Plan class cuda12 is not defined, so no host can run the 1 app")
         assert json.loads(run("show", "mt")) == json.loads(file.read_text())
         assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
 

@@ -84,7 +84,7 @@ def test_nothing_is_changed_unasked(books):
     host, _, _ = books
     text, status = said()
     assert status == 0
-    assert "Nothing was changed; --apply corrects." in text
+    assert "Nothing was changed. Hint: use --apply." in text
     assert said("--dry-run") == (text, 0)
     host.refresh_from_db()
     assert host.total_credit == 0

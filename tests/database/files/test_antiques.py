@@ -168,5 +168,5 @@ def test_the_command_shows_counts_and_bytes():
 
 
 def test_an_age_at_which_files_are_still_on_their_way_is_refused():
-    with pytest.raises(CommandError, match=r"too young.*Hint"):
+    with pytest.raises(CommandError, match=r"too low.*Hint"):
         call_command("delete_antique_files", "--min-age", "1h")

@@ -53,7 +53,7 @@ def test_a_silent_daemon_and_one_that_never_ran_are_named():
     (settings.VAR_DIR / "run" / "validator.alive").unlink()
     assert found() == [
         ("daemon_silent", "The validator has never run here."),
-        ("daemon_silent", "The purger has given no sign of life for 2 h."),
+        ("daemon_silent", "The purger has sent no heartbeat for 2 h."),
     ]
 
 

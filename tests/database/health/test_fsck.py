@@ -310,7 +310,7 @@ def test_answers_that_are_missing_or_changed_are_found():
     (gone, detail), (other, difference) = read_violations()["answers_are_kept"]
     folder = missing.parents[1].name
     assert gone == f"{folder}/{missing.parent.name}/out"
-    assert detail == "is not there"
+    assert detail == "is missing"
     assert other == f"{folder}/{changed.parent.name}/out"
     assert difference.startswith("has SHA-256 ")
     assert whole.exists()
@@ -335,7 +335,7 @@ def test_uploads_of_no_result_are_found_when_they_are_a_day_old():
     for name in names:
         os.utime(storage.upload_path(name), (1e9, 1e9))
     found = read_violations()["uploads_have_a_result"]
-    assert sorted(found) == [(name, "1 bytes, of no result") for name in names[1:]]
+    assert sorted(found) == [(name, "1 bytes, without a result") for name in names[1:]]
 
 
 def test_files_that_nobody_refers_to_are_found(workunit):

@@ -98,7 +98,7 @@ class TestShow:
         assert said.endswith(TRACE.rstrip())
 
     def test_an_unknown_number_is_refused(self):
-        with pytest.raises(CommandError, match=r"Nothing is parked as 7\. Hint:"):
+        with pytest.raises(CommandError, match=r"No parked subject has the id 7\. Hint:"):
             run("show", 7)
 
     def test_a_number_is_needed(self):
@@ -239,7 +239,7 @@ class TestDrop:
 
     def test_what_is_still_tried_is_not_dropped(self):
         workunit = failed()
-        with pytest.raises(CommandError, match="Nothing is parked as"):
+        with pytest.raises(CommandError, match="No parked subject has the id"):
             run("drop", park(workunit.pk, workunit.app, parked_at=None), "--yes")
 
     @pytest.mark.parametrize("words", [("drop", "--all"), ("drop", "--app", "sums")])

@@ -67,8 +67,8 @@ def test_a_quorum_waits_for_another_account(batch):
     (wait,) = waits_of(batch, now=NOON)
     assert (wait.cause, wait.workunits) == ("account_short", 1)
     assert wait.sentence == (
-        "1 workunit waits for another account: a quorum of 2 needs as many, and each account with "
-        "a computer that contacted the project in the last 30 days (1) had its turn."
+        "1 workunit waits for another account: a quorum of 2 needs 2 accounts, and each account "
+        "with a computer that contacted the project in the last 30 days (1) already had a result."
     )
     a_host(an_account("bob"))
     assert waits_of(batch, now=NOON) == ()

@@ -315,7 +315,8 @@ class TestCancelWork:
         words = ("cancel_work", *one["names"], "--id", *two["workunit_ids"])
         assert run(*words, "--reason", "wrong") == "Cancellation requested: 2 workunits."
         assert (
-            run(*words) == "Cancellation requested: 0 workunits; of the others 2 were so already."
+            run(*words)
+            == "Cancellation requested: 0 workunits; unchanged: 2 already in this state."
         )
         assert set(Workunit.objects.values_list("cancel_reason", flat=True)) == {"wrong"}
 

@@ -58,7 +58,7 @@ def test_a_table_says_who_agrees_with_whom(files):
     out, status = attempt(app.name, *paths, "--quorum", "3")
     assert status == 0
     lines = out.splitlines()
-    assert lines[0] == "numeric on 3 results, outputs named as the files are:"
+    assert lines[0] == "numeric on 3 results, outputs named after the files:"
     assert [line.split() for line in lines[2:5]] == [
         ["1", paths[0], "·", "✓", "✗", "valid,", "canonical"],
         ["2", paths[1], "✓", "·", "✗", "valid"],
@@ -153,10 +153,10 @@ def test_a_validator_that_fails_is_shown_with_its_traceback(files, text, said):
     ("words", "said"),
     [
         (["nothing", "1.txt", "2.txt"], r"There is no app 'nothing'. Hint: the apps are sums."),
-        (["sums", "1.txt", "9.txt"], "Hint: name one file per result"),
+        (["sums", "1.txt", "9.txt"], "Hint: give one file or one folder"),
         (["sums", "1.txt"], "at least two different results"),
         (["sums", "1.txt", "1.txt"], "at least two different results"),
-        (["sums", "1.txt", "."], "name either files or folders"),
+        (["sums", "1.txt", "."], "give either files or folders"),
         (
             ["sums", "1.txt", "2.txt", "3.txt", "--outputs", "2"],
             "3 files cannot be divided into 2 per",

@@ -188,7 +188,7 @@ def test_a_batch_is_changed_but_not_into_nonsense():
         now=NOON,
     )
     assert (reread(batch).expire_at, batch.meta, batch.name) == (LATER, {"a": 1}, "new")
-    with pytest.raises(BadChange, match=r"is past.*Hint: abort it"):
+    with pytest.raises(BadChange, match=r"is past.*Hint: abort the batch"):
         batches.change(batch.pk, {"expire_at": NOON}, by=batch.submitter, now=NOON)
     with pytest.raises(BadChange, match="There is a batch 'taken' already"):
         batches.change(batch.pk, {"name": "taken"}, by=batch.submitter, now=NOON)
@@ -297,8 +297,8 @@ def test_fsck_finds_who_was_let_go_early_and_who_waits_unseen():
     update(second, let_go_at=NOON)
     found = {one.name: one.detail for one in rule.find(NOON)}
     assert found == {
-        early.name: "is let go before batch first is over",
-        unseen.name: "waits, but its batch is noted to be let go",
+        early.name: "was released before batch first finished",
+        unseen.name: "has pending dependencies, but its batch was released",
     }
 
 

@@ -233,7 +233,7 @@ def test_show_draws_a_bar_and_names_what_it_waits_for():
     in_batch(second)
     said = run("show", "second")
     assert "[###############---------------] 50 % of 2: 1 unsent, 1 failed" in said
-    assert "starts after batch first (which is in progress), if nothing of it failed" in said
+    assert "starts after batch first (which is in progress), if no workunit failed" in said
     assert "its outputs are kept until it is retired" in said
     facts = json.loads(run("show", "second", "--json"))
     assert (facts["after"], facts["progress"]["failed"]) == ("first", 1)

@@ -48,7 +48,7 @@ def test_a_forgotten_workunit_is_said_to_be_one():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"release_state": 2}, "is held by staff: it waits to be released"),
+        ({"release_state": 2}, "is held by staff until they release it"),
         (
             {"release_state": 1, "pending_dependency_count": 3},
             "waits for 3 workunits that it depends on",
@@ -100,10 +100,11 @@ def test_a_replacement_names_the_account_that_must_wait_for_it():
     has = rows.a_result(workunit, "sent")
     replacement = rows.a_result(workunit)
     assert explained(replacement).reasons == (
-        "waits for a host that may have it",
+        "waits for a host that qualifies",
         (
-            "every account with a computer that asked in the last 30 days (2) had its turn: waits "
-            "for another account, or until 2026-01-02 11:00:00 UTC, when one of them may try again"
+            "every account with a computer that requested work in the last 30 days (2) has had a "
+            "result: waits for another account, or until 2026-01-02 11:00:00 UTC, when it may be "
+            "sent again to one of these"
         ),
         (
             f"does not go back to account {had.account}, which had {had.name}, "
@@ -134,7 +135,7 @@ def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given
         f"laptop #{other.pk} requested work at 2026-01-01 11:55:00 UTC and was refused: needs a GPU",
         "is given up once it was refused to 2 hosts: so far 2 (1 confirmed)",
     )
-    assert explained(unsent).reasons == ("waits for a host that may have it", *expected)
+    assert explained(unsent).reasons == ("waits for a host that qualifies", *expected)
     assert set(expected) <= set(explained(workunit).reasons)
 
 
@@ -172,16 +173,17 @@ def test_a_targeted_result_says_for_whom_alone_it_is():
     host = rows.a_host(domain_name="box")
     to_host = rows.a_workunit(target_host=host, transition_at=None)
     to_account = rows.a_workunit(target_account=host.account, transition_at=None)
-    assert f"is only for host box #{host.pk}" in explained(rows.a_result(to_host)).reasons
+    assert f"is sent only to host box #{host.pk}" in explained(rows.a_result(to_host)).reasons
     assert (
-        f"is only for the hosts of {host.account}" in explained(rows.a_result(to_account)).reasons
+        f"is sent only to the hosts of {host.account}"
+        in explained(rows.a_result(to_account)).reasons
     )
 
 
 def test_a_broadcast_workunit_says_so():
     workunit = rows.a_workunit(broadcast=True, end_before=NOON + timedelta(days=1))
     assert (
-        "is broadcast: every host that asks is given a result of its own "
+        "is broadcast: every host that requests work gets its own result "
         "until 2026-01-02 12:00:00 UTC"
     ) in explained(workunit).reasons
 
@@ -190,7 +192,7 @@ def test_what_is_to_be_given_up_says_so():
     workunit = rows.a_workunit(unsendable_at=NOON)
     rows.a_result(workunit)
     reasons = explained(workunit).reasons
-    assert "is to be given up since 2026-01-01 12:00:00 UTC: no host may have it" in reasons
+    assert "is unsendable since 2026-01-01 12:00:00 UTC: no host qualifies" in reasons
 
 
 def test_parked_science_is_told_with_its_last_words():
@@ -268,13 +270,14 @@ def test_a_workunit_says_that_every_account_had_its_turn():
     hosts = [rows.a_host(), rows.a_host()]
     failed_on(workunit, hosts[0])
     rows.a_result(workunit)
-    assert not any("had its turn" in reason for reason in explained(workunit).reasons)
+    assert not any("has had a result" in reason for reason in explained(workunit).reasons)
     update = type(hosts[1]).objects.filter(pk=hosts[1].pk).update
     for fields in ({"denied": True}, {"denied": False, "rpc_at": NOON - timedelta(days=31)}):
         update(**fields)
         assert (
-            "every account with a computer that asked in the last 30 days (1) had its turn: waits "
-            "for another account, or until 2026-01-02 11:00:00 UTC, when one of them may try again"
+            "every account with a computer that requested work in the last 30 days (1) has had a "
+            "result: waits for another account, or until 2026-01-02 11:00:00 UTC, when it may be "
+            "sent again to one of these"
         ) in explained(workunit).reasons
 
 
@@ -284,9 +287,9 @@ def test_a_computer_that_cannot_have_it_is_not_waited_for():
     failed_on(workunit, rows.a_host())
     rows.a_result(workunit)
     refusal = rows.refuse(workunit, rows.a_host())
-    assert not any("had its turn" in reason for reason in explained(workunit).reasons)
+    assert not any("has had a result" in reason for reason in explained(workunit).reasons)
     rows.update(refusal, first_at=NOON - timedelta(days=1))
-    assert any("30 days (1) had its turn" in reason for reason in explained(workunit).reasons)
+    assert any("30 days (1) has had a result" in reason for reason in explained(workunit).reasons)
 
 
 # Errors and parked science

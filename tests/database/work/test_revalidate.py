@@ -58,7 +58,7 @@ class TestLooking:
         assert run("sums").splitlines() == [
             "wu_1: canonical as before",
             f"    result {results[2].pk}: INVALID -> VALID",
-            "1 workunit compared: 1 would change. Nothing was changed. Hint: --apply requests it.",
+            "1 workunit compared: 1 would change. Nothing was changed. Hint: add --apply to request it.",
         ]
         workunit.refresh_from_db()
         assert (LedgerEntry.objects.count(), workunit.transition_at) == before

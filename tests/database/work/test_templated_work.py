@@ -102,7 +102,7 @@ def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) ->
         (["0.txt", "--input-template", "in.xml"], r"needs 2 input files .*, 1 are given\. Hint"),
         (["--input-template", "in.xml"], r"needs 2 input files .*, 0 are given\. Hint"),
         (["--input-template", "no/in.xml"], r"There is no file .*no/in.xml\. Hint: check the path"),
-        (["--input-template", "nothing"], r"There is no template 'nothing'\. Hint: staff puts"),
+        (["--input-template", "nothing"], r"There is no template 'nothing'\. Hint: put it"),
         (["--input-template", "..x"], r"begins with a dot or contains"),
         (
             ["--output-template", "out.xml"],
@@ -114,7 +114,7 @@ def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) ->
         ),
         (
             ["0.txt", "1.txt", "--input-template", "in.xml", "--command-line=-x"],
-            r"The command line is '-x', and '--from template' in the template\. Hint",
+            r"The submission has the command line '-x', the template '--from template'\. Hint",
         ),
         (["0.txt", "--input-template", "none.xml"], r"needs no input files, 1 are given\. Hint"),
     ],

@@ -648,7 +648,7 @@ def test_cancelling_asks_the_operation(
     answer = act(admin, "cancel", *chosen, confirmed="yes")
     assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
     assert "Chief" in asked[0]["reason"]
-    assert messages_of(answer) == ["2 asked to be cancelled, 1 already were."]
+    assert messages_of(answer) == ["2 are being cancelled, 1 already were."]
 
 
 def test_a_cancelled_workunit_has_the_request_written_down(admin: Client, rows: Any) -> None:

@@ -123,7 +123,7 @@ def test_other_files_under_a_known_number_are_refused_with_one_that_is_free(staf
     assert send(staff, ("run.sh", RUN), version="1.05").status_code == 201
     answer = send(staff, ("run.sh", RUN + b"#"))
     assert (answer.status_code, answer.json()["code"]) == (409, "version_exists")
-    assert "bump version_num, to 106" in answer.json()["hint"]
+    assert "set version_num to 106" in answer.json()["hint"]
     assert AppVersion.objects.count() == 2 * len(UNIX_PLATFORMS)
 
 

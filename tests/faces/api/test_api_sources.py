@@ -163,12 +163,12 @@ def test_what_cannot_be_fetched_is_said(staff, site, slow_to_greet, monkeypatch)
     an_app()
     shorter = site.put("/short", RUN, length=100)
     for url, words in (
-        (site.refuse("/none", 404), "answers 404"),
+        (site.refuse("/none", 404), "returned 404"),
         (site.put("/long", b"x" * 1001), "more than 1000 bytes"),
         (site.drip("/slow"), "takes longer than 0.2 seconds"),
         (site.drip("/slower", headers=True), "takes longer than 0.2 seconds"),
         (f"https://127.0.0.1:{slow_to_greet}/x", "takes longer than 0.2 seconds"),
-        (shorter, "broke off after"),
+        (shorter, "failed after"),
         (site.put("/page", b"<html>"), "neither a script nor an archive"),
         (f"http://127.0.0.1:{free_port()}/x", "cannot be reached"),
         ("http://no-such-host.invalid/x", "is not found"),
@@ -179,7 +179,7 @@ def test_what_cannot_be_fetched_is_said(staff, site, slow_to_greet, monkeypatch)
         assert answer.json()["hint"]
     assert not AppVersion.objects.exists()
     answer = send(staff, ("run.sh", RUN), source_url=shorter)
-    assert "comes from one place" in answer.json()["hint"]
+    assert "give only one of them" in answer.json()["hint"]
 
 
 def test_one_program_is_fetched_at_a_time(staff, site, monkeypatch) -> None:

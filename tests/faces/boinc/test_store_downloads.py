@@ -206,7 +206,7 @@ def test_submitters_of_boincs_kind_are_told_to_try_again(caplog):
         raise storage.StoreAway(msg)
 
     said = safe_reply("submit_batch", answer).content
-    assert b"The project's store of files is away; try again." in said
+    assert b"The project's file store is unavailable; try again." in said
     assert caplog.records[-1].message == "submission_refused"
 
 

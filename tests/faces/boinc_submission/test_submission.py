@@ -230,7 +230,7 @@ def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -
     [
         ("<job></job>", "wrong # of input files for job 0: need 1, got 0"),
         (a_job() + "<job></job>", "wrong # of input files for job 1: need 1, got 0"),
-        ("", "no jobs in the batch. Hint: describe at least one."),
+        ("", "no jobs in the batch. Hint: describe at least one job."),
         (a_job("<name>a b</name>"), "'a b' is not a name for a workunit."),
         (a_job("<name>../../x</name>"), "is not a name for a workunit."),
         (a_job("<name>x</name>") * 2, "1 workunit name given more than once: x."),
@@ -249,11 +249,11 @@ def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -
         ),
         (
             "<job><input_file><mode>sandbox</mode><source>a</source></input_file></job>",
-            "unsupported file mode: sandbox. Hint: there are no sandboxes here",
+            "unsupported file mode: sandbox. Hint: this server has no sandboxes",
         ),
         (
             "<job><input_file><mode>semilocal</mode><source>http://a/</source></input_file></job>",
-            "unsupported file mode: semilocal. Hint: this server fetches nothing",
+            "unsupported file mode: semilocal. Hint: this server fetches no files",
         ),
         (
             "<job><input_file><mode>magic</mode></input_file></job>",
@@ -262,7 +262,7 @@ def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -
         ("<job><input_file><source>a</source></input_file></job>", "unsupported file mode: none."),
         (
             "<job><input_file><mode>remote</mode><url>file:///etc/passwd</url></input_file></job>",
-            "'file:///etc/passwd' is no URL that hosts can fetch.",
+            "'file:///etc/passwd' is not an HTTP URL.",
         ),
         (
             "<job><input_file><mode>remote</mode><url>http://a/</url></input_file></job>",
@@ -284,7 +284,7 @@ def test_what_cannot_be_submitted_is_refused_with_all_of_it(job: str, why: str |
 def test_a_command_line_stands_in_one_place() -> None:
     template = INPUT.replace("</workunit>", "<command_line>-t</command_line></workunit>")
     why = refused(a_job(f"<command_line>-j</command_line>{template}"))
-    assert why.startswith("job 0: The command line is '-j', and '-t' in the template. Hint")
+    assert why.startswith("job 0: The submission has the command line '-j', the template '-t'.")
 
 
 def test_a_batch_is_filled_once() -> None:
@@ -307,7 +307,7 @@ def test_who_fills_a_batch_at_the_same_moment_is_told_who_was_first(monkeypatch)
 
 def test_a_batch_holds_work_of_one_app() -> None:
     an_app("other", input_template=INPUT, output_template=OUTPUT)
-    assert refused(a_job(), app="other") == "batch empty is for another app than other."
+    assert refused(a_job(), app="other") == "batch empty belongs to another app, not to other."
 
 
 def test_the_name_of_a_batch_that_is_filled_is_taken() -> None:
@@ -546,7 +546,7 @@ def test_anothers_output_looks_as_if_it_did_not_exist(query: dict[str, object]) 
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ({}, "bad command. Hint: there are result_file,"),
+        ({}, "bad command. Hint: the commands are result_file,"),
         ({"cmd": "../../etc/passwd"}, "bad command."),
         (
             {"cmd": "workunit_file", "wu_name": "wu_done", "auth_str": KEY, "file_num": 7},
@@ -554,11 +554,11 @@ def test_anothers_output_looks_as_if_it_did_not_exist(query: dict[str, object]) 
         ),
         (
             {"cmd": "workunit_file", "wu_name": "wu_done", "auth_str": KEY, "file_num": "../x"},
-            "file_num is no number: '../x'. Hint",
+            "file_num is not a number: '../x'. Hint",
         ),
         (
             {"cmd": "batch_files", "batch_id": "9" * 40, "auth_str": "x"},
-            "batch_id is no number",
+            "batch_id is not a number",
         ),
         (
             {"cmd": "workunit_file", "wu_name": "wu_unsent", "auth_str": KEY},

@@ -39,17 +39,17 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("", "It does not begin with an element."),
-        ("ping", "It does not begin with an element."),
+        ("", "The request does not begin with an element."),
+        ("ping", "The request does not begin with an element."),
         ("<ping>", "The request ends before &lt;/ping&gt;"),
         ("<ping></pong>", "is not closed"),
         ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><ping>&a;</ping>', "document type"),
         ("<ping><!DOCTYPE x></ping>", "A document type declaration is not accepted."),
-        ("<ping>\0</ping>", "There is a control character in it."),
-        (b"<ping>\xff\xfe</ping>", "Byte 6 is no UTF-8."),
-        ('<?xml version="1.0" encoding="utf-16"?><ping/>', "The encoding utf-16 is not read here."),
+        ("<ping>\0</ping>", "The request has a control character."),
+        (b"<ping>\xff\xfe</ping>", "Byte 6 is not valid UTF-8."),
+        ('<?xml version="1.0" encoding="utf-16"?><ping/>', "The encoding utf-16 is not supported."),
         ("<a>" * 100 + "</a>" * 100, "nested deeper than"),
-        ("<!-- never closed", "It does not begin with an element."),
+        ("<!-- never closed", "The request does not begin with an element."),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(body: str | bytes, why: str) -> None:
@@ -119,11 +119,11 @@ FILE_FIRST = (
 @pytest.mark.parametrize(
     ("body", "content_type", "why"),
     [
-        (b"a=b", "application/x-www-form-urlencoded", "There is no field request. Hint"),
-        (b"x", "multipart/form-data", "does not say how its parts are parted"),
-        (b"x", "multipart/form-data; boundary=" + "b" * 300, "does not say how"),
-        (b"x", "multipart/form-data; boundary=b", "There is no field request before the files."),
-        (FILE_FIRST, "multipart/form-data; boundary=b", "There is no field request before the"),
+        (b"a=b", "application/x-www-form-urlencoded", "The form has no field `request`. Hint"),
+        (b"x", "multipart/form-data", "The Content-Type has no valid boundary"),
+        (b"x", "multipart/form-data; boundary=" + "b" * 300, "no valid boundary"),
+        (b"x", "multipart/form-data; boundary=b", "has no field `request` before the files."),
+        (FILE_FIRST, "multipart/form-data; boundary=b", "has no field `request` before the"),
     ],
 )
 def test_a_form_that_cannot_be_read_is_refused_in_words(body, content_type, why) -> None:
@@ -149,7 +149,7 @@ def test_while_the_database_is_away_the_project_is_down(monkeypatch) -> None:
     monkeypatch.setattr(queries, "batches_of", away)
     monkeypatch.setattr("scheduler.boinc_submission.submission_reads.batches_of", away)
     reply = post(asked("query_batches"))
-    assert reply.startswith(refusal("query_batches", "The project's database is away", -183))
+    assert reply.startswith(refusal("query_batches", "The project's database is unavailable", -183))
 
 
 def test_a_project_in_maintenance_is_down() -> None:

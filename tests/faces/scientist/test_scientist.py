@@ -374,7 +374,7 @@ def test_a_batch_waits_for_another_by_its_name(run, fold):
         (["--param", "s=1..2", "--param", "s=3..4"], "given twice"),
         (["--from-file", "none"], "cannot be read"),
         (["--input", "none", "--count", "1"], "There is no file none"),
-        (["--meta", "x", "--count", "1"], "is not a note"),
+        (["--meta", "x", "--count", "1"], "is not metadata"),
         (["--field", "x", "--count", "1"], "is not a field"),
         (["--ndjson", "empty"], "no workunits to submit"),
     ],
@@ -975,7 +975,7 @@ def test_ctrl_c_while_the_project_works_names_the_batch_and_how_to_cancel_it(run
     code, _, complaint = run("submit", "fold", "--count", "3")
     batch = Batch.objects.get()
     assert code == 130
-    assert f"the project may still take the workunits, as batch {batch.name}" in complaint
+    assert f"the project may still create the workunits of batch {batch.name}" in complaint
     for command in (f"scientist watch {batch.name}", f"scientist cancel {batch.name}"):
         assert command in complaint
     assert run("cancel", batch.name, "--yes")[0] == 0
@@ -1091,7 +1091,7 @@ def short(eve):
     return batch, workunits
 
 
-SHORT = "2 workunits wait for another account: a quorum of 2 needs as many"
+SHORT = "2 workunits wait for another account: a quorum of 2 needs 2 accounts"
 
 
 def test_a_page_says_that_an_account_is_missing(run, short):

@@ -139,7 +139,7 @@ def test_a_name_that_clients_cannot_hold_is_not_sent(name):
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_none_is_not_sent(number):
-    with pytest.raises(xml.CannotEncode, match="is no number"):
+    with pytest.raises(xml.CannotEncode, match="is not a number"):
         said(request_delay=number)
 
 

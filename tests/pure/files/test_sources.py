@@ -31,7 +31,7 @@ def test_addresses_are_taken_apart(url: str, place: Place) -> None:
         ("gopher://a.org/x", "does not fetch gopher"),
         ("/etc/passwd", "does not fetch such addresses"),
         ("rsync:/etc/passwd", "a file of this server"),
-        ("rsync:a.org:p.zip", "behind its own log-in"),
+        ("rsync:a.org:p.zip", "requires a log-in"),
         ("rsync://a.org/mod", "not a file of an rsync server"),
         ("rsync://a.org/mod/", "not a file of an rsync server"),
         ("rsync://a.org/mod/*.tar", "not a file of an rsync server"),

@@ -39,19 +39,19 @@ def test_there_is_nothing_to_say(facts):
     [
         (
             {"lives": WELL | {"purger": LONG_AGO}},
-            "The purger has given no sign of life for 2 h.",
+            "The purger has sent no heartbeat for 2 h.",
         ),
         ({"lives": WELL | {"purger": None}}, "The purger has never run here."),
         ({"lives": {"purger": None, "validator": None}}, "No daemon has ever run here."),
         ({"oldest": {"validator": LONG_AGO}}, "The validator is 2 h behind."),
-        ({"web_seen_at": LONG_AGO}, "No web process has been seen for 2 h."),
+        ({"web_seen_at": LONG_AGO}, "No web process has sent a heartbeat for 2 h."),
         (
             {"parked": {"assimilate": 2}},
             "2 subjects of stage assimilate are parked: science code failed on them too often.",
         ),
         (
             {"hard_to_send": 1},
-            "1 workunit was refused to at least half as many hosts as make it unsendable.",
+            "1 workunit has at least half of the refusals that make a workunit unsendable.",
         ),
         ({"unknown_science": ("App a: no. Hint: yes.",)}, "App a: no."),
         (

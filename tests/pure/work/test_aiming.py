@@ -64,7 +64,7 @@ def test_what_fits_has_no_faults(app, change):
         (TRIVIAL, {"broadcast": True}, "A broadcast has no end."),
         (APP, {"broadcast": True, "end_before": LATER}, "validator 'bitwise'"),
         (TRIVIAL, {"broadcast": True, "end_before": LATER, "min_quorum": 2}, "to every host"),
-        (TRIVIAL, {"broadcast": True, "end_before": LATER, "target_host": 1}, "target as well"),
+        (TRIVIAL, {"broadcast": True, "end_before": LATER, "target_host": 1}, "and a target"),
         (ADAPTIVE, {"max_total_results": 1}, "max_total_results is 1"),
         (ADAPTIVE, {"max_success_results": 1}, "max_success_results is 1"),
     ],

@@ -73,7 +73,7 @@ def _version(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
-    """Yield limits below the app's `target_nresults`, which applies if the host is not trusted."""
+    """Yield faults for limits below the app's `target_nresults`, which untrusted hosts require."""
     if workunit.target != 1 or app.target_nresults <= 1 or workunit.broadcast:
         return
     for name, value in (
@@ -82,8 +82,8 @@ def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
     ):
         if value < app.target_nresults:
             yield Fault(
-                f"{name} is {value}, and app {app.name} makes {app.target_nresults} results "
-                "where the first host is not trusted.",
+                f"{name} is {value}, but app {app.name} creates {app.target_nresults} results "
+                "if the first host is not trusted.",
                 f"raise {name} to {app.target_nresults} or more, or leave it out.",
             )
 
@@ -101,7 +101,7 @@ def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Ite
     if workunit.target > 1 and (kind := _single(targets.keys(), app)):
         yield Fault(
             f"target_nresults is {workunit.target}, but one {kind} gets one result of a workunit.",
-            "ask for one result, or leave the target out.",
+            "set target_nresults to 1, or leave the target out.",
         )
 
 
@@ -123,7 +123,7 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
     if not workunit.broadcast:
         return
     if workunit.end_before is None:
-        yield Fault("A broadcast has no end.", "give end_before: the broadcast is judged then.")
+        yield Fault("A broadcast has no end.", "give end_before, when results are validated.")
     if app.validator != _ACCEPTS_EVERY_RESULT:
         yield Fault(
             f"Results of a broadcast are not compared, but app {app.name} has the validator "
@@ -136,7 +136,7 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
             "leave min_quorum and target_nresults out.",
         )
     if _targets(workunit):
-        yield Fault("A broadcast has a target as well.", "leave one of the two out.")
+        yield Fault("The workunit has both broadcast and a target.", "leave one of the two out.")
 
 
 def _denied(workunits: Sequence[NewWorkunit], addressees: Addressees) -> Iterator[str]:
@@ -148,6 +148,6 @@ def _denied(workunits: Sequence[NewWorkunit], addressees: Addressees) -> Iterato
 def _never_trusted(workunits: Sequence[NewWorkunit], app: AppRules) -> Iterator[str]:
     if app.target_nresults > 1 and any(w.target_host is not None for w in workunits):
         yield (
-            f"App {app.name} makes {app.target_nresults} results where a host is not trusted, and "
-            "one host gets one of them: work that targets an untrusted host never finishes."
+            f"App {app.name} creates {app.target_nresults} results if a host is not trusted, but a "
+            "host gets only one of them: work that targets an untrusted host never finishes."
         )

@@ -31,7 +31,7 @@ COMFORTABLE_RUN_TIMES = 3
 #: Speed of a host, in operations per second, while no host has been seen (BOINC's default).
 TYPICAL_FPOPS = 1e9
 
-#: Maximum length of a command line and of meta, in characters; a list has 1000 of each on a page.
+#: Maximum number of characters of a command line and of meta; a page of a list has 1000 of each.
 MAX_TEXT_LENGTH = 65_536
 
 #: Limits of values that Python can read and add.  A later time or an infinite sum would break every
@@ -84,9 +84,10 @@ _shape = attrgetter(
 
 
 def shape(workunit: NewWorkunit) -> tuple[object, ...]:
-    """Return the hashable key of the fields that workunits of one shape share.
+    """Return the values of all fields except name, command line, meta and inputs, as a key.
 
-    These fields are checked, and turned into text, once for each shape.
+    Workunits with equal keys have one shape.  These fields are checked, and converted to text, once
+    for each shape.
     """
     return tuple(_shape(workunit))
 
@@ -165,9 +166,10 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class HostsAbout:
-    """The number of hosts seen in the last 30 days and of their accounts, and the largest sizes.
+    """The number of active hosts and of their accounts, and their largest memory and disk.
 
-    `disk_bytes` is free disk, or the total disk of a host that does not report free disk.
+    Active hosts contacted the server in the last 30 days.  Disk is free disk, or total disk for a
+    host that does not report free disk.
     """
 
     hosts: int
@@ -185,6 +187,7 @@ class Survey:
     def __init__(self, speed: Speed) -> None:
         self._speed = speed
         self._total = self._short = self._without_outputs = 0
+        #: Run time and deadline with the largest ratio, in seconds.
         self._worst: tuple[float, float] = (0.0, 1.0)
         self._wanted: set[int] = set()
         #: The maximum of each value over all workunits.
@@ -363,7 +366,7 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         yield Fault(
             f"rsc_fpops_bound ({workunit.rsc_fpops_bound:g}) is less than "
             f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
-            "clients abort a task at the bound: give several times the estimate.",
+            "give several times the estimate: clients abort a result at the bound.",
         )
     if len(workunit.keywords) > _MAX_KEYWORDS:
         yield Fault(

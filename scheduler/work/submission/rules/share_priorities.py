@@ -1,4 +1,4 @@
-"""Fair share: priorities follow each submitter's logical clock [pure].
+"""Computes fair-share priorities from submitters' logical clocks [pure].
 
 Source: BOINC's linear-bounded model.  Every submitter has a logical clock.  It advances by the work
 that they submit, divided by their part of the project's speed, and is never behind the present:
@@ -6,7 +6,7 @@ idle submitters do not accumulate entitlement.  A workunit's priority is its log
 seconds, negated, so that the index of results by priority returns the earliest start first.  There
 is no starvation: a workunit with a given logical start precedes all work that is submitted after
 that time.  Speed that some submitters do not use is available to all others.  Explicit priorities,
-set by staff, are 0 or more and precede all shares.
+set by staff, are 0 or more and precede all fair-share work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-#: Second 0 of the priorities; an integer column holds the 68 years that follow.
+#: The time of priority 0; an integer column can hold the seconds of the 68 years after it.
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 #: Number of shares that make up the whole project.  It is the same for all submitters, so that the
 #: clock of the first submitter does not run faster than that of the second.
@@ -33,7 +33,7 @@ class Entitlement:
 
     @property
     def speed(self) -> float:
-        """Operations per second that the submitter is entitled to."""
+        """The submitter's part of the project's speed, in operations per second."""
         return self.fpops * max(self.share, 0.0) / SHARES_OF_A_PROJECT
 
 
@@ -51,7 +51,7 @@ def logical_start(logical_start_at: datetime | None, *, now: datetime) -> dateti
 
 
 def priority_at(logical: datetime) -> int:
-    """Return the priority of a logical start: higher the earlier it is, always negative."""
+    """Return the priority of a logical start: negative, and higher for an earlier start."""
     return max(LAST, min(-1, -int((logical - EPOCH).total_seconds())))
 
 
