@@ -26,7 +26,7 @@ _Row = tuple[int, datetime, int, int | None, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event: seconds since the start, the name of its object, and a text."""
+    """A printed event: seconds since the start, the name of the row, and a text."""
 
     seconds: float
     subject: str

@@ -305,7 +305,7 @@ class Simulation:
 
 @dataclass(frozen=True, slots=True)
 class HostSummary:
-    """One host at the end; `alone` are results that were accepted without replication.
+    """The final state of a host; `alone` counts results accepted without replication.
 
     `quota` is its results per day, `in_a_row` its consecutive valid results, `entered` the sum of
     its credit entries.

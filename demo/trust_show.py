@@ -27,7 +27,7 @@ SETTINGS = {
     "VAR_DIR": str(VAR),
     "PROJECT_NAME": "Manyhands demo of trust",
     "GUARD_TRIGGER": "true",
-    "CHANCE_KEY": "a fixed key: every run draws the same lots",
+    "CHANCE_KEY": "a fixed key: every run makes the same random draws",
     "LOG_LEVEL": "ERROR",
 }
 

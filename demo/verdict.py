@@ -14,7 +14,7 @@ from scheduler.models import Account, Result, Workunit
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check: a statement, and whether it is true."""
+    """The outcome of a check: a sentence, and whether it is true."""
 
     sentence: str
     holds: bool
@@ -22,7 +22,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Earnings:
-    """The results of a volunteer; `credit` is the account's total credit."""
+    """The number of a volunteer's results, and the account's total credit."""
 
     name: str
     valid: int

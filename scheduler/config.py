@@ -53,7 +53,7 @@ class ProjectConfig:
     """The maximum number of results of an app version per host, day and CPU or GPU; 0: no limit."""
 
     max_infeasible: int = 100
-    """The number of hosts, refused for lasting reasons, at which a result is given up."""
+    """A result is given up when this number of hosts was refused the result for lasting reasons."""
 
     refusal_counts_after: timedelta = timedelta(days=1)
     """The time after which a repeated refusal is confirmed, so that it counts.
@@ -89,7 +89,7 @@ class ProjectConfig:
     """How many unsent results a claim reads first; each further page is four times as long."""
 
     min_client_version: int = 0
-    """Oldest client served, as 10000*major + 100*minor + release; 0 serves all."""
+    """The oldest client that is served, as 10000*major + 100*minor + release; 0 serves all."""
 
     banned_os: str = ""
     """A regular expression; hosts whose OS name and version match it get no work."""

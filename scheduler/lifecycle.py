@@ -7,7 +7,8 @@ no clock and no caller.  Choices, CHECK constraints, ``WHERE`` guards, the guard
 Theory of operation.  A workunit and its results move along seven *axes*.  Each axis is a small
 state machine, and the state of a row is its position on each axis.  A `Move` has the axis, the old
 state, the new state, the reason and the actor.  For each axis, pair of states and reason, there is
-only one actor.  The numeric codes of the columns are BOINC's, which BOINC's tools already use.
+only one actor.  The numeric codes of the columns are BOINC's, which BOINC's tools and operators
+already use.
 
 The ``result`` axis combines BOINC's pair (server_state, outcome) into one code, ``10 * server_state
 + outcome``; the outcome is INIT unless the server state is OVER.
@@ -237,11 +238,11 @@ _REASONS = {
     Because.AGREES: "agrees with the canonical result",
     Because.DISAGREES: "disagrees with the canonical result",
     Because.OUTPUT_MISSING: "output missing or unreadable",
-    Because.TOO_LATE: "came after the files it had to be compared with were deleted",
+    Because.TOO_LATE: "reported after the files for the comparison were deleted",
     Because.REVALIDATION: "to be validated again, as requested by staff",
     Because.BROADCAST: "broadcast to every host",
-    Because.NO_AGREEMENT: "answers came, but no two agreed",
-    Because.GIVEN_UP: "never assimilated, and given up by staff",
+    Because.NO_AGREEMENT: "no two results agree",
+    Because.GIVEN_UP: "given up by staff without assimilation",
 }
 
 #: The `source` of a move that creates a row.

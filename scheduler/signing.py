@@ -372,7 +372,7 @@ def verify(md5_hex: str, signature: str, public_text: str) -> bool:
 
 
 def rotation_signature(old_public_text: str) -> str | None:
-    """Return the signature by an old key over the current public key, or None if there is none.
+    """Return the signature by an old key over the current public key, or None if not available.
 
     The signature is over the stripped text; clients refuse every other form (PROTOCOL 4.4).
     """

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).with_name("boinc_api_program.cpp")
 
 
 def build(folder: Path) -> Path:
-    """Compile and link the program with Debian's library; skips the test if that is impossible."""
+    """Compile the program with Debian's BOINC library; skip the test if that is impossible."""
     compiler = needs("c++")
     needs_file("/usr/include/boinc/boinc_api.h")
     program = folder / "boinc_api_program"

@@ -1,4 +1,4 @@
-"""Facts with good defaults, for tests of judgements: nothing here is saved."""
+"""Builders of facts with default values, for tests of rules without a database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.lifecycle import (
 from scheduler.results.facts import ResultFacts, WorkunitFacts
 from tests.conftest import NOON
 
-#: The words of the tests' tables -> (server state, outcome, validate state) of a result.
+#: State of a result, as tests name it -> its server state, outcome and validate state.
 WORDS: dict[str, tuple[ServerState, Outcome, ValidateState]] = {
     "inactive": (ServerState.INACTIVE, Outcome.INIT, ValidateState.INIT),
     "unsent": (ServerState.UNSENT, Outcome.INIT, ValidateState.INIT),
@@ -39,7 +39,7 @@ WORDS: dict[str, tuple[ServerState, Outcome, ValidateState]] = {
 
 
 def a_result(word: str = "unsent", *, number: int = 1, **fields: Any) -> ResultFacts:
-    """The result that a word describes; `number` is its id and, less one, its attempt."""
+    """Return a result in the state named by `word`, with id `number` and attempt `number` - 1."""
     server_state, outcome, validate_state = WORDS[word]
     was_sent = server_state == ServerState.IN_PROGRESS or outcome not in {
         Outcome.INIT,
@@ -63,7 +63,7 @@ def a_result(word: str = "unsent", *, number: int = 1, **fields: Any) -> ResultF
 
 
 def a_workunit(results: str = "", **fields: Any) -> WorkunitFacts:
-    """A workunit of quorum two whose results are described by words, ids from 1."""
+    """Return a workunit of quorum 2 with a result for each word in `results`, with ids from 1."""
     facts = WorkunitFacts(
         id=1,
         name="wu",
@@ -97,7 +97,7 @@ def a_workunit(results: str = "", **fields: Any) -> WorkunitFacts:
 
 
 def with_result(workunit: WorkunitFacts, number: int, **fields: Any) -> WorkunitFacts:
-    """The same workunit with one result changed."""
+    """Return a copy of the workunit in which the result with this id has other fields."""
     return replace(
         workunit,
         results=tuple(
@@ -108,5 +108,5 @@ def with_result(workunit: WorkunitFacts, number: int, **fields: Any) -> Workunit
 
 
 def later(**duration: float) -> datetime:
-    """Noon and a while."""
+    """Return NOON plus a duration."""
     return NOON + timedelta(**duration)

@@ -1,4 +1,4 @@
-"""Fixtures of every test: fixed time, own folders, database guard, no network."""
+"""Fixtures for all tests: a fixed time, separate folders and the guard triggers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hypothesis import settings as hypothesis_settings
 from tests import template
 from tests.machine import needs
 
-# On a busy machine a slow example is no failure.
+# No deadline: on a busy machine a slow example is not a failure.
 hypothesis_settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 hypothesis_settings.load_profile("any machine")
 
-#: The moment at which tests happen; nothing reads the clock.
+#: The current time of tests, passed to the code in place of the clock.
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
@@ -36,26 +36,26 @@ def noon() -> datetime:
 
 @pytest.fixture(scope="session")
 def keys_of_this_session(tmp_path_factory):
-    """One folder of keys a session: making an RSA key pair takes longer than most tests."""
+    """One folder of keys for the whole session, because making an RSA key pair is slow."""
     return tmp_path_factory.mktemp("keys")
 
 
 @pytest.fixture(autouse=True)
 def own_folders(settings, tmp_path, keys_of_this_session):
-    """Keep each test's files to itself; the embedded PostgreSQL stays where it is."""
+    """Give each test its own VAR_DIR; all tests share the keys and the embedded PostgreSQL."""
     from scheduler import signing
 
     settings.VAR_DIR = tmp_path / "var"
     settings.KEYS_DIR = keys_of_this_session
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    # Finds static files on request: listing all of them for every client takes 50 ms.
+    # Static files are found on request: listing them for every client takes 50 ms.
     settings.WHITENOISE_AUTOREFRESH = True
     signing.ensure_keys()
 
 
 @pytest.fixture
 def public_folder():
-    """A folder that every user can enter; pytest's own are closed to other users."""
+    """A folder that every user can enter; pytest's folders are closed to other users."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -63,13 +63,13 @@ def public_folder():
 
 @pytest.fixture
 def command_apps(settings):
-    """Switch on apps of kind command, as a trusted pool does."""
+    """Allow apps of kind `command`, which are not allowed by default."""
     settings.PROJECT = replace(settings.PROJECT, command_apps=True)
 
 
 @pytest.fixture
 def targets_allowed(settings, tmp_path):
-    """Put every target that an app names on the allow-list; its code can write in `tmp_path`."""
+    """Allow every plugin target that an app names; the plugin can write in `tmp_path`."""
     from tests.plugins import AllowsTargets
 
     settings.PLUGINS = AllowsTargets(
@@ -80,7 +80,7 @@ def targets_allowed(settings, tmp_path):
 
 @pytest.fixture(autouse=True)
 def looks_from_the_head(monkeypatch):
-    """Have every pass look for all work, wherever in its queue an earlier test left the mark."""
+    """Make every pass read its queue from the head, not from the mark of an earlier test."""
     from daemons import low_water
 
     monkeypatch.setattr(low_water, "REST", 0)
@@ -88,7 +88,7 @@ def looks_from_the_head(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def forgets_what_was_counted():
-    """Have every test count for itself: many of them are at the same moment."""
+    """Clear the cached counts before each test, because most tests run at the same NOON."""
     from scheduler.health import status
 
     status.forget_own()
@@ -101,11 +101,11 @@ def forgets_what_was_counted():
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix, django_db_blocker, request
 ):
-    """Name the test database after this session, so that two may run side by side."""
+    """Name the test database after this session, so that two sessions can run at once."""
     from django.db import connection
 
     if connection.embedded:
-        connection.embedded.convert()  # an earlier version's, which may still run
+        connection.embedded.convert()  # data of an earlier version, whose server may still run
     if request.config.getvalue("reuse_db"):
         return
     session = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
@@ -119,7 +119,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker):
-    """Have the database itself refuse, in every test, a move that the law does not name."""
+    """Install the guard triggers in the test database and prepare it for the session."""
     from scheduler.sql import guard
 
     with django_db_blocker.unblock():
@@ -131,7 +131,7 @@ def django_db_setup(django_db_setup, django_db_blocker):
 
 
 def grant_what_tests_set() -> None:
-    """Let tests switch triggers off for bulk loads, and shorten the detection of deadlocks."""
+    """Let tests set the parameters that disable triggers and shorten deadlock detection."""
     from django.db import connection
 
     if server := connection.embedded:
@@ -139,7 +139,7 @@ def grant_what_tests_set() -> None:
 
 
 def forget_durability() -> None:
-    """Have no test wait for the disk: what a power cut takes from a test database, nobody misses."""
+    """Turn off synchronous commit: test data need not survive a power failure."""
     from django.db import connection
 
     with connection.cursor() as cursor:
@@ -150,7 +150,7 @@ def forget_durability() -> None:
 
 
 def drop_databases_of_dead_sessions() -> None:
-    """Drop databases that killed test sessions left on our own server."""
+    """Drop test databases that killed sessions left on the embedded server."""
     from django.db import connection
 
     if not connection.settings_dict.get("EMBEDDED"):
@@ -160,7 +160,7 @@ def drop_databases_of_dead_sessions() -> None:
         for (name,) in cursor.fetchall():
             found = TEST_DATABASE.fullmatch(name)
             if found and not is_alive(int(found[1])):
-                with suppress(Exception):  # another session drops it at this moment
+                with suppress(Exception):  # another session may drop it at the same time
                     cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
@@ -174,12 +174,12 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-# Programs of the machine
+# Required programs
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip a test whose program is not installed; in CI that is a failure."""
+    """Skip a test whose program is not installed; fail the test in CI."""
     for mark in item.iter_markers("needs"):
         for program in mark.args:
             needs(program)

@@ -1,4 +1,4 @@
-"""Generators of work, as a scientist might write them: they run in the worker."""
+"""Work generators as a scientist might write them; they run in the worker process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from daemons.science.interfaces import Defer, TransientScienceError
 
 
 def numbers(count, options, state):
-    """One workunit per number, from `first` up to `last`."""
+    """Yield one workunit per number, from `first` to `last`."""
     while state.setdefault("next", options.get("first", 1)) <= options.get("last", 10**9):
         number = state["next"]
         state["next"] += 1
@@ -23,14 +23,14 @@ def numbers(count, options, state):
 
 
 class Numbers:
-    """The same as a class."""
+    """The generator `numbers` as a class."""
 
     def generate(self, count, options, state):
         return numbers(count, options, state)
 
 
 def patient(count, options, state):
-    """One workunit, and then a pause."""
+    """Yield one workunit, then defer for an hour."""
     state["made"] = state.get("made", 0) + 1
     yield {"outputs": ["out"]}
     raise Defer(timedelta(hours=1))

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import pytest
 
-#: Program -> what `apt install` needs.
+#: Program -> names of the Debian packages that it needs.
 PACKAGES = {
     "bash": "bash",
     "boinc": "boinc-client",
@@ -32,12 +32,12 @@ PACKAGES = {
 }
 
 
-#: File -> what `apt install` needs.
+#: File -> name of the Debian package that contains it.
 FILES = {"/usr/include/boinc/boinc_api.h": "libboinc-app-dev"}
 
 
 def find(program: str) -> str | None:
-    """Return the path of a program; also of one that only root has in its PATH."""
+    """Return the path of a program in PATH or in /usr/sbin, or None."""
     path = os.environ.get("PATH", "")
     if "/usr/bin" in path.split(os.pathsep):
         path = f"{path}{os.pathsep}/usr/sbin"

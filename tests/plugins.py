@@ -8,7 +8,7 @@ from scheduler.apps.rules.plugins import BUILT_IN, Plugin, Plugins, read
 
 
 class _Anything:
-    """Contains every option's name."""
+    """A container that contains every option name."""
 
     def __contains__(self, _name):
         return True
@@ -22,9 +22,9 @@ _ANYTHING = _Anything()
 
 @dataclass(frozen=True, slots=True)
 class AllowsTargets(Plugins):
-    """Finds ``python:...``, ``script:...`` and ``table`` without an entry.
+    """An allow-list that also allows ``python:...``, ``script:...`` and ``table`` targets.
 
-    Their code can read and write in `folders`, beside the tests' own modules.
+    The code of these targets can read and write in `folders`.
     """
 
     folders: tuple[str, ...] = ()
@@ -46,5 +46,5 @@ class AllowsTargets(Plugins):
 
 
 def allow_list(**kinds):
-    """An allow-list as an operator writes it: ``validator={"orbits": {"target": ...}}``."""
+    """Return an allow-list with entries such as ``validator={"orbits": {"target": ...}}``."""
     return read(kinds)

@@ -1,4 +1,4 @@
-"""Rows with good defaults, saved as the operations would have left them."""
+"""Saved rows with default values, in states that the operations can produce."""
 
 from __future__ import annotations
 
@@ -31,33 +31,32 @@ OUTPUTS = [{"open_name": "out", "max_nbytes": 1_000_000}]
 
 
 def an_app(name: str = "", **fields: Any) -> App:
-    """An app that nobody tells apart from another."""
+    """Create an app; by default an account may retry a workunit without delay."""
     fields = {"created_at": NOON, "retry_same_account_after": timedelta(0)} | fields
     return App.objects.create(name=name or f"app{next(_numbers)}", **fields)
 
 
 def an_app_version(app: App, **fields: Any) -> AppVersion:
-    """A version of an app for Linux, without files."""
+    """Create a version of an app for Linux, without files."""
     platform, _ = Platform.objects.get_or_create(name="x86_64-pc-linux-gnu")
     fields = {"version_num": next(_numbers), "created_at": NOON} | fields
     return AppVersion.objects.create(app=app, platform=platform, **fields)
 
 
 def an_account(name: str = "", **fields: Any) -> Account:
-    """A volunteer without a key."""
+    """Create a volunteer's account without keys."""
     name = name or f"volunteer{next(_numbers)}"
     fields = {"email": f"{name}@example.org", "name": name, "created_at": NOON} | fields
     return Account.objects.create(cross_project_id="", password="!", **fields)
 
 
 def a_host(account: Account | None = None, **fields: Any) -> Host:
-    """A computer of an account's."""
     fields = {"rpc_at": NOON, "created_at": NOON} | fields
     return Host.objects.create(account=account or an_account(), **fields)
 
 
 def a_workunit(app: App | None = None, **fields: Any) -> Workunit:
-    """A workunit of quorum two with one output, due at noon, without results."""
+    """Create a workunit of quorum 2 with one output, due at noon, without results."""
     fields = {
         "name": f"wu{next(_numbers)}",
         "outputs": OUTPUTS,
@@ -78,10 +77,10 @@ def a_result(
     uploaded: bool = False,
     **fields: Any,
 ) -> Result:
-    """A result in the state that a word describes; `output` is what it brought as output 0.
+    """Create a result in the state named by `word`, with the bytes `output` as output 0.
 
-    With `uploaded` the output is also on disk.  The guard triggers let a row be born in its first
-    states only, so that another state is reached as the scheduler reaches it: by updates.
+    With `uploaded` the output is also on disk.  The guard triggers accept new rows only in their
+    first states, so the later states are reached by updates, as in the scheduler.
     """
     attempt = workunit.results.count()
     server_state, outcome, validate_state = WORDS[word]
@@ -124,7 +123,7 @@ def a_result(
 
 
 def walk(result: Result, **fields: Any) -> None:
-    """Move a result by the ways that the law leaves, one update a step."""
+    """Move a result to a state by legal moves, with one update for each move."""
     _walk(result, **fields)
     result.refresh_from_db()
 
@@ -139,13 +138,13 @@ def _walk(result: Result, **fields: Any) -> None:
 
 
 def update(row: Any, **fields: Any) -> None:
-    """Change some columns, and nothing but these."""
+    """Change columns of a row in the database, then read the row again."""
     _step(row, **fields)
     row.refresh_from_db()
 
 
 def _step(row: Any, **fields: Any) -> None:
-    """Change columns in the database and on `row`; the caller reads the row again."""
+    """Change columns in the database and on `row`, without reading the row again."""
     type(row).objects.filter(pk=row.pk).update(**fields)
     for name, value in fields.items():
         setattr(row, name, value)
@@ -154,7 +153,7 @@ def _step(row: Any, **fields: Any) -> None:
 def an_output(
     result: Result, data: bytes, *, position: int = 0, uploaded: bool = False
 ) -> ResultFile:
-    """An output that arrived with a result's report; with `uploaded`, on disk as well."""
+    """Create a reported output of a result; with `uploaded`, also write its file."""
     name = output_name(result.name, result.pk, position)
     if uploaded:
         path = storage.upload_path(name)
@@ -171,7 +170,7 @@ def an_output(
 
 
 def an_input(workunit: Workunit, data: bytes = b"in", *, file: File | None = None) -> File:
-    """An input file of a workunit, on disk; `file` shares one that exists."""
+    """Add an input file to a workunit: `file`, or a new file with this data."""
     if file is None:
         staged = storage.stage_bytes(data)
         name = f"in_{staged.digest.sha256[:12]}_{next(_numbers)}"
@@ -191,7 +190,7 @@ def an_input(workunit: Workunit, data: bytes = b"in", *, file: File | None = Non
 
 
 def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) -> Workunit:
-    """Give a workunit its answer or its error, and the states that follow from it."""
+    """Set a workunit's canonical result, or an error if that is None, and later states."""
     if canonical is None:
         _step(workunit, error_mask=16)
     else:
@@ -209,7 +208,7 @@ def settled(workunit: Workunit, canonical: Result | None = None, **fields: Any) 
 
 
 def refuse(workunit: Workunit, host: Host, at: datetime = NOON, **fields: Any) -> Refusal:
-    """A refusal: the host was not given a result of the workunit, for want of memory."""
+    """Record that the host was refused a result of the workunit for lack of memory."""
     fields = {"reason": "memory", "sentence": "too little memory", "first_at": at} | fields
     return Refusal.objects.create(
         workunit_id=workunit.pk, host_id=host.pk, app_id=workunit.app_id, at=at, **fields
@@ -217,5 +216,5 @@ def refuse(workunit: Workunit, host: Host, at: datetime = NOON, **fields: Any) -
 
 
 def hours(number: float) -> datetime:
-    """Noon and some hours."""
+    """Return NOON plus a number of hours."""
     return NOON + timedelta(hours=number)

@@ -15,7 +15,7 @@ from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
 
 
 class Scientist:
-    """A person with a token of all scopes."""
+    """An account with an API token: all scopes for a superuser, else read and submit."""
 
     def __init__(self, account: Account | None = None, **fields: Any) -> None:
         self.account = account or an_account(**fields)
@@ -33,7 +33,7 @@ class Scientist:
         return self._web.get(f"/api/v1/{path}", query or {}, headers=headers)
 
     def content(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> bytes:
-        """Return the whole content of a streamed answer."""
+        """Return the whole content of a streamed response."""
         answer = self.get(path, query, **headers)
         assert answer.status_code in {200, 206}, answer.content
         return b"".join(answer.streaming_content)
@@ -58,14 +58,14 @@ def in_batch(batch: Batch, **fields: Any) -> Workunit:
 
 
 def done_in(batch: Batch, output: bytes = b"42", **fields: Any) -> Workunit:
-    """A workunit with its answer, on disk, assimilated."""
+    """Add an assimilated workunit to a batch, with its canonical output on disk."""
     workunit = in_batch(batch, **fields)
     result = a_result(workunit, "valid", output=output, uploaded=True)
     return settled(workunit, result, assimilate_state=2, transition_at=None)
 
 
 def failed_in(batch: Batch, *, error_mask: int = 16, **fields: Any) -> Workunit:
-    """A workunit with its reason why not, assimilated."""
+    """Add a failed, assimilated workunit to a batch."""
     workunit = settled(in_batch(batch, **fields), assimilate_state=2, transition_at=None)
     update(workunit, error_mask=error_mask)
     return workunit

@@ -20,7 +20,7 @@ LINUX = "x86_64-pc-linux-gnu"
 
 
 class RpcClient(Client):
-    """Django's test client, whose scheduler RPCs go beside Django, as `project.routing` has it."""
+    """Django's test client, but scheduler RPCs bypass Django, as in `project.routing`."""
 
     def request(self, **request: Any) -> Any:
         environ = self._base_environ(**request)
@@ -36,7 +36,7 @@ class RpcClient(Client):
 
 @dataclass
 class ScriptedClient:
-    """One client of one account; remembers its host id, its sequence number and what it holds."""
+    """One client of one account, with its host id, its sequence number and held results."""
 
     key: str
     name: str = "computer"
@@ -50,7 +50,7 @@ class ScriptedClient:
     platform: str = LINUX
 
     def request(self, **fields: Any) -> messages.SchedulerRequest:
-        """The request this client would send; `fields` override."""
+        """Return the next scheduler request of this client; `fields` override its values."""
         said: dict[str, Any] = {
             "authenticator": self.key,
             "hostid": self.hostid,
@@ -108,7 +108,7 @@ class ScriptedClient:
 
 
 def put_upload(result_name: str, content: bytes, position: int = 0) -> str:
-    """Put a finished upload of a result into the store, and return its name."""
+    """Store a finished upload of a result and return the name of the file."""
     result = Result.objects.get(name=result_name)
     name = f"{result_name}_r{result.pk}_{position}"
     upload = storage.begin_upload(name, 0)
@@ -121,7 +121,7 @@ def put_upload(result_name: str, content: bytes, position: int = 0) -> str:
 def a_client(
     email: str = "ada@example.org", name: str = "computer", **fields: Any
 ) -> ScriptedClient:
-    """A client of a new account (or of the account that exists), not yet attached."""
+    """Create a client of a new or existing account; the client is not yet attached."""
     digest = accounts.password_digest(email=email, password="secret")
     made = accounts.create_account(
         email=email, passwd_hash=digest, name=email.split("@", maxsplit=1)[0], now=timezone.now()
@@ -130,7 +130,7 @@ def a_client(
 
 
 def weak_key_of(client: ScriptedClient) -> str:
-    """The weak key of a client's account, as a person would copy it from the account page."""
+    """Return the weak key of a client's account, as the account page shows it."""
     strong = AccountKey.objects.get(key_hash=key_hash(client.key))
     weak = AccountKey.objects.get(
         account_id=strong.account_id, kind=AccountKey.Kind.WEAK, is_current=True

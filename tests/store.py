@@ -1,4 +1,4 @@
-"""A local S3 server for tests: in a thread, or in a process of its own."""
+"""A local S3 server for tests, in a thread or in a separate process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _numbers = count(1)
 
 @contextmanager
 def a_server(port=0):
-    """An S3 server in a thread; its address."""
+    """Run an S3 server in a thread; yield its URL."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
     server.start()
@@ -35,7 +35,7 @@ def a_server(port=0):
 
 @contextmanager
 def a_server_process():
-    """The same in a process of its own, for stories."""
+    """Run an S3 server in a separate process, for story tests; yield its URL."""
     port = ports.free_port()
     address = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
@@ -57,7 +57,7 @@ def a_server_process():
 
 
 def a_bucket(endpoint, **options):
-    """A new bucket on that server; the configuration that names it."""
+    """Create a bucket on the server and return its StoreConfig."""
     config = StoreConfig(
         bucket=f"bucket{next(_numbers)}", prefix="ours", endpoint=endpoint, **options
     )
@@ -66,11 +66,10 @@ def a_bucket(endpoint, **options):
 
 
 def client(config):
-    """boto3's own view of a bucket's server."""
+    """Return the boto3 client of a store."""
     return remote.Store(config)._client
 
 
 def keys_in(config):
-    """Every key in a bucket, sorted."""
     said = client(config).list_objects_v2(Bucket=config.bucket)
     return [one["Key"] for one in said.get("Contents", ())]

@@ -1,7 +1,7 @@
 """A migrated, empty database that test databases are copied from.
 
-Only on the project's own server.  A template is named after the digest of its sources: a session
-with changed sources creates another one, and templates of other sources are dropped after a day.
+Only the embedded server has templates.  A template is named after the digest of its sources: a
+session with changed sources creates another template, and old templates are dropped after a day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT_SECONDS = 86_400
 
 
 def find() -> str | None:
-    """Return the name of this source's template, if a session made it; drop outdated ones."""
+    """Return the name of the template of these sources, or None; drop outdated templates."""
     if not connection.settings_dict.get("EMBEDDED"):
         return None
     ours = digest()
@@ -42,16 +42,16 @@ def find() -> str | None:
 
 
 def keep() -> None:
-    """Make the test database, which was just migrated, the template of this source.
+    """Copy the newly migrated test database as the template of these sources.
 
-    Nothing is lost if it fails: the next session tries again.
+    If the copy fails, the next session tries again.
     """
     if not connection.settings_dict.get("EMBEDDED") or find():
         return
     source = connection.settings_dict["NAME"]
     connection.close()
     with connection._nodb_cursor() as cursor:
-        # One session at a time.
+        # Only one session at a time creates a template.
         cursor.execute("SELECT pg_try_advisory_lock(hashtext('template_manyhands'))")
         if not cursor.fetchone()[0]:
             return

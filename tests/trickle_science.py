@@ -1,4 +1,4 @@
-"""Handlers of trickles, as a scientist might write them: they run in the worker."""
+"""Trickle handlers as a scientist might write them; they run in the worker."""
 
 from __future__ import annotations
 

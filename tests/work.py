@@ -1,4 +1,4 @@
-"""Apps and workunits for tests, made by the project's operations and passes."""
+"""Apps and workunits for tests, written directly to the database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINUX = "x86_64-pc-linux-gnu"
 
 
 def an_app(name: str = "upper", *, version_num: int = 100, **fields: Any) -> App:
-    """An app with one version for Linux: a signed script of one line."""
+    """Create an app with one version for Linux: a signed script that does nothing."""
     now = timezone.now()
     platform, _new = Platform.objects.get_or_create(name=LINUX)
     rules = {"retry_same_account_after": timedelta(0)} | fields
@@ -44,7 +44,7 @@ def an_app(name: str = "upper", *, version_num: int = 100, **fields: Any) -> App
 
 
 def workunits(app: App, count: int, *, results: int = 1, **fields: Any) -> list[Workunit]:
-    """Workunits that the transitioner has looked at already: with `results` unsent results each."""
+    """Create workunits with `results` unsent results each, as the transitioner leaves them."""
     now: datetime = timezone.now()
     numbers = {"min_quorum": results, "target_nresults": results} | fields
     first = Workunit.objects.count()

@@ -141,7 +141,7 @@ class Batch:
 
         *_, last = self.watch(interval, sleep=sleep)
         if last.failed:
-            hint = f"scientist list workunits {self.id} --status failed shows them."
+            hint = f"scientist list workunits {self.id} --status failed shows the failed workunits."
             raise BatchFailed(f"{count(last.failed, 'workunit')} of {self.name} failed.", hint)
         return last
 

@@ -219,7 +219,7 @@ class Transport:
     ) -> httpx.Response:
         """Send a request, with retries and back-off, until an answer needs no retry; return it.
 
-        After `patience` seconds, return the last answer, or raise Unreachable if there is none.
+        After `patience` seconds, return the last answer; without an answer, raise Unreachable.
         """
         began, wait = time.monotonic(), 0.25
         max_seconds = self.patience if patience is None else patience
@@ -294,7 +294,7 @@ def _checked(answer: httpx.Response, url: str) -> httpx.Response:
 
 def _not_a_project(url: str, reason: str) -> Unreachable:
     hint = "check the address; it is the one that volunteers attach to."
-    return Unreachable(f"{url} answers, but not as a Manyhands project does ({reason}).", hint)
+    return Unreachable(f"{url} does not answer as a Manyhands project ({reason}).", hint)
 
 
 def _unreachable(url: str, error: Exception) -> ScientistError:

@@ -145,7 +145,9 @@ def _take_master_url(project: Project, reply: Reply) -> tuple[Project, list[Comm
         f"{_name(project, reply)} reports that its address is {reply.master_url}; "
         "detach and attach again with that address when convenient."
     )
-    return project, [Print(text)] if project.last_message != text else []
+    if project.reported_url == reply.master_url:
+        return project, []
+    return replace(project, reported_url=reply.master_url), [Print(text)]
 
 
 def _take_acks(project: Project, reply: Reply) -> tuple[Project, list[Command]]:

@@ -189,6 +189,8 @@ class Project:
     has_no_cpu_apps: bool = False
     ended: bool = False
     last_message: str = ""
+    #: The other address that the project last reported as its own; printed once.
+    reported_url: str = ""
     is_suspended: bool = False
     trickles_up: tuple[TrickleUp, ...] = ()
     trickle_up_urls: tuple[str, ...] = ()

@@ -87,4 +87,4 @@ def _record(host_id: int, details: Mapping[str, Any], now: datetime) -> None:
 
 
 def _unknown(host_id: int) -> UnknownHost:
-    return UnknownHost(f"There is no host {host_id}. Hint: `manage.py host list` shows them.")
+    return UnknownHost(f"There is no host {host_id}. Hint: `manage.py host list` lists hosts.")

@@ -49,16 +49,16 @@ def decision_label(decision: object) -> str:
     """Return the outcome of one work request as a line of text.
 
     >>> decision_label({"at": "2026-01-01T12:00:00+00:00", "given": 2, "refused": {"memory": 3}})
-    '2026-01-01 12:00:00: 2 given; refused 3 for memory'
+    '2026-01-01 12:00:00: 2 sent; refused 3 for memory'
     """
     if not isinstance(decision, Mapping):
         return str(decision)
     assigned, resent = decision.get("given", 0), decision.get("resent", 0)
-    parts = [f"{assigned} given" + (f", {resent} sent again" if resent else "")]
+    parts = [f"{assigned} sent" + (f", {resent} sent again" if resent else "")]
     sentences = decision.get("sentences") or {}
     for reason, count in (decision.get("refused") or {}).items():
         why = f" ({sentences[reason]})" if sentences.get(reason) else ""
         parts.append(f"refused {count} for {str(reason).replace('_', ' ')}{why}")
     if messages := [str(text) for text in decision.get("said") or ()]:
-        parts.append("told: " + " / ".join(messages))
+        parts.append("messages: " + " / ".join(messages))
     return f"{str(decision.get('at', '?'))[:19].replace('T', ' ')}: {'; '.join(parts)}"

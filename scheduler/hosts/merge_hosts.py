@@ -58,7 +58,8 @@ def _retarget(kept_id: int, merged_id: int) -> None:
 
 def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> None:
     if kept_id == merged_id:
-        raise CannotMerge(f"Host {kept_id} cannot be merged into itself. Hint: name two hosts.")
+        msg = f"Host {kept_id} cannot be merged into itself. Hint: name two different hosts."
+        raise CannotMerge(msg)
     if missing := {kept_id, merged_id} - set(hosts):
         raise CannotMerge(f"There is no host {min(missing)}. Hint: look hosts up in the admin.")
     kept, merged = hosts[kept_id], hosts[merged_id]

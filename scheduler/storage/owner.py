@@ -12,7 +12,7 @@ FILE: Final = "project-id"
 def record_owner(identifier: str) -> str:
     """Return the recorded identifier of VAR_DIR.
 
-    If there is none, record and return `identifier`.
+    Without a recorded identifier, record and return `identifier`.
     """
     path = settings.VAR_DIR / FILE
     recorded: str = path.read_text().strip() if path.exists() else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from scheduler.storage.digests import Digest, digest_of
+from scheduler.storage.digests import Digest, hash_file
 from scheduler.storage.disk import NO_LINKS, copy, create, replacing
 from scheduler.storage.names import check_name, path_of
 from scheduler.storage.syncing import sync
@@ -86,11 +86,9 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
 
 
 def result_digest(*, app: str, relative: str) -> Digest:
-    """Return the digest of ``results/<app>/<relative>``; raises FileNotFoundError.
-
-    A stored digest is used if its size matches; otherwise the file is read and hashed.
-    """
-    return digest_of(_result_path(app, relative))
+    """Read ``results/<app>/<relative>`` and return its digest; raises FileNotFoundError."""
+    with open(_result_path(app, relative), "rb") as file:
+        return hash_file(file).digest()
 
 
 def result_exists(*, app: str, relative: str) -> bool:

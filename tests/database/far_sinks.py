@@ -1,4 +1,4 @@
-"""Assimilators in the worker process; light, because it imports them each time.
+"""Assimilators that run in the worker process; few imports, for a quick start.
 
 Apps name them as ``python:tests.database.far_sinks.…``.
 """
@@ -16,14 +16,14 @@ from daemons.science.interfaces import Defer, TransientScienceError
 
 
 def leave_a_note(assimilation: Any) -> None:
-    """Write the fields of the assimilation into the folder that the app's options name."""
+    """Write fields of the assimilation to a file in the folder from the app's options."""
     folder = Path(assimilation.options["folder"])
     told = [assimilation.key, assimilation.app, os.getpid(), list(assimilation.errors)]
     (folder / assimilation.workunit_name).write_text(json.dumps(told))
 
 
 def stumble(assimilation: Any) -> None:
-    """Take a workunit, unless its name asks for an exception, a hang or a crash."""
+    """Write a note, or raise, hang or crash if the workunit's name contains that word."""
     if "raise" in assimilation.workunit_name:
         raise RuntimeError(f"cannot take {assimilation.workunit_name}")
     if "hang" in assimilation.workunit_name:

@@ -1,4 +1,4 @@
-"""A validator whose behavior the files choose, for the tests of turns."""
+"""A validator that hangs, crashes or raises depending on the text of an output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from daemons.science.interfaces import BadOutput, TransientScienceError
 
 
 class Moody:
-    """Outputs agree when their first letters do."""
+    """A validator by which outputs agree if they have the same first letter."""
 
     def prepare(self, outputs, _options):
         if any(output.is_missed for output in outputs):
@@ -45,7 +45,7 @@ class Moody:
 
 
 class Shapeless:
-    """Has no `agree`."""
+    """A validator without the method `agree`."""
 
     def prepare(self, _outputs, _options):
         return ()

@@ -21,7 +21,7 @@ def a_pass(daemon: Any, *, now: Any = NOON, limit: int = 1000, **options: Any) -
 
 
 def moves(row: Any) -> list[str]:
-    """The ledger of a workunit or a result, in words, oldest first."""
+    """Return the moves of a workunit or a result as texts, oldest first."""
     if row._meta.db_table == "workunit":
         entries = LedgerEntry.objects.filter(workunit_id=row.pk, result_id=None)
     else:
@@ -34,7 +34,7 @@ def moves(row: Any) -> list[str]:
 
 
 def statements_of(act: Callable[[], object]) -> int:
-    """How many statements an act costs."""
+    """Return the number of statements that a call executes."""
     with CaptureQueriesContext(connection) as captured:
         act()
     return len(captured.captured_queries)

@@ -38,7 +38,7 @@ def fail(assimilation: Any) -> None:
 
 
 def write_a_row(assimilation: Any) -> None:
-    """Write a row to our own database, then raise OSError if the name contains "stumble"."""
+    """Write a row to the project's database; then raise OSError if the name contains "stumble"."""
     Team.objects.create(name=assimilation.workunit_name, created_at=NOON)
     if "stumble" in assimilation.workunit_name:
         raise OSError("after the row was written")

@@ -1,4 +1,4 @@
-"""The operations of the API as the schema names them: no list is kept by hand."""
+"""The operations of the API, read from its schema."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PREFIX = "/api/v1"
 
 @cache
 def schema() -> dict[str, Any]:
-    """The schema, generated from the code."""
+    """Return the schema, generated from the code."""
     made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
     return made
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One method of one address."""
+    """An operation: an HTTP method of a path."""
 
     path: str
     method: str
@@ -36,7 +36,7 @@ class Operation:
 
     @property
     def place(self) -> str:
-        """The first part of its address."""
+        """Return the first segment of the path."""
         return self.path.removeprefix(f"{PREFIX}/").partition("/")[0]
 
     @property
@@ -45,7 +45,7 @@ class Operation:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes of which one is sufficient; none for what needs no scope."""
+        """Return the scopes of which one is required; empty if none is."""
         return tuple(
             scope for scope in (self.scope, self.says.get("x-or-scope")) if scope is not None
         )
@@ -58,7 +58,7 @@ class Operation:
         return [one for one in self.says.get("parameters", ()) if one["in"] == where]
 
     def url(self, owned: Owned) -> str:
-        """The path, with the ids of an account's rows."""
+        """Return the path with parameters replaced by ids of an account's rows."""
         found = self.path
         for one in self.parameters("path"):
             key = (self.place, one["name"])
@@ -71,7 +71,7 @@ class Operation:
         return found
 
     def queries(self, owned: Owned) -> dict[str, Any]:
-        """The query parameters that name an account's rows."""
+        """Return the query parameters that refer to rows, with values of an account's rows."""
         found = {}
         for one in self.parameters("query"):
             if one.get("schema", {}).get("format") == "int64" or one["name"] in QUERIES:
@@ -83,7 +83,7 @@ class Operation:
         return found
 
     def body(self, owned: Owned) -> tuple[Any, str] | None:
-        """A good body and its type; None if it reads none."""
+        """Return a valid body and its content type, or None if the operation has no body."""
         content = self.says.get("requestBody", {}).get("content")
         if not content:
             return None
@@ -100,7 +100,7 @@ class Operation:
         return {}, kind
 
     def call(self, program: Any, owned: Owned, *, query: str = "") -> Any:
-        """Call the operation on an account's rows."""
+        """Call the operation on an account's rows; return the response."""
         sent = self.body(owned)
         send = getattr(program, self.method)
         url = self.url(owned) + query
@@ -113,7 +113,7 @@ class Operation:
 
 
 def operations() -> Iterator[Operation]:
-    """All of them."""
+    """Yield all operations of the schema."""
     for path, item in schema()["paths"].items():
         for method in METHODS:
             if method in item:

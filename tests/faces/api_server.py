@@ -1,4 +1,4 @@
-"""The API on a port of its own, in this process and on this test's database."""
+"""Serves the API on a port, in this process and with the test's database."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from django.test.utils import override_settings
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """Serve until the end of the block; gives the address, without its last slash."""
+    """Serve within the block; yield the address without a final slash."""
     server = ThreadedWSGIServer(("127.0.0.1", 0), QuietWSGIRequestHandler)
     server.set_app(WSGIHandler())
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        # Random requests guess passwords by the hundred.
+        # Random requests would exceed the limits of wrong passwords.
         with override_settings(PROJECT=replace(settings.PROJECT, login_throttle=False)):
             yield f"http://127.0.0.1:{server.server_port}"
     finally:

@@ -15,7 +15,7 @@ ALL_SCOPES = SCOPES
 
 
 def a_token(account: Account, *scopes: str, **fields: Any) -> str:
-    """The text of a token, good for reading and submitting unless scopes are named."""
+    """Create a token, by default with the scopes read and submit; return its text."""
     _, text = api_tokens.create(
         account=account,
         name="t",
@@ -28,20 +28,20 @@ def a_token(account: Account, *scopes: str, **fields: Any) -> str:
 
 
 def used_today(text: str) -> None:
-    """Use a token once, so that no request of the test pays for recording its first use."""
+    """Use a token once, so that requests in the test do not record its first use of the day."""
     with audit.acting(address="127.0.0.1"):
         api_tokens.recognize(text, now=timezone.now())
 
 
 class Program(Client):
-    """A client that shows a token, sends JSON, and reads it."""
+    """A test client that sends a token and JSON."""
 
     def __init__(self, text: str = "", **defaults: Any) -> None:
         headers = {"Authorization": f"Bearer {text}"} if text else {}
         super().__init__(headers=headers, **defaults)
 
     def send(self, method: str, path: str, body: Any = None, **extra: Any) -> Any:
-        """Send a body as JSON; `path` begins after ``/api/v1``."""
+        """Send a body as JSON to a path below ``/api/v1``; return the response."""
         call = getattr(self, method)
         if body is None:
             return call(f"/api/v1{path}", **extra)
@@ -49,5 +49,5 @@ class Program(Client):
 
 
 def a_program(account: Account, *scopes: str) -> Program:
-    """An API client with a token of an account."""
+    """Return an API client with a new token of an account."""
     return Program(a_token(account, *scopes))

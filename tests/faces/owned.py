@@ -1,4 +1,4 @@
-"""One of everything that an account can own, for the tests that walk the schema.
+"""One row of everything that an account can own, for tests of all operations.
 
 Paths have parameters: `PLACES` maps the first part of a path to the row that a parameter names.
 `BODIES` has the bodies of operations that do not accept an empty one.  Everything owned contains
@@ -22,13 +22,13 @@ from scheduler.people import submitters
 from tests.faces.apis import a_program, a_token
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, an_input
 
-#: Resources that everyone may read, and only staff and the apps' managers may write.
+#: Resources that all accounts can read, and only staff and managers of the app can write.
 SHARED = frozenset({"apps", "app-versions", "platforms", "queues", "statistics", "status"})
 
 
 @dataclass(frozen=True)
 class Owned:
-    """An account, and one row of everything that it owns."""
+    """An account, and one row of each kind that it owns."""
 
     mark: str
     account: Account
@@ -44,11 +44,11 @@ class Owned:
     token: Any
 
     def program(self, *scopes: str) -> Any:
-        """An API client with a token of this account."""
+        """Return an API client with a token of this account."""
         return a_program(self.account, *scopes)
 
     def rows(self) -> dict[str, dict[str, Any]]:
-        """All rows of the account, read again; None for a row that was deleted."""
+        """Return the account's rows, read again from the database; None for deleted rows."""
         own = {
             name: value
             for name, value in vars(self).items()
@@ -60,7 +60,7 @@ class Owned:
 
 
 def everything(mark: str, **fields: Any) -> Owned:
-    """Make one of everything for a submitter of this name."""
+    """Create a submitter of this name and one row of each kind."""
     now = timezone.now()
     account = an_account(mark, **fields)
     app = an_app(f"{mark}-app", user_friendly_name=mark)
@@ -119,7 +119,7 @@ QUERIES: Mapping[str, Callable[[Owned], Any]] = {
     "workunit": lambda one: one.workunit.pk,
 }
 
-#: By the operation's name: a good body that names things of its owner's.
+#: Name of an operation -> a valid body that refers to the owner's rows.
 BODIES: Mapping[str, Callable[[Owned], Any]] = {
     "create_app": lambda one: {"name": "new"},
     "create_queue": lambda one: {"name": "new"},
@@ -142,5 +142,5 @@ BODIES: Mapping[str, Callable[[Owned], Any]] = {
 
 
 def other_digest(owned: Owned) -> str:
-    """The digest of a content that was not sent before."""
+    """Return the digest of a content that is not stored."""
     return hashlib.sha256(b"not " + owned.mark.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A way from a scientist's program to the project, with faults to order."""
+"""Connects the scientist's program to the project, with injected faults."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ Answer = Callable[[httpx.Request, httpx.Response], httpx.Response]
 
 
 class Wire(httpx.BaseTransport):
-    """Carries requests to the project.  `faults` are used up one after the other, each by the
-    first request whose address ends with its path."""
+    """A transport that sends requests to the project's test client.
+
+    Each of `faults` is (end of a path, function); it is applied once, to the first request that
+    matches.
+    """
 
     def __init__(self) -> None:
         self._inner = Client(raise_request_exception=False)
@@ -51,13 +54,13 @@ class Wire(httpx.BaseTransport):
 
 
 def lost(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-    """The project did it, and its answer was lost."""
+    """A fault: the project processes the request, and the reply is lost."""
     answer.read()
     raise httpx.ReadError("Connection reset by peer", request=request)
 
 
 def cut(after: int) -> Answer:
-    """The connection breaks after this number of bytes of the answer."""
+    """Return a fault that cuts the reply after this number of bytes."""
 
     def fault(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         return _with(answer, lambda content: content[:after], breaks=request)
@@ -66,7 +69,7 @@ def cut(after: int) -> Answer:
 
 
 def changed(old: bytes, new: bytes) -> Answer:
-    """Bytes change on the way."""
+    """Return a fault that replaces bytes of the reply."""
 
     def fault(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         return _with(answer, lambda content: content.replace(old, new, 1))

@@ -1,4 +1,4 @@
-"""A submitter who uses BOINC's interface, their batch, and requests as bytes."""
+"""Submitters who use BOINC's interface, their batches, and requests as bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def an_app_with_templates(name: str = "remote_test") -> App:
 
 
 def a_submitter(name: str, key: str, **fields: Any) -> Account:
-    """An account that may submit for every app, with a submission key."""
+    """Create an account that can submit for every app, with a submission key."""
     account = an_account(name, **fields)
     Submitter.objects.create(account=account, all_apps=True, created_at=NOON)
     AccountKey.objects.create(
@@ -70,7 +70,7 @@ def a_submitter(name: str, key: str, **fields: Any) -> Account:
 
 
 def a_job_file(account: Account, name: str, content: bytes) -> JobFile:
-    """A file that a submitter has sent before."""
+    """Create a file that a submitter has uploaded."""
     from scheduler.boinc_submission import sent_files
 
     sent_files.keep(account, [(name, storage.stage_bytes(content))], until=hours(24), now=NOON)
@@ -78,7 +78,7 @@ def a_job_file(account: Account, name: str, content: bytes) -> JobFile:
 
 
 class World:
-    """Ada's batches and one of Bob's, with numbers that are always the same."""
+    """Ada's batches and one of Bob's, with fixed ids."""
 
     def __init__(self) -> None:
         for table, first in (("batch", 1000), ("workunit", 2000), ("result", 501), ("file", 300)):
@@ -135,7 +135,7 @@ class World:
 
 
 def send(raw: bytes) -> tuple[str, dict[str, str], bytes]:
-    """Send a request as it stood on the wire through the WSGI application."""
+    """Send a raw HTTP request to the WSGI application; return status, headers and body."""
     head, _, body = raw.partition(b"\r\n\r\n")
     line, *lines = head.decode().split("\r\n")
     method, target, _version = line.split(" ")
@@ -165,7 +165,7 @@ def send(raw: bytes) -> tuple[str, dict[str, str], bytes]:
     def start_response(status: str, headers: list[tuple[str, str]], *_: Any) -> Any:
         told.extend((status, headers))
 
-    # A test's connection, with all it has not committed, outlives its requests.
+    # Requests must not close the test's connection, which has an open transaction.
     signals.request_started.disconnect(close_old_connections)
     signals.request_finished.disconnect(close_old_connections)
     try:
@@ -180,7 +180,7 @@ def send(raw: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 def post(xml: str | bytes, path: str = "submit_rpc_handler.php") -> str:
-    """Post a request as Python's library does; the reply, without its prolog."""
+    """Post a request as BOINC's Python library does; return the reply without the XML prolog."""
     body = urlencode({"request": xml}).encode()
     return plain_post(body, "application/x-www-form-urlencoded", path)
 
@@ -204,12 +204,12 @@ def get(path: str, **query: object) -> tuple[str, dict[str, str], bytes]:
 
 
 def asked(command: str, inside: str = "", key: str = KEY) -> str:
-    """A request of Ada's."""
+    """Return a request with Ada's key."""
     return f"<{command}>\n<authenticator>{key}</authenticator>\n{inside}</{command}>\n"
 
 
 def refusal(command: str, message: str, number: int = -1) -> str:
-    """The beginning of the reply to a request that is refused."""
+    """Return the beginning of the reply that refuses a request."""
     return f"<{command}>\n<error>\n    <error_num>{number}</error_num>\n    <error_msg>{message}"
 
 
@@ -234,7 +234,7 @@ def a_job(inside: str = "", source: str = "x") -> str:
 
 
 def refused(jobs: str, **of: str) -> str:
-    """Why a submission is refused; that nothing came of it is seen."""
+    """Submit jobs; check that they are refused without effect, and return the message."""
     before = Workunit.objects.count()
     reply = submitted(jobs, **of)
     assert reply.startswith("<submit_batch>\n<error>\n    <error_num>-1"), reply

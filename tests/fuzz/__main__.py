@@ -1,4 +1,4 @@
-"""Replays a kept request in a new project: `python -m tests.fuzz replay FILE`."""
+"""Replays a stored request in a new project: `python -m tests.fuzz replay FILE`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project to fuzz: its database, server, workers and table of outcomes."""
+"""The project under test: database, server, fuzzing processes and outcomes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import psycopg
 from tests.fuzz.worker import Plan
 from tests.story.project import ROOT, Project
 
-#: The number of characters of logs that are shown.
+#: Maximum number of characters of logs to show.
 _SHOWN = 3000
 
 PROCESSES = 2
-#: Shares of the requests in process.  Decoders take a tenth of a view's time: most requests go to
-#: decoders, and most of the time to views.
+#: Shares of the requests in process.  A decoder takes a tenth of a view's time, so most requests
+#: are for decoders, and views take most of the time.
 IN_PROCESS = {
     "request decoder": 0.38,
     "upload decoder": 0.18,
@@ -52,7 +52,7 @@ OVER_HTTP = {
 
 
 class Ground(Project):
-    """A project whose processes have the settings of `tests.fuzz.settings`."""
+    """A project whose processes use `tests.fuzz.settings`."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ class Ground(Project):
         self.close()
 
     def fuzz(self, seed: int, count: int, *, over_http: bool) -> Outcomes:
-        """Send `count` requests from several processes."""
+        """Send `count` requests from several processes; return the outcomes."""
         each = -(-count // PROCESSES)
         plans = [
             Plan(
@@ -108,7 +108,7 @@ class Ground(Project):
         return outcomes
 
     def replay(self, path: Path) -> str:
-        """Answer a kept request in a separate process; returns its output."""
+        """Answer a stored request in a separate process; return the process's output."""
         code = (
             "import sys, django; django.setup()\n"
             "from pathlib import Path\n"
@@ -164,7 +164,7 @@ class Ground(Project):
 
 
 class Outcomes:
-    """Counts of requests by kind and outcome, the time they took, and the faults."""
+    """Counts of requests by kind and outcome, seconds by kind, and faults."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -181,7 +181,7 @@ class Outcomes:
         return sum(self.counts.values())
 
     def table(self) -> str:
-        """Counts by kind and status, and milliseconds a request."""
+        """Return a table: counts by kind and status, and milliseconds per request."""
         kinds = sorted({one.partition("|")[0] for one in self.counts})
         lines = []
         for kind in kinds:

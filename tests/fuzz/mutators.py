@@ -1,4 +1,4 @@
-"""Mutations of requests: bytes, XML, forms, multipart, JSON, headers, addresses."""
+"""Mutates requests: bytes, XML, forms, multipart, JSON, headers, addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz.raw import RawRequest
 from tests.security import worst
 
 NUMBERS = [text.encode() for text in worst.NUMBERS]
-#: Long texts cost time and find little more.
+#: Shortened, because long texts cost time and find few faults.
 TEXTS = [text[:3000] for text in worst.TEXTS]
 VALUES = NUMBERS + TEXTS
 JSON_VALUES: list[Any] = [
@@ -37,7 +37,7 @@ _DIGITS = re.compile(rb"-?\d+(?:\.\d+)?")
 
 
 def mutated(request: RawRequest, chance: Random, pool: list[RawRequest]) -> RawRequest:
-    """A request with one to four mutations."""
+    """Return the request with one to four mutations."""
     for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
         request = _step(request, chance, pool)
     return request
@@ -74,7 +74,7 @@ def mutated_body(body: bytes, kind: bytes, chance: Random) -> bytes:
 
 
 def noise(body: bytes, chance: Random) -> bytes:
-    """Bytes flipped, dropped, doubled, put in, cut off."""
+    """Return a body with random bytes changed, deleted, repeated, inserted or cut off."""
     if not body:
         return chance.choice(VALUES)
     at = chance.randrange(len(body))
@@ -97,7 +97,7 @@ def noise(body: bytes, chance: Random) -> bytes:
 def _replaced(
     body: bytes, pattern: re.Pattern[bytes], chance: Random, values: list[bytes]
 ) -> bytes:
-    """One of the pattern's matches (its group 1, if any) replaced by one of the values."""
+    """Replace a random match of the pattern (or its group 1) by a random value."""
     start = chance.randrange(len(body)) if body else 0
     found = pattern.search(body, start) or pattern.search(body)
     if found is None:
@@ -199,7 +199,7 @@ def _address(target: bytes, chance: Random) -> bytes:
 def _headers(headers: tuple[tuple[bytes, bytes], ...], chance: Random) -> tuple[Any, ...]:
     kept = list(headers)
     value = chance.choice(TYPES) if chance.random() < 0.4 else chance.choice(VALUES)[:2000]
-    # No header holds these: a client could not send them.
+    # HTTP does not allow these characters in headers.
     value = value.replace(b"\r", b"").replace(b"\n", b"").replace(b"\0", b"")
     if kept and chance.random() < 0.4:
         at = chance.randrange(len(kept))

@@ -1,4 +1,4 @@
-"""HTTP requests as bytes, and their replies in process, without a server."""
+"""HTTP requests as bytes, and a function that answers them in process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class RawRequest:
-    """One request; `target` is the path and the query as they stand in the request line."""
+    """An HTTP request; `target` is the path and query of the request line."""
 
     method: bytes = b"GET"
     target: bytes = b"/"
@@ -25,7 +25,7 @@ class RawRequest:
 
     @classmethod
     def read(cls, text: bytes) -> RawRequest:
-        """Read a captured request: lines of the head end in LF or CRLF."""
+        """Parse a captured request, with LF or CRLF after each header line."""
         head, _, body = (
             text.partition(b"\r\n\r\n") if b"\r\n\r\n" in text else text.partition(b"\n\n")
         )
@@ -35,19 +35,19 @@ class RawRequest:
         return cls(method, target, tuple((name, value.strip()) for name, _, value in headers), body)
 
     def header(self, name: bytes) -> bytes:
-        """The value of a header; empty without it."""
+        """Return the value of a header, or b""."""
         for one, value in self.headers:
             if one.lower() == name.lower():
                 return value
         return b""
 
     def with_header(self, name: bytes, value: bytes) -> RawRequest:
-        """The same request with one header set."""
+        """Return the request with one header set."""
         others = tuple(one for one in self.headers if one[0].lower() != name.lower())
         return RawRequest(self.method, self.target, (*others, (name, value)), self.body)
 
     def to_bytes(self, *, host: str = "127.0.0.1") -> bytes:
-        """The request as it is sent; lengths and the host are those of the connection."""
+        """Return the bytes to send, with correct Host and Content-Length."""
         own = {b"host", b"content-length", b"connection", b"transfer-encoding"}
         lines = [b"%s %s HTTP/1.1" % (self.method, self.target), b"Host: %s" % host.encode()]
         lines += [b"%s: %s" % one for one in self.headers if one[0].lower() not in own]
@@ -56,7 +56,7 @@ class RawRequest:
         return b"\r\n".join(lines) + b"\r\n\r\n" + self.body
 
     def environ(self) -> dict[str, Any]:
-        """The WSGI environment of the request, as Granian makes it."""
+        """Return the WSGI environment that Granian would create."""
         path, _, query = self.target.partition(b"?")
         environ: dict[str, Any] = {
             "REQUEST_METHOD": self.method.decode("latin-1"),
@@ -88,7 +88,7 @@ class RawRequest:
 
 @dataclass(slots=True)
 class RawReply:
-    """The response; `fault` is the traceback of an exception on the way."""
+    """A response; `fault` is the traceback of an exception, if there was one."""
 
     status: int = 0
     headers: list[tuple[str, str]] = field(default_factory=list)
@@ -105,7 +105,7 @@ def _django() -> Any:
 
 @contextmanager
 def _faults() -> Iterator[list[str]]:
-    """Collect the tracebacks of what Django and the project's logs report."""
+    """Yield a list of tracebacks that Django and the project log within the block."""
     import logging
 
     from django.core.signals import got_request_exception
@@ -133,12 +133,12 @@ def _faults() -> Iterator[list[str]]:
 
 
 def _nothing(**_said: Any) -> None:
-    """Stand in for `close_old_connections`."""
+    """A replacement of `close_old_connections`."""
 
 
 @contextmanager
 def _kept_connection() -> Iterator[None]:
-    """Keep the caller's connection and transaction open, as Django's test client does."""
+    """Prevent that the request closes the caller's connection, as Django's test client does."""
     from django.core.signals import request_finished, request_started
     from django.db import close_old_connections
 
@@ -156,7 +156,7 @@ def _kept_connection() -> Iterator[None]:
 
 
 def answer(request: RawRequest, *, read_most: int = 1 << 20) -> RawReply:
-    """Answer a request in this process, and read the start of the body that comes back."""
+    """Answer a request in this process; read at most `read_most` bytes of the reply's body."""
     reply = RawReply()
 
     def start_response(status: str, headers: list[tuple[str, str]], _exc: Any = None) -> None:

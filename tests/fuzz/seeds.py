@@ -1,4 +1,4 @@
-"""Valid requests to mutate: the golden captures and the API's."""
+"""Valid requests to mutate: the golden captures, and requests of the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fuzz.raw import RawRequest
 from tests.fuzz.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-#: Addresses in captures, and the same addresses in this project.
+#: Address in captures -> address in this project.
 _PLACES = (
     (b"/file_upload_handler", b"/upload/file_upload_handler"),
     (b"_cgi/", b"/cgi/scheduler"),
@@ -25,7 +25,7 @@ _ELEMENTS = {
     name: re.compile(rb"<%s>[^<]*</%s>" % (name, name))
     for name in (b"authenticator", b"hostid", b"rpc_seqno", b"name", b"result_name", b"batch_id")
 }
-#: Captures have the keys of other projects, with which requests would be refused at once.
+#: Keys in captures are replaced, because requests with keys of other projects are refused.
 _SIGN_KEY = re.compile(rb"<code_sign_key>.*?</code_sign_key>\s*", re.DOTALL)
 _UPLOAD = re.compile(rb"<name>.*?</max_nbytes>", re.DOTALL)
 _PREFERENCES = """<app_id>3</app_id><no_cuda>1</no_cuda><max_cpus>2</max_cpus><venue name='home'>
@@ -55,7 +55,7 @@ VIEWS = ("scheduler", "upload", "web rpc", "submit rpc", "api", "admin", "pages"
 
 
 class Seeds:
-    """Good requests by kind; the same seed makes the same ones."""
+    """Generates valid requests by kind, reproducibly for a seed."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -104,7 +104,7 @@ class Seeds:
         }
 
     def draw(self, kind: str, chance: Random) -> RawRequest:
-        """Return a good request of a kind, about existing rows."""
+        """Return a valid request of a kind, with names and ids of existing rows."""
         request = chance.choice(self.pools[kind])
         match kind:
             case "scheduler":
@@ -166,7 +166,7 @@ def _place(target: bytes) -> bytes:
 
 
 def _inside(request: RawRequest) -> RawRequest:
-    """The fields of a submitter's form."""
+    """Return the fields of a form of BOINC's submission interface."""
     from urllib.parse import unquote_to_bytes
 
     body = request.body

@@ -9,7 +9,7 @@ from project.settings import PROJECT as _PROJECT
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
-#: Settings that limit attempts have names with this prefix, here or in `ProjectConfig`.
+#: The prefix of settings that limit attempts, here and in `ProjectConfig`.
 _THROTTLES = ("LOGIN_THROTTLE_", "login_throttle_")
 _UNLIMITED = 10**9
 

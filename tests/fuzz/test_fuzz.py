@@ -1,6 +1,6 @@
-"""Mutated requests cause no traceback, no unplanned 5xx and no wrong state.
+"""Mutated requests cause no traceback, no unexpected 5xx and no invalid state.
 
-``make test-fuzz`` sends a million, nine of ten in process; ``REQUESTS`` and ``SEED`` choose others.
+``make test-fuzz`` sends a million requests, 90 % in process; ``REQUESTS`` and ``SEED`` set others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_mutated_requests_do_no_harm(tmp_path, capsys):
 
 
 def a_good_host_is_served(ground: Ground) -> None:
-    """New work of a new app is given to a new host of the account."""
+    """Check that a new host of the account gets work of a new app."""
     world = World.read(ground.world)
     ground.publish()
     ground.submit({"1": "7\n"})

@@ -18,9 +18,9 @@ from tests.fuzz.raw import RawRequest
 from tests.fuzz.seeds import DECODERS, VIEWS, Seeds
 from tests.fuzz.world import World
 
-#: A request that takes longer is a fault; seconds.
+#: Seconds after which a request is a fault.
 SLOW = 20.0
-#: The number of bytes read from a reply.
+#: Maximum number of bytes to read from a reply.
 _MOST_READ = 1 << 20
 _SERVER_ERROR = 500
 _DELIBERATE = 503
@@ -28,7 +28,7 @@ _DELIBERATE = 503
 
 @dataclass(slots=True)
 class Plan:
-    """The work of one process: requests `first` to `last` of a seed."""
+    """The task of one process: requests `first` to `last` of a seed."""
 
     world: str
     folder: str
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def request_of(seeds: Seeds, plan: Plan, number: int) -> tuple[str, RawRequest]:
-    """Return the request of a number: always the same for a seed."""
+    """Return the kind and the request of a number, reproducibly for a seed."""
     chance = Random(f"{plan.seed} {number}")
     kinds = list(plan.shares)
     [kind] = chance.choices(kinds, [plan.shares[one] for one in kinds])
@@ -57,7 +57,7 @@ def request_of(seeds: Seeds, plan: Plan, number: int) -> tuple[str, RawRequest]:
 
 
 def run(plan: Plan) -> Outcome:
-    """Send every request of a plan; a fault is written to the folder, with its bytes."""
+    """Send the requests of a plan; write requests that cause a fault to the folder."""
     seeds, outcome = Seeds(World.read(Path(plan.world))), Outcome()
     ask = _over_http(plan.port) if plan.port else _in_process
     for number in range(plan.first, plan.last):
@@ -79,7 +79,7 @@ def run(plan: Plan) -> Outcome:
 
 
 def keep(folder: Path, name: str, kind: str, request: RawRequest, fault: str) -> str:
-    """Write the bytes of a request and its fault; returns the command to send it again."""
+    """Write a request and its fault to files; return a text with the replay command."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{kind.replace(' ', '_')}.req"
     path.write_bytes(request.to_bytes())
@@ -104,7 +104,7 @@ def _judged(status: int, fault: str) -> tuple[str, str]:
 
 
 def decoded(kind: str, body: bytes) -> tuple[str, str]:
-    """Read a body by a decoder: "read", or "refused" by the errors that it declares."""
+    """Decode a body; return "read", or "refused" for a declared error, and the fault."""
     from scheduler.boinc.wire import project_prefs, uploads
     from scheduler.boinc.wire.requests import decode_request
     from scheduler.boinc.wire.uploads import BadUpload
@@ -150,7 +150,7 @@ def _over_http(port: int) -> Callable[[str, RawRequest], tuple[str, str]]:
 
 
 def status_over_http(port: int, request: RawRequest) -> int:
-    """Send a request on a connection of its own; returns the status, or 0 without a reply."""
+    """Send a request on a new connection; return the status, or 0 without a reply."""
     head, _, body = request.to_bytes().partition(b"\r\n\r\n")
     with socket.create_connection(("127.0.0.1", port), timeout=SLOW) as link:
         link.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)

@@ -1,4 +1,4 @@
-"""The rows and files that fuzzed requests refer to, made once in a new project."""
+"""Creates the rows and files that fuzzed requests refer to, in a new project."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: The number of hosts that requests come from.
+#: The number of hosts that send requests.
 N_HOSTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Names, ids and secrets by which a request reaches beyond the first check."""
+    """Names, ids and secrets of existing rows, so that requests pass the first checks."""
 
     email: str
     passwd_hash: str
@@ -36,7 +36,7 @@ class World:
 
 
 def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
-    """Create all rows in the project of the current settings, and write their names to `path`."""
+    """Create all rows in the project of the current settings; write a `World` as JSON to `path`."""
     from django.test import Client
     from django.test.utils import setup_test_environment
     from django.utils import timezone
@@ -54,7 +54,7 @@ def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
     setup_test_environment()
     now = timezone.now()
     app = an_app("fuzzed", credit_rule="adaptive", validator="bitwise")
-    # Captures of submitters name this one.
+    # The name in captures of submitters.
     remote = an_app("remote_test", input_template=INPUT, output_template=OUTPUT)
     staff = accounts.create_staff(email="root@example.org", password="secret", now=now)
     clients = [a_client("ada@example.org", f"host{number}") for number in range(N_HOSTS)]
@@ -106,7 +106,7 @@ def make(path: Path) -> None:  # noqa: PLR0915 - one thing after the other
 
 
 def _paths(things: dict[str, Any]) -> list[str]:
-    """`METHOD /path` of every operation of the API."""
+    """Return `METHOD /path` of every operation of the API."""
     from tests.faces.api_schema import operations
 
     found = []

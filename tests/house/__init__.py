@@ -1,1 +1,1 @@
-"""The rules of the house that no linter has."""
+"""Checks of project conventions that no linter has."""

@@ -1,6 +1,6 @@
-"""Finds words and names that LANGUAGE rules avoid, by file and rule.
+"""Finds words and names that the project's language rules avoid.
 
-`python -m tests.house.language` prints every place; with paths, those of these files;
+`python -m tests.house.language` prints every place, or with paths those in these files;
 with `--write`, it stores the counts that `test_language.py` compares.
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tests.house.tracked import ROOT, modules, read, tracked
 
 COUNTS = ROOT / "tests" / "house" / "language_counts.json"
-#: A pronoun or a participle alone names nothing.
+#: Names that are only a pronoun or participle.
 BARE_NAMES = frozenset(
     [
         "one",
@@ -115,7 +115,7 @@ def _lines(text: str, pattern: str) -> Iterator[tuple[int, re.Match[str]]]:
 
 
 def _joined(lines: list[tuple[int, str]]) -> list[tuple[int, str, bool]]:
-    """Join comments of adjacent lines to one text."""
+    """Join comments on adjacent lines to one text."""
     blocks: list[tuple[int, list[str]]] = []
     for number, text in lines:
         if blocks and number == blocks[-1][0] + len(blocks[-1][1]):
@@ -126,7 +126,7 @@ def _joined(lines: list[tuple[int, str]]) -> list[tuple[int, str, bool]]:
 
 
 def _texts_of_module(source: str) -> list[tuple[int, str, bool]]:
-    """Docstrings, comments and strings of at least three words."""
+    """Return the docstrings, the comments, and strings of at least three words."""
     tree = ast.parse(source)
     docstrings = {
         id(node.body[0].value)
@@ -152,7 +152,7 @@ def _texts_of_module(source: str) -> list[tuple[int, str, bool]]:
 
 
 def _texts_of_page(text: str) -> list[tuple[int, str, bool]]:
-    """Paragraphs of a page, without code, headings and generated parts."""
+    """Return the paragraphs of a page, without code, headings and generated parts."""
     blank = lambda match: re.sub(r"[^\n]", "", match[0])  # noqa: E731
     text = re.sub(
         r"^<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->$", blank, text, flags=re.MULTILINE | re.DOTALL
@@ -180,7 +180,7 @@ def _of_names(path: str, source: str) -> Iterator[Place]:
 
 
 def main(words: list[str]) -> None:
-    """Print the places of some files, or store the counts of all."""
+    """Print the places in the given files, or store the counts of all files."""
     if "--write" in words:
         COUNTS.write_text(json.dumps(counts(), indent=1, sort_keys=True) + "\n")
         return

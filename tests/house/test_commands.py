@@ -1,4 +1,4 @@
-"""Commands: help fits a screen, and commands that the docs name exist."""
+"""The help of commands fits a screen, and commands named in the docs exist."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_make_alone_lists_every_target():
     assert described == targets()
 
 
-#: The captures of others name the commands of others.
+#: Folders with captures of other programs, which name other commands.
 OUR_PAGES = [
     name for name in tracked() if name.endswith(".md") and not name.startswith("tests/golden/")
 ]

@@ -1,4 +1,4 @@
-"""The files of deploy/: the commands, URLs and names in them exist."""
+"""Commands, URLs and names in the files of deploy/ exist."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = [
     name for name in tracked() if re.fullmatch(r"deploy/systemd/.*\.(service|socket|target)", name)
 ]
 ENVIRONMENTS = [name for name in tracked() if re.fullmatch(r"deploy/.*\.env", name)]
-#: Variables that others read: the image of PostgreSQL, and the unit of Celery's workers.
+#: Variables read by the image of PostgreSQL and by the unit of Celery's workers.
 OF_THE_STORE = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 OF_OTHERS = OF_THE_STORE | {"POSTGRES_PASSWORD", "QUEUES", "CONCURRENCY"}
 
@@ -34,7 +34,7 @@ def variables():
 
 
 def services():
-    """The services that run our own image, by name."""
+    """Return the services that run the project's image, by name."""
     found = yaml.safe_load(read(COMPOSE))["services"]
     return {name: one for name, one in found.items() if one["image"] == "manyhands"}
 
@@ -88,7 +88,7 @@ def test_what_the_services_are_told_is_asked_by_the_settings():
 def test_all_services_are_told_of_the_store_and_what_it_means(monkeypatch):
     asked = OF_THE_STORE | {"STORAGE_URL"}
     for name, service in services().items():
-        if name == "science":  # it gets no secrets
+        if name == "science":  # the service gets no secrets
             assert service["environment"].keys().isdisjoint(asked)
             continue
         assert service["environment"].keys() >= asked
@@ -173,7 +173,7 @@ def test_systemd_itself_finds_no_fault(tmp_path):
         check=False,
         timeout=60,
     )
-    # It also speaks of units of the machine on which it runs.
+    # systemd-analyze also reports problems of other units on this machine.
     assert [line for line in done.stderr.splitlines() if "manyhands" in line] == []
 
 

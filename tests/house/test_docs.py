@@ -1,4 +1,4 @@
-"""Docs: every name in them exists, and everything that exists is named."""
+"""Every name in the docs exists, and everything that must be documented is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def prose(name):
 
 
 def anchor(heading):
-    """The name that a heading gets on the pages of code hosts."""
+    """Return the anchor of a heading, as code hosts generate it."""
     text = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
@@ -43,13 +43,13 @@ def headings(name):
 
 
 def commands_of(page):
-    """Every command that a page's consoles show, as words."""
+    """Return the words of every command in a page's console blocks."""
     shown = [block for block in consoles.blocks(page) if block.kind == "console"]
     lines = [one.text.replace("\\\n", "") for block in shown for one in block.commands()]
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-# Everything that exists is named
+# Everything that exists is documented
 
 
 def test_the_code_map_has_every_module():
@@ -104,7 +104,7 @@ def test_every_variable_of_a_clients_program_stands_in_the_reference(program, pr
 
 
 def events():
-    """Every event that the server logs: the first argument of a call of a logger's method."""
+    """Return every log event of the server: the first argument of logger calls."""
     found = {}
     methods = {"debug", "info", "warning", "error", "exception", "critical"}
     for path in _generate.modules():
@@ -170,7 +170,7 @@ def test_the_commands_that_a_page_shows_can_be_given(page):
 
 
 def parse_managed(words):
-    """Fails unless our command takes these words; wildcards stand for themselves."""
+    """Parse the arguments of a management command; fail if it does not accept them."""
     name, *options = words
     assert name in get_commands(), name
     if name in _generate.commands():
@@ -231,7 +231,7 @@ def test_the_program_of_the_first_project_answers_what_the_page_says(tmp_path, m
 
 
 def cited():
-    """Every section and trap of the protocol that the code refers to."""
+    """Return the sections and traps of the protocol that the code refers to."""
     sections, traps = {}, {}
     for room in ("project", "scheduler", "daemons", "client", "demo", "tests"):
         for path in (ROOT / room).rglob("*"):

@@ -1,4 +1,4 @@
-"""Language: names and sentences that the rules avoid, counted by file."""
+"""The number of avoided words and names in each file does not grow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORED = json.loads(language.COUNTS.read_text(encoding="utf-8"))
 
 @pytest.mark.parametrize("path", sorted({*STORED, *language.files()}))
 def test_a_file_has_as_many_avoided_words_as_its_stored_count(path):
-    """A lower count is stored with `python -m tests.house.language --write`; it may only shrink."""
+    """After a reduction, store the counts with `python -m tests.house.language --write`."""
     found = language.places(path) if path in language.files() else []
     counted = {}
     for place in found:

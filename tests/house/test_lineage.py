@@ -1,4 +1,4 @@
-"""Lineage, features, law: every row stands once, and what keeps it exists."""
+"""Rows of lineage.md and features.md are unique; tests and code named there exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.lifecycle import MOVES, state_label
 from tests.house.tracked import ROOT, read
 
 LINEAGE, FEATURES = "docs/lineage.md", "docs/features.md"
-#: Pages of BOINC's web interface for operators: they have no numbers, so they are listed by name.
+#: Pages of BOINC's web interface for operators, by name, because they have no numbers.
 OPERATOR_PAGES = (
     "browse tables",
     "sizes and counts of tables",
@@ -59,20 +59,20 @@ MOST_COLUMNS = 120
 
 
 def rows(page):
-    """Every row of a page's tables: its number, and its cells."""
+    """Return the rows of a page's tables: (number, cells)."""
     return [
         (row, [cell.strip() for cell in cells.split(" | ")]) for row, cells in A_ROW.findall(page)
     ]
 
 
 def keepers(page):
-    """The code and tests that each row names, in code spans."""
+    """Return the code and tests that each row names in code spans."""
     return [(row, re.findall(r"`([^`]+)`", said)) for row, said in A_KEEPER.findall(page)]
 
 
 @cache
 def features():
-    """Name, meaning, need, state and what is missing, by number."""
+    """Return the features by number: name, meaning, need, state and missing part."""
     found = {}
     for row, (feature, meaning, need, its_state) in rows(read(FEATURES)):
         said = A_STATE.fullmatch(its_state)
@@ -86,7 +86,7 @@ def missing_features():
 
 
 @pytest.mark.parametrize(("page", "numbers"), NUMBERS.items())
-def test_every_row_stands_once_and_is_kept_once(page, numbers):
+def test_every_row_is_unique_and_listed_once_below(page, numbers):
     told = [row for row, _ in rows(read(page))]
     kept = [row for row, _ in keepers(read(page))]
     assert Counter(told) == Counter(numbers)
@@ -114,7 +114,7 @@ def test_no_feature_is_shown_by_a_test_of_a_page():
 
 
 def named_tests():
-    """Every test that a page names, with the first row that does."""
+    """Return every test that a page names, with the first row that names it."""
     found = {}
     for page in NUMBERS:
         for row, named in keepers(read(page)):
@@ -140,7 +140,7 @@ def test_every_test_that_is_named_is_there_and_runs(name):
 
 
 def named_code():
-    """Everything else that a page names as a keeper."""
+    """Return the other names of code that a page's rows refer to."""
     named = (name for page in NUMBERS for _, names in keepers(read(page)) for name in names)
     return sorted({name for name in named if "::" not in name})
 

@@ -1,4 +1,4 @@
-"""Modules: their first lines and their names."""
+"""Modules have a summary line of at most 80 characters, and descriptive names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.house.tracked import modules, read
 
-#: Names that say nothing, and *job*, which belongs to nobody.
+#: Names without meaning, and *job*, which the glossary excludes.
 BANNED = {
     "util",
     "utils",
@@ -23,10 +23,9 @@ BANNED = {
 }
 BANNED_WORDS = {"job", "jobs"}
 
-#: A face, the tables and the files in storage may repeat the name of a room's module: the same
-#: noun for another audience.
+#: Packages that may repeat the name of a module of a domain package, for the same noun.
 FACES = ("admin", "api", "management", "models", "storage", "web")
-#: File names that several rooms have, each with the reason.
+#: File names that several packages have -> the reason.
 REPEATED = {
     "__init__.py": "every package has one",
     "facts.py": "the facts of a room's rules",
@@ -57,7 +56,7 @@ def test_no_module_has_a_name_that_says_nothing():
 
 
 def test_no_function_is_called_handle_something_but_djangos_own():
-    hooks = {"process_exception"}  # of Django's middleware
+    hooks = {"process_exception"}  # the signature of Django's middleware
     wrong = [
         f"{module}: {node.name}"
         for module in modules()

@@ -1,4 +1,4 @@
-"""Every option of the project has an effect: some code reads it."""
+"""Every option of the project is read by some code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def names_read():
-    """Every attribute that the program reads by name."""
+    """Return the names of all attributes that the program reads."""
     found = set()
     for room in ("scheduler", "daemons", "project", "demo"):
         for path in (ROOT / room).rglob("*.py"):

@@ -1,4 +1,4 @@
-"""Statements: each begins with a comment of its purpose, and each is used."""
+"""Each SQL statement begins with a comment on its purpose, and is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of rules that can be switched off keeps pace with the code."""
+"""Every entry in the table of rules that can be switched off fits the code."""
 
 from __future__ import annotations
 

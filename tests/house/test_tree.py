@@ -1,4 +1,4 @@
-"""The tree: nothing of the machine it was written on, nothing from elsewhere."""
+"""Files have no local paths or foreign package indexes; licenses are complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.house.tracked import ROOT, read, tracked
 
-#: Where a requirement came from, or where a person's files are, is nobody else's business.
+#: Package indexes and home folders of the machine on which a file was written.
 STRANGE = re.compile(
     r"/work/(?:main|shared|notes)|/home/(?!boinc|user|you)\w+/|/root/\w|/opt/pypi"
     r"|--(?:extra-)?index-url|--trusted-host|--find-links|files\.pythonhosted"

@@ -1,4 +1,4 @@
-"""The table of wake-ups names daemons that exist, and is complete."""
+"""The table of wake-ups is complete and names existing daemons."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from daemons.registry import BY_NAME
 from daemons.wakes import WAKES
 from tests.house.tracked import modules, read, statement_name, statements
 
-#: A statement that makes a workunit due: the transitioner has work.
+#: SQL that makes a workunit due for the transitioner.
 MAKES_DUE = re.compile(
     r"(?:SET|,)\s+transition_at = (?:%\(now\)s|CASE)|\btransition_at, created_at\n\) FROM"
 )
-#: The transitioner's own statement says when it looks again itself.
+#: The transitioner's own statement, which sets its next check.
 ITS_OWN = {"transition_workunits"}
 
 
 def words_of(daemon):
-    """Every string that a daemon's modules hold."""
+    """Return every string in a daemon's modules."""
     own = [m for m in modules() if m.startswith((f"daemons/{daemon}.py", f"daemons/{daemon}/"))]
     assert own, f"there is no module of {daemon}"
     return {

@@ -1,4 +1,4 @@
-"""The files of the project: those that git tracks, or all files without git."""
+"""Lists the files of the project: files that git tracks, or all files without git."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT_BEHIND = {".git", ".venv", "var", "__pycache__", "build"}
 
 @cache
 def tracked() -> tuple[str, ...]:
-    """Name every file of the project, relative to its root, sorted."""
+    """Return the path of every file of the project, relative to its root, sorted."""
     git = shutil.which("git")
     if git and (ROOT / ".git").exists():
         listed = subprocess.run(
@@ -34,7 +34,7 @@ def tracked() -> tuple[str, ...]:
 
 
 def modules() -> list[str]:
-    """Name every Python module that people write: migrations are Django's."""
+    """Return every Python module except migrations."""
     return [
         name
         for name in tracked()
@@ -43,12 +43,12 @@ def modules() -> list[str]:
 
 
 def statements() -> list[str]:
-    """Name every file that holds a statement."""
+    """Return every file with a SQL statement."""
     return [name for name in tracked() if name.endswith(".sql")]
 
 
 def statement_name(path: str) -> str:
-    """Return the name by which code runs a statement: with its room, if it is of `scheduler`."""
+    """Return the name by which code runs a statement; in `scheduler`, with its package."""
     stem = path.removesuffix(".sql")
     if stem.startswith("scheduler/") and "/invariant_sql/" not in stem:
         return stem.removeprefix("scheduler/")

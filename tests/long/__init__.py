@@ -1,1 +1,1 @@
-"""Machines that try to break it: random walks, interleavings, kills, failures."""
+"""Long tests: random walks, interleavings, killed processes, outages."""

@@ -1,4 +1,4 @@
-"""Acts of processes in interleavings, and scenarios of two or three of them."""
+"""Scenarios of interleavings: two or three acts, each run by its own process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SCENARIOS = {}
 
 
 def play(var, world, what, words, take_turn):
-    """Do one act in a worker's process; return the world as that process has changed it."""
+    """Call the method `what` of `world` in a worker process; return the changed world."""
     settings.VAR_DIR = var
-    # An act that sleeps until a lock is free gives its turn to the others.
+    # An act that sleeps until a lock is free lets the other workers proceed.
     assign.sleep = take_turn
     counted.forget()
     getattr(world, what)(*words[0], **words[1])
@@ -38,7 +38,7 @@ def scenario(function):
 
 
 def given(world, chance, *, apps=None, quorum=None, extra=0, workunits=None, **rules):
-    """Workunits whose results are with computers; those computers, each with what it holds."""
+    """Submit and send workunits; return the indexes of the computers that hold results."""
     quorum = quorum or chance.choice((1, 2, 2, 3))
     app = chance.choice(apps or [app for app in APPS if app != "science"])
     world.submit(
@@ -58,7 +58,7 @@ def given(world, chance, *, apps=None, quorum=None, extra=0, workunits=None, **r
 
 
 def reports(world, index, end="right", *, wants=0.0):
-    """The report of all that a computer holds, as an act."""
+    """Return the act by which a computer reports all results that it holds."""
     names = list(world.computers[index].held)
     return act("meet_of", index, reports=[(name, end) for name in names], wants=wants)
 
@@ -156,7 +156,7 @@ def report_and_cancel(world, chance):
 
 
 def _late(world, chance):
-    """A workunit has its answer, and one of its computers did not reply."""
+    """Time out one result and validate the others; return the index of the late computer."""
     holders = given(world, chance, quorum=1, extra=1)
     late = chance.choice(holders)
     world.now += DAY + timedelta(hours=2)
@@ -232,7 +232,7 @@ def revalidation_and_assimilate(world, chance):
 
 @scenario
 def several_rpcs(world, chance):
-    """Those who report workunits of each other's and ask for more, in any order."""
+    """Up to three computers report results of the same workunits and request work."""
     holders = given(world, chance, workunits=3)
     world.submit("plain", 2, min_quorum=2)
     world.run("transitioner")
@@ -242,7 +242,7 @@ def several_rpcs(world, chance):
 
 @scenario
 def two_batches_of_rpcs(world, chance):
-    """The same workunits are reported in both, and asked for."""
+    """Two batches of RPCs report results of the same workunits and request work."""
     holders = given(world, chance, quorum=chance.choice((2, 3)), workunits=3)
     world.submit("plain", 3, min_quorum=2)
     world.run("transitioner")

@@ -1,4 +1,4 @@
-"""Checks of the state after a walk; each returns its faults as sentences."""
+"""Checks of the state after a walk; each returns the violations as sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.long.ground import APPS, is_app_file
 
 
 def broken(now):
-    """The violations that fsck finds, and sums of credit that differ from their entries."""
+    """Return the violations that fsck finds, and credit totals that differ from the entries."""
     found = [
         f"{one.name}: {violation.name} {violation.detail}"
         for one in invariants()
@@ -27,7 +27,7 @@ def broken(now):
 
 
 def unfinished():
-    """Workunits that are not finished, although no daemon has anything left to do."""
+    """Return workunits and results in an unfinished state; call it when no daemon has work."""
     found = [
         f"workunit {name} is not assimilated: canonical {canonical}, errors {errors}"
         for name, canonical, errors in Workunit.objects.exclude(assimilate_state=2).values_list(
@@ -35,7 +35,7 @@ def unfinished():
         )
     ]
     found += [
-        f"workunit {name} is still to be looked at, at {at}"
+        f"workunit {name} is still due for the transitioner, at {at}"
         for name, at in Workunit.objects.exclude(transition_at=None).values_list(
             "name", "transition_at"
         )
@@ -56,17 +56,23 @@ def unfinished():
 
 
 def stranded():
-    """Workunits that wait for a batch that is over, once the housekeeper was there."""
+    """Return workunits that still wait for a batch that is over; call after the housekeeper."""
     over = Q(batch__after__state__in=(Batch.State.COMPLETE, Batch.State.RETIRED))
     over |= Q(batch__after__state=Batch.State.ABORTED, batch__after__completed_at__isnull=False)
     waiting = Workunit.objects.filter(
         over, pending_dependency_count__gt=0, dependency_failed_at=None
     )
-    return [f"{name} waits for nothing" for name in waiting.values_list("name", flat=True)]
+    return [
+        f"{name} waits for a batch that is over" for name in waiting.values_list("name", flat=True)
+    ]
 
 
 def sink_faults(submitted, deaths):
-    """Workunits that the science was not handed exactly once, where that is promised."""
+    """Return workunits that were not assimilated as often as promised.
+
+    Transactional assimilators must be called once, others at least once and at most `1 + deaths`
+    times with the same key; `copy_files` must leave a file.
+    """
     rows, found = counted.rows(), []
     for name, app in submitted.items():
         sink = APPS[app].get("assimilator", "copy_files")
@@ -84,7 +90,7 @@ def sink_faults(submitted, deaths):
 
 
 def twice(submitted):
-    """Workunits that a sink received more than once, although no process died."""
+    """Return workunits that an assimilator received more than once; for walks without deaths."""
     rows = counted.rows()
     return [
         f"{name} was handed over twice"
@@ -95,25 +101,23 @@ def twice(submitted):
 
 
 def stray_files(excused, *, orphans):
-    """Files that are there although no row names them; `orphans` of a submission that died may."""
+    """Return files that no row names; with `orphans`, downloads without a row are allowed."""
     found = [
-        f"upload {path.name} is needed by nobody"
-        for path in _files("upload")
-        if path.name not in excused
+        f"upload {path.name} is unneeded" for path in _files("upload") if path.name not in excused
     ]
     known = set(File.objects.values_list("name", flat=True))
     return found + [
-        f"download {path.name} is needed by nobody"
+        f"download {path.name} is unneeded"
         for path in _files("download")
         if path.name not in known and not orphans
     ]
 
 
 def left_over():
-    """Workunits and downloads that remain after the purger has finished."""
+    """Return workunits and downloads that remain after the purger has finished."""
     found = [f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)]
     return found + [
-        f"download {path.name} outlived its workunits"
+        f"download {path.name} remains without a workunit"
         for path in _files("download")
         if not is_app_file(path)
     ]
@@ -132,6 +136,6 @@ def _files(hierarchy):
 
 
 def hold(faults):
-    """Raise if there are any."""
+    """Raise AssertionError with the first 20 faults, if there are any."""
     if faults:
         raise AssertionError("\n".join(faults[:20]))

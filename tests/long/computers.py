@@ -1,4 +1,4 @@
-"""Computers of volunteers: the behavior of a client, without the client."""
+"""Simulated hosts: requests and uploads, without network and computation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scheduler.models import Result
 from scheduler.results.facts import output_name
 from tests.long.ground import LINUX, WINDOWS
 
-#: Two kinds of computer: of different platforms and classes.
+#: Two kinds of computer, with different platforms and homogeneous redundancy classes.
 KINDS = (
     {"p_vendor": "GenuineIntel", "p_model": "Intel(R) Core(TM) i5", "os_name": "Linux"},
     {"p_vendor": "AuthenticAMD", "p_model": "AMD Athlon 64", "os_name": "Microsoft Windows 10"},
 )
-#: How a result can end on a computer: client state, exit status, and which bytes it brings.
+#: Kind of end -> the client state, the exit status, and the kind of answer that is uploaded.
 ENDS = {
     "right": (5, 0, "right"),
     "wrong": (5, 0, "wrong"),
@@ -30,7 +30,7 @@ ENDS = {
 
 @dataclass
 class Held:
-    """A result that a computer has, or has had: its workunit and its outputs' names."""
+    """A result that was sent to a computer: workunit name, and the names of the output files."""
 
     workunit: str
     uploads: tuple[str, ...]
@@ -38,9 +38,9 @@ class Held:
 
 @dataclass
 class Computer:
-    """One computer of an account; `held` is what it computes, `past` what it reported before.
+    """A host of an account; `held` are results in progress, `past` reported or aborted ones.
 
-    It is on for `on_frac` of the time, and computes for `active_frac` of that.
+    The host is on for the fraction `on_frac` of the time, and computes for `active_frac` of that.
     """
 
     owner: str
@@ -60,9 +60,10 @@ class Computer:
         return f"{self.owner}'s {self.copy}"
 
     def speak(self, *, wants=0.0, reports=(), forgets=False, queued=0.0):
-        """The RPC that reports (name, end) pairs and requests `wants` seconds of work.
+        """Return an RPC that reports (name, end) pairs and requests `wants` seconds of work.
 
-        `queued` is the work, in seconds, that is queued before the requested work.
+        `queued` is the host's queue in seconds.  With `forgets`, the host contacts the server
+        without an id, as a new installation does.
         """
         if forgets:
             self.host_id, self.rpc_seqno = 0, 0
@@ -98,7 +99,7 @@ class Computer:
         )
 
     def hear(self, world, reply):
-        """Process a reply as a client does; return the names of its results."""
+        """Process a reply as a client does; return the names of the new results."""
         if reply.hostid is not None:
             self.host_id, self.rpc_seqno = reply.hostid, 0
         for name in reply.result_acks:
@@ -119,7 +120,7 @@ class Computer:
         return new
 
     def upload(self, world, name, end):
-        """Bring the outputs of a result, as the client does before it reports it."""
+        """Upload the outputs of a result, as a client does before the report."""
         content = ENDS[end][2]
         held = self.held.get(name) or self.past.get(name)
         if content is None or held is None:
@@ -147,7 +148,7 @@ def _report(name, end):
 
 
 def answer_of(workunit, content, computer):
-    """The bytes of an answer: the right one, a wrong one that others also have, one's own."""
+    """Return an answer that is "right", "wrong" (equal on all hosts), or "odd" (host-specific)."""
     number = int(hashlib.sha256(workunit.encode()).hexdigest()[:6], 16)
     if content == "wrong":
         number += 1000

@@ -1,6 +1,6 @@
-"""Shared by the long tests: the seed, the number of tries, the summary at the end.
+"""Fixtures of the long tests: the seed, the number of runs, the summary.
 
-The fixture `proof` returns the seed of a test and records its counts.  They are sent with the
+The fixture `proof` returns the seed of a test and records its counts.  The counts are stored in the
 test's report, so that they arrive from every process of pytest-xdist.
 """
 
@@ -20,14 +20,14 @@ _COUNTS, _SEED, _NOTE = "long counts", "long seed", "long note"
 
 
 class Proof:
-    """Facts of one test for the summary: counts by noun, its seed, and notes."""
+    """Collects the counts, the seed and the notes of one test for the summary."""
 
     def __init__(self, node):
         self._node = node
         self.is_long = node.get_closest_marker("long") is not None
 
     def seed(self):
-        """The seed of this test: of LONG_SEED if that is set, else a new one if it is long."""
+        """Return LONG_SEED if set; else a random seed for long tests, SHORT_SEED for others."""
         given = os.environ.get("LONG_SEED")
         chance = SystemRandom().randrange(1_000_000) if self.is_long else SHORT_SEED
         seed = int(given) if given else chance
@@ -35,12 +35,12 @@ class Proof:
         return seed
 
     def how_many(self, noun, otherwise):
-        """How many walks, interleavings or kills are to be tried: LONG_WALKS and so on."""
+        """Return the number of walks, interleavings or kills: LONG_WALKS etc., or the default."""
         given = os.environ.get(f"LONG_{noun.upper()}")
         return int(given) if given else otherwise
 
     def count(self, **numbers):
-        """Add numbers of tries, by noun: `proof.count(walks=1, steps=80)`; call it after each."""
+        """Add to the counts of the summary: `proof.count(walks=1, steps=80)`."""
         for key, total in self._node.user_properties:
             if key == _COUNTS:
                 total.update(Counter(total) + Counter(numbers))
@@ -48,7 +48,7 @@ class Proof:
         self._say(_COUNTS, dict(numbers))
 
     def note(self, text):
-        """Show a line below this test in the summary: how often each rule was followed."""
+        """Add a line below this test in the summary."""
         self._say(_NOTE, text)
 
     def _say(self, key, value):
@@ -62,7 +62,7 @@ def proof(request):
 
 @pytest.fixture
 def ground(transactional_db, keys_of_this_session):
-    """Apps and accounts, and a way back to them in milliseconds."""
+    """Return the `Ground` of this test: apps and accounts that can be restored quickly."""
     from tests.long.ground import Ground
 
     one = Ground()

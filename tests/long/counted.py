@@ -1,4 +1,4 @@
-"""Sinks of the long tests; each counts the answers by key."""
+"""Assimilators of the long tests, which count their calls by idempotency key."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from django.db import connection
 #: Number of calls of `remember` by key, and the keys by workunit.
 handed_over = Counter()
 said = {}
-#: How many of the next answers are refused.
+#: Exceptions that the next calls raise, one each.
 refusals = []
 
 
 class NoRoom(Exception):
-    """The sink refuses, as failing science code does."""
+    """Raised by the assimilators here, as failing science code would."""
 
 
 def create():
-    """Make the table of answers: without a unique key, so that a second one is seen."""
+    """Create the table `sink`; without a unique key, so that duplicate calls can be counted."""
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE IF NOT EXISTS sink (key text, workunit text, answer text)")
 
@@ -30,7 +30,7 @@ def forget():
 
 
 def told():
-    """The calls of this process, in the form that `learn` takes in another."""
+    """Return the calls in this process, for `learn` in another process."""
     return {name: (set(keys), {k: handed_over[k] for k in keys}) for name, keys in said.items()}
 
 
@@ -41,7 +41,7 @@ def learn(answers):
 
 
 def write_a_row(assimilation):
-    """Write to our own database: exactly once is promised here."""
+    """Insert a row in the server's database: transactional, thus called exactly once."""
     if refusals:
         raise refusals.pop()
     with connection.cursor() as cursor:
@@ -55,7 +55,7 @@ write_a_row.transactional = True
 
 
 def remember(assimilation):
-    """Keep it outside the database: at least once, always with the same key."""
+    """Count the call in memory: at least once, always with the same key."""
     if refusals:
         raise refusals.pop()
     handed_over[assimilation.key] += 1
@@ -63,7 +63,7 @@ def remember(assimilation):
 
 
 def rows():
-    """How often each workunit was written to the table, by name."""
+    """Return the number of rows of the table `sink` by workunit name."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT workunit, count(*) FROM sink GROUP BY workunit")
         return dict(cursor.fetchall())

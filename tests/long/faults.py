@@ -1,4 +1,4 @@
-"""Processes that die between two statements, and the hook that kills them."""
+"""Simulates the death of a process before or after a statement or a commit."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class ProcessDied(BaseException):
 
 
 class Fault:
-    """Dies before, or directly after, the n-th statement or commit from now on."""
+    """Raises ProcessDied before or after the n-th statement or commit from now on."""
 
     def __init__(self, number, *, after):
         self._left = number
         self._after = after
         self.has_struck = False
-        #: Before or after what it struck; the beginning of the statement.
+        #: "before" or "after", and the first 60 characters of the statement.
         self.struck_at = ""
 
     def statement(self, execute, sql, params, many, context):
-        """A wrapper of Django's for statements."""
+        """An execute wrapper, see `connection.execute_wrapper`."""
         return self._around(lambda: execute(sql, params, many, context), str(sql)[:60])
 
     def _around(self, act, what, before=lambda: None):
@@ -42,7 +42,7 @@ class Fault:
 
     @contextmanager
     def at_work(self):
-        """Let the process die in this block, if it gets that far; open work is rolled back."""
+        """Apply the fault in this block; ProcessDied ends the block and its open transaction."""
         commit = connection._commit
         connection._commit = lambda: self._around(commit, "the commit", before=connection._rollback)
         try:
@@ -53,5 +53,5 @@ class Fault:
         finally:
             del connection._commit
             if self.has_struck:
-                # The server rolls back what a lost connection left open.
+                # PostgreSQL rolls back the open transaction of a lost connection.
                 connection.close()

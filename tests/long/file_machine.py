@@ -34,9 +34,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
 PATIENCE = 30.0
 CHOICE = st.integers(0, 2)
-#: Number of steps that an act makes at once; most acts run to their end, so that rows exist.
+#: Numbers of steps that an act runs without a stop; most acts run to the end, so that rows exist.
 HOW_FAR = (0, 2, 4, 6, 9, 1000, 1000, 1000, 1000, 1000)
-#: Acts that add files; while one is stopped, no day may pass (`antiques.ORPHAN_AGE`).
+#: Acts that add files; the clock does not advance during these acts (`antiques.ORPHAN_AGE`).
 BRINGING = {"submission", "lines", "hold", "publication", "request"}
 #: Act -> its arguments, from the machine and two small numbers; None if it cannot begin.
 BEGINNINGS = {
@@ -60,7 +60,7 @@ BEGINNINGS = {
     "past_holds": lambda m, one, _other: (1 if one == 0 else 100,),
     "forgotten": lambda m, one, _other: (1 if one == 0 else 100,),
 }
-#: All acts; those listed more often are chosen more often.
+#: Choices of each step; a choice that is listed more often is drawn more often.
 THINGS = (
     *BEGINNINGS,
     *["submission", "lines", "finish", "deleter"] * 2,
@@ -71,7 +71,7 @@ THINGS += ("time", "time", "rest", "race", "race", "race", "race")
 
 
 class Crew:
-    """Three processes, the people and the hosts, and what was tried; lasts for all examples."""
+    """Three worker processes, accounts, hosts and counts, shared by all examples."""
 
     def __init__(self, home):
         self.home = home
@@ -91,7 +91,7 @@ class Crew:
             worker.stop()
 
     def replace(self, index):
-        """Kill a stopped process; its transaction ends with its connection."""
+        """Kill a worker with its database connection, and start another one in its place."""
         old = self.workers[index]
         os.kill(old.pid, signal.SIGKILL)
         old._process.join(PATIENCE)
@@ -125,7 +125,7 @@ class Files(RuleBasedStateMachine):
         return self.var / "brought" / f"{number}.dat"
 
     def inputs(self, one, other):
-        """The inputs of a submission: contents, a path, and the name of an existing file."""
+        """Return arguments of `submission`: content numbers, path or None, file name or None."""
         known = next(iter(self.names), None) if (one, other) == (0, 0) else None
         return (
             [one] if one == other else [one, other],
@@ -134,7 +134,7 @@ class Files(RuleBasedStateMachine):
         )
 
     def a_workunit(self, which):
-        """The id of a workunit that is not finished, in a tuple; None if there is no such."""
+        """Return the id of an unfinished workunit as a 1-tuple, or None if no workunit is open."""
         if "finish" in self.doing:
             return None
         ids = list(Workunit.objects.filter(assimilate_state=0).values_list("id", flat=True))
@@ -147,7 +147,7 @@ class Files(RuleBasedStateMachine):
 
     @rule(what=st.sampled_from(THINGS), one=CHOICE, other=CHOICE, far=st.sampled_from(HOW_FAR))
     def do(self, what, one, other, far):
-        """The only rule: each step chooses among all acts."""
+        """Run one step: begin, continue or crash an act, or advance the clock."""
         if what in BEGINNINGS:
             self.begin(what, BEGINNINGS[what](self, one, other), far)
         elif what == "rest":
@@ -174,7 +174,7 @@ class Files(RuleBasedStateMachine):
         self.go_on_with(index, far)
 
     def race(self, numbers, steps):
-        """A submission finds a content while its last references end, and stops at that point."""
+        """Run a submission for `steps` steps, then delete the last references to its files."""
         if steps % 2:
             self.begin("lines", (self.crew.accounts[0], numbers, []), steps)
         else:
@@ -191,14 +191,14 @@ class Files(RuleBasedStateMachine):
         self.check()
 
     def rest(self):
-        """Run all acts to their end, then all that is due; check that nothing unneeded is left."""
+        """Finish all acts, run all daemons, and check that only needed files are left."""
         while standing := self.standing():
             self.step(standing[0])
         assert self.doing == [None] * 3, f"they wait for each other: {self.doing}"
         self.now += DAY + HOUR
         self.passes(self.now)
 
-    # How
+    # Running acts
 
     def step(self, index):
         self.crew.steps += 1
@@ -213,7 +213,7 @@ class Files(RuleBasedStateMachine):
             self.step(index)
 
     def settle(self):
-        """Wait until every worker has stopped or waits for a lock; take the answers."""
+        """Wait until every worker has stopped or waits for a lock; check the finished acts."""
         until = time.monotonic() + PATIENCE
         busy = [one for one, what in zip(self.crew.workers, self.doing, strict=True) if what]
         while on_their_way(busy):
@@ -290,7 +290,7 @@ def _a_crew():
 
 
 def try_out(proof, **how):
-    """Make `max_examples` walks, and record their counts for the summary."""
+    """Run the state machine with these Hypothesis settings; record counts for the summary."""
     with _a_crew() as crew:
         machine = type("Files", (Files,), {"crew": crew})
         hypothesis = settings(
@@ -303,7 +303,7 @@ def try_out(proof, **how):
 
 
 def on_their_way(workers):
-    """The workers that are neither stopped nor waiting for a lock.
+    """Return the workers that are neither stopped nor waiting for a lock.
 
     All workers are checked for a stop before any is checked for a lock: a commit in between can
     release a worker that was found waiting, and the worker that committed waits for no lock.

@@ -1,7 +1,7 @@
-"""Acts on files, each of which stops at every step.
+"""Acts on files, run by workers that stop before every step.
 
-A step is a statement, a commit, or a change on disk: publishing or deleting a file.  Files carry
-the time of the state machine, so that files left by a crash grow old with it.
+A step is a statement, a commit, or a change on disk: publishing or deleting a file.  Modification
+times of files are those of the simulated clock, so that files left by a crash become antique.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.work.submission.facts import NewFile, NewWorkunit
 from tests import rows
 
 APP, PLATFORM = "filing", "x86_64-pc-linux-gnu"
-#: Errors that an act may raise, alone or beside another; any other error is a bug.
+#: Errors that an act may raise; any other error is a bug.
 EXPECTED = ("UnknownFiles", "VersionExists", "FileRequestRefused", "FileInMotion", "BadLines")
 
 ACTS = {}
@@ -35,7 +35,7 @@ _turn = {"now": None, "take": lambda: None}
 
 
 def play(var, now, what, words, take_turn):
-    """Do one act in a worker's process."""
+    """Run one act in a worker process."""
     settings.VAR_DIR = var
     _turn.update(now=now, take=take_turn)
     _stop_at_the_disk()
@@ -92,7 +92,7 @@ def submission(now, numbers, path, known):
 
 @act
 def lines(now, account_id, numbers, known):
-    """The API's way: contents are kept and held first, a line at a time, then the workunits."""
+    """Submit as the API does: store and hold the contents line by line, then the workunits."""
     said = [{"open_name": "in", "content": content(n).decode()} for n in numbers]
     said += [{"open_name": "in", "sha256": sha256(n)} for n in known]
     bulk._CHUNK = 1
@@ -187,7 +187,7 @@ def antique_pass(now):
 
 @cache
 def _references():
-    """Every foreign key to `file`, as one statement; a hold counts until its end."""
+    """Return a statement that selects all foreign keys to `file`, without expired holds."""
     return " UNION ".join(
         f"SELECT {field.column} FROM {model._meta.db_table} WHERE {field.column} IS NOT NULL"
         + (" AND until > %(now)s" if model is FileHold else "")
@@ -198,7 +198,7 @@ def _references():
 
 
 def referred_to(now):
-    """The ids of all files that are referred to."""
+    """Return the ids of all files that are referred to."""
     with connection.cursor() as cursor:
         cursor.execute(_references(), {"now": now})
         return {id_ for (id_,) in cursor.fetchall()}

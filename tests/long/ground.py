@@ -21,7 +21,7 @@ from tests.long import counted
 LINUX, WINDOWS = "x86_64-pc-linux-gnu", "windows_x86_64"
 SECRET = "secret"
 
-#: The apps, with what makes each different from the others.
+#: App -> its rules, as fields of `App`.
 APPS = {
     "plain": {
         "credit_rule": "fixed",
@@ -64,7 +64,7 @@ APPS = {
         "assimilator": "write_a_row",
     },
 }
-#: Plan classes of many-threaded versions of `threads`: the CPUs that each uses and needs.
+#: Plan class of a multi-threaded version of `threads` -> the number of CPUs that it uses.
 THREADS = {"four": 4, "eight": 8}
 #: Accounts that act during a walk, and accounts that finish its work at the end.
 WANDERERS = ("ada", "bob", "cleo", "dan")
@@ -74,7 +74,7 @@ _BEFORE = ("django_", "auth_", "ledger_entry_")
 
 
 class Ground:
-    """The rows and files with which a walk begins; `lay` once a process, `clear` for each walk."""
+    """The rows and files at the start of each walk: `lay` creates, `clear` restores them."""
 
     def __init__(self):
         memory = Path("/dev/shm")
@@ -87,10 +87,10 @@ class Ground:
         self._onlooker = None
 
     def lay(self):
-        """Publish the apps and create the accounts; store a copy of everything."""
+        """Publish the apps and create the accounts; store a copy of all rows."""
         settings.VAR_DIR = self._template
         counted.create()
-        # In this process: a callable of an app's runs in one of its own, and counts there.
+        # Assimilators of plug-ins run in another process; these must count their calls in this one.
         for sink in (counted.remember, counted.write_a_row):
             assimilators.KINDS[sink.__name__] = lambda *_of_app, sink=sink: sink
         _wipe()
@@ -123,9 +123,9 @@ class Ground:
     def clear(self, *, anew=False):
         """Restore every row and file that `lay` made.
 
-        If the flag is set, new rows get the same positions each time, so that the order of equal
-        rows is the same: tables are truncated, the connection is new, and the open transaction of
-        a second connection keeps dead rows in place.
+        With `anew`, new rows get the same positions each time, so that unordered queries return
+        rows in the same order: tables are truncated, the connection is new, and the open
+        transaction of a second connection prevents that dead rows are removed.
         """
         wiping = [f"DELETE FROM {table}" for table in self._tables]
         if anew:
@@ -151,7 +151,7 @@ class Ground:
             cursor.execute("VACUUM (ANALYZE)")
 
     def leave(self):
-        """Remove the files."""
+        """Remove the files, and enable autovacuum again."""
         self._dismiss_onlooker()
         self._let_autovacuum("on")
         shutil.rmtree(self._home, ignore_errors=True)
@@ -164,7 +164,7 @@ class Ground:
             self._onlooker = None
 
     def _let_autovacuum(self, state):
-        """Switch autovacuum, which would move rows and change plans at random moments."""
+        """Set autovacuum "on" or "off"; during walks it would change plans at random moments."""
         plain = [table for table in self._tables if table != "ledger_entry"]
         with connection.cursor() as cursor:
             cursor.execute(
@@ -220,7 +220,7 @@ def _drop_ledger_days():
 
 
 def _refilling_statement(tables):
-    """Copy every table to a schema; return the statement that fills them from it."""
+    """Copy all tables to the schema `ground`; return the statement that copies them back."""
     with connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS ground CASCADE; CREATE SCHEMA ground")
         filled = []
@@ -243,5 +243,5 @@ def _refilling_statement(tables):
 
 
 def is_app_file(path):
-    """Whether a published file belongs to an app version, which stays."""
+    """Return whether a published file belongs to an app version."""
     return path.name.endswith(".sh")

@@ -1,22 +1,22 @@
 """Whether hosts can compute what they are sent before its deadline.
 
-Calculated from the request and the reply alone, apart from the rules of `scheduler`: only
-the estimated speed is the server's.
+The calculation uses the request, the reply and the server's estimated speed, and shares no code
+with `scheduler`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: BOINC takes no host to be active for a smaller part of the time.
+#: BOINC's lower bound of a host's active fraction.
 MIN_ACTIVE_FRACTION = 0.1
-#: Deadlines are rounded on the wire.
+#: Deadlines in replies are rounded to seconds.
 SLACK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A result that was sent: `seconds` it takes, `growth` of the queue, seconds to its deadline."""
+    """A sent result; in seconds: run time, growth of the queue, and `limit`, the time allowed."""
 
     name: str
     seconds: float
@@ -28,8 +28,8 @@ def late_results(request, reply, flops, *, now):
     """Return sentences on the results of a reply that their host cannot finish in time.
 
     `flops` is the estimated speed by the result's name.  As in BOINC's `check_deadline`, the first
-    result of an empty queue is not checked: a slow host may try one.  The reply has another order
-    than the judgement, so a fault is what no order makes right.
+    result of an empty queue is not checked: a slow host may try one.  A reply is unordered, so a
+    result counts as late only if it is late in every order.
     """
     jobs = _jobs(request, reply, flops, now=now)
     queued = request.estimated_delay
@@ -71,8 +71,8 @@ def _version(row):
 def _first_late(jobs, queued):
     """Return the job that is late in the best order, or None if none is.
 
-    The best order is by the moment at which the queue behind a job must have been reached: of two
-    neighbors in another order, the one that must begin earlier can always go first.
+    The best order is by the time at which the queue behind a job must be reached, `limit - seconds
+    + growth`: exchanging two neighbors into this order makes no job late.
     """
     for job in sorted(jobs, key=lambda job: job.limit - job.seconds + job.growth):
         if queued + job.seconds > job.limit + SLACK_SECONDS:

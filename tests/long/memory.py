@@ -1,4 +1,4 @@
-"""Watches how much memory the server's processes take, each by itself."""
+"""Measures the peak memory of each process of the server."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import psutil
 
-#: The limit for every process of ours, in bytes.
+#: The limit for each process, in bytes.
 MOST = 150_000_000
 EVERY = 0.1
 
 
 class Watch:
-    """Samples the resident memory of all processes below some, by role, until it is closed."""
+    """Samples the resident memory of processes and their children by role, in a thread."""
 
     def __init__(self, roots):
         self._roots = roots
@@ -36,7 +36,7 @@ class Watch:
         assert not greedy, f"more than {MOST >> 20} MB: {greedy}"
 
     def sentence(self):
-        """The peaks in megabytes, the greediest first."""
+        """Return the peaks in megabytes as text, largest first."""
         ranked = sorted(self.peaks.items(), key=lambda one: -one[1])
         return "memory, MB: " + ", ".join(f"{role} {peak / 1e6:.0f}" for role, peak in ranked)
 

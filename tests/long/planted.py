@@ -1,6 +1,6 @@
-"""Bugs planted one at a time, to see that walks and interleavings find them.
+"""Plants known bugs, one at a time, and runs the random test that must fail.
 
-`make test-planted` prints, for each, which test found it and after how long.
+`make test-planted` prints for each bug which test failed, and after how many seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.mutate.switching import Code, Sql, Switch
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "PLANTED_BUG"
-#: How long each may stay unnoticed; seconds.
+#: Seconds within which a test must fail.
 LONGEST = 300.0
 WALKS = "tests/long/test_walks.py::test_thirty_walks_keep_every_promise"
 INTERLEAVINGS = "tests/long/test_interleavings.py::test_a_hundred_interleavings_lose_nothing"
@@ -27,7 +27,7 @@ _SAID = re.compile(r"^E +(.+)$", re.MULTILINE)
 
 
 def _hand_over_first(_original):
-    """An assimilator that forgets to settle in the transaction in which the science writes."""
+    """Return an assimilator that settles outside of the transaction of the science code."""
     from daemons import assimilator
     from scheduler import storage
 
@@ -40,7 +40,7 @@ def _hand_over_first(_original):
 
 
 def _results_first(original):
-    """A report that holds its results while it waits for their workunits."""
+    """Return a `lock` that locks the results before their workunits."""
     from django.db import connection
 
     def lock(reported, **options):
@@ -57,7 +57,7 @@ def _results_first(original):
 
 
 def _when_all_are_made(original):
-    """A judgement that has the last results made before it sees that they cannot be a quorum."""
+    """Return a rule that detects an unreachable quorum only after all results were created."""
 
     def is_out_of_results(workunit, counts):
         return counts.total >= workunit.max_total_results and original(workunit, counts)
@@ -67,7 +67,7 @@ def _when_all_are_made(original):
 
 BUGS = (
     Switch(
-        "lost wake-up: a report wakes nobody",
+        "lost wake-up: a report does not wake the transitioner",
         Sql(
             "results/settle_reports",
             "SET transition_at = %(now)s::timestamptz FROM",
@@ -76,7 +76,7 @@ BUGS = (
         (WALKS,),
     ),
     Switch(
-        "lost wake-up: a time-out wakes nobody",
+        "lost wake-up: a time-out does not wake the transitioner",
         Sql(
             "time_out_results",
             "SET transition_at = %(now)s::timestamptz",
@@ -86,12 +86,12 @@ BUGS = (
         (WALKS,),
     ),
     Switch(
-        "lost wake-up: what is decided has a consequence of which nobody is told",
+        "lost wake-up: an unreachable quorum is detected too late",
         Code("scheduler.results.rules.replication:_is_out_of_results", made=_when_all_are_made),
         (WALKS,),
     ),
     Switch(
-        "double assimilation: a claim overlooks another's lease",
+        "double assimilation: a claim ignores the lease of another process",
         Sql(
             "claim_unassimilated",
             "AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)",
@@ -100,17 +100,17 @@ BUGS = (
         (INTERLEAVINGS,),
     ),
     Switch(
-        "double assimilation: who dies after the science has written writes again",
+        "double assimilation: the science code and the settlement commit separately",
         Code("daemons.assimilator:_assimilate_in_transaction", made=_hand_over_first),
         (WALKS,),
     ),
     Switch(
-        "missing lock: the transitioner judges what it has not locked",
+        "missing lock: the transitioner does not lock workunits",
         Sql("lock_due_workunits", "FOR NO KEY UPDATE SKIP LOCKED", package="daemons.sql"),
         (INTERLEAVINGS,),
     ),
     Switch(
-        "missing lock: a report does not wait for who holds its workunits",
+        "missing lock: a report does not lock its workunits",
         Sql("results/lock_workunits", "FOR NO KEY UPDATE"),
         (INTERLEAVINGS,),
     ),
@@ -120,22 +120,22 @@ BUGS = (
         (INTERLEAVINGS,),
     ),
     Switch(
-        "late work: what one request brings is not added to the queue",
+        "late work: results sent in one request are not added to the queue",
         Code("scheduler.dispatch.rules.selection:_devices", lambda _host, _device: float("inf")),
         (WALKS,),
     ),
     Switch(
-        "late work: the threads of a version do not count",
+        "late work: the number of threads of a version is ignored",
         Code("scheduler.dispatch.rules.selection:_used", lambda _version, _device: 1.0),
         (WALKS,),
     ),
     Switch(
-        "late work: a host is taken to compute all the time",
+        "late work: the active fraction of a host is ignored",
         Code("scheduler.dispatch.rules.estimates:active_fraction", lambda _host: 1.0),
         (WALKS,),
     ),
     Switch(
-        "late work: what is queued counts for nothing",
+        "late work: the queue is ignored",
         Code("scheduler.dispatch.rules.fit:Judge._late", lambda *_facts: None),
         (WALKS,),
     ),
@@ -154,7 +154,7 @@ class Found:
 
 
 def look_for(switch, *, longest=LONGEST):
-    """Plant a bug in a process of its own and try at random until a test fails."""
+    """Plant a bug in a new pytest process and run its random test until it fails."""
     began = time.monotonic()
     (test,) = switch.tests
     words = ["-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly"]
@@ -187,7 +187,7 @@ def look_for(switch, *, longest=LONGEST):
 
 
 def main():
-    """Look for each bug; return 0 if all were found."""
+    """Plant each bug; return 0 if a test failed for each, else 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     missed = 0
     for switch in BUGS:

@@ -1,4 +1,4 @@
-"""Plants the bug that the environment names, before any test is imported."""
+"""A pytest plug-in that plants the bug named by the variable PLANTED_BUG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure():
-    """Find the bug by its sentence and plant it; Django is set up by now."""
+    """Plant the bug after Django is set up and before tests are imported."""
     from tests.long.planted import BUGS, VARIABLE
 
     (switch,) = (one for one in BUGS if one.rule == os.environ[VARIABLE])

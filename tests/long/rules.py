@@ -1,7 +1,7 @@
-"""The rules of walks: a function for each, drawn by its weight.
+"""The actions of random walks: one function each, drawn by weight.
 
-A rule takes the world and its own `random.Random`, and does one thing, or nothing if the world has
-nothing that it applies to.  To add a rule, write it here with `@rule(weight)`.
+A rule takes the world and a `random.Random` of its own, and performs one action, or none if it does
+not apply.  To add a rule, define it here with `@rule(weight)`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tests.long import checks, counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS
 
-#: Every rule by its name, with its weight.
+#: Name of a rule -> (weight, function).
 RULES = {}
 
 SHARDS = ((0, 1), (0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 JUMPS = (1, 60, 600, 3600, 6 * 3600, 30 * 3600, 60 * 3600)
 SMALL_JUMPS_BACK = (1, 30, 600)
-#: Seconds of work that a computer has queued when it requests more; half of the time 0.
+#: Seconds of work in a computer's queue when it requests work; half of them are 0.
 QUEUES = (0.0, 0.0, 0.0, 1.0, 3000.0, 20000.0)
-#: The daemons that matter most are chosen more often.
+#: Daemons to choose from; the important ones are listed several times.
 CHOSEN = (
     *registry.BY_NAME,
     *("transitioner",) * 4,
@@ -68,13 +68,13 @@ def submit_oddly(world, chance):
 @rule(2)
 def submit_for_one_host(world, chance):
     hosts = [c.host_id for c in world.computers if c.host_id]
-    # A lone host that is not trusted never gets the second result of `adaptive`: staff is warned.
+    # With one untrusted target host, the second result of `adaptive` could never be sent.
     apps = [app for app in APPS if app != "adaptive"]
     if hosts:
         try:
             world.submit(chance.choice(apps), 1, target_host=chance.choice(hosts))
         except ValueError:
-            """The host was merged: said to the scientist."""
+            """The target host was merged into another."""
 
 
 @rule(2)
@@ -82,12 +82,12 @@ def submit_a_batch(world, chance):
     try:
         world.submit(chance.choice(list(APPS)), chance.randint(1, 2), batch=True)
     except ValueError:
-        """The batch is over: said to the scientist."""
+        """The batch accepts no workunits any more."""
 
 
 @rule(4)
 def submit_long_ones(world, chance):
-    """Of which few can be computed before the deadline."""
+    """Submit long workunits, of which a host can compute few before the deadline."""
     world.submit(
         chance.choice(("threads", "threads", "plain")),
         chance.randint(3, 6),

@@ -1,4 +1,4 @@
-"""Makes a walk depend on its seed alone, and not on earlier work of its process."""
+"""Makes walks reproducible: a walk depends on its seed only."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from daemons.validator import turns
 from scheduler.dispatch import catalog, search
 from scheduler.storage import archive, notices
 
-#: The key of random choices; a project's own key differs on each machine.
+#: The value of `chance_key` during walks, because each project has a random one.
 CHANCE_KEY = "walk"
-#: So few days of the ledger are made ahead: each walk makes its own, and a table takes long.
+#: Days for which ledger partitions are created in advance: few, because each walk creates them.
 DAYS_AHEAD = 2
 #: Modules that read elapsed seconds: each reading is made `MOMENT` later than the last.
 _READERS = (
@@ -30,8 +30,8 @@ _READERS = (
     (search, "perf_counter"),
 )
 MOMENT = 1 / 1024
-#: The same for ever: the columns of statements, keys as long as their files stay, and processes in
-#: which science runs that knows only what it is told.
+#: Caches that do not influence a walk: columns of statements, signing keys, and stateless worker
+#: processes.
 _HARMLESS = {
     "scheduler.sql.prepared._columns_by_statement",
     "scheduler.signing._loaded",
@@ -41,7 +41,7 @@ _MEMORY = re.compile("_[a-z]")
 
 
 def forget():
-    """Clear the caches of the process, as if it had died; also done before each walk."""
+    """Clear the caches of the process, as its death would."""
     for daemon in (assimilator, purger, transitioner, validators):
         daemon._queues.clear()
     assimilator._unsettled.clear()
@@ -59,7 +59,7 @@ def forget():
 
 
 def memories():
-    """The size of each module-level cache of the server, without `_HARMLESS`."""
+    """Return the size of each module-level cache of the server, without `_HARMLESS`."""
     return {
         f"{module.__name__}.{name}": len(value)
         for module in list(sys.modules.values())
@@ -72,7 +72,7 @@ def memories():
 
 @contextmanager
 def kept():
-    """Within the block, caches are empty and nothing depends on the speed of the process."""
+    """Begin with empty caches, and replace the chance key and all timers within the block."""
     forget()
     readings, project = count(), settings.PROJECT
     with ExitStack() as stack:

@@ -12,13 +12,13 @@ TABLE = "CREATE TABLE sink (key text NOT NULL)"
 
 
 def count(assimilation):
-    """Exactly once: a row in our own database, in the transaction that settles the workunit."""
+    """Insert a row in the transaction that settles the workunit: called exactly once."""
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO sink (key) VALUES (%s)", [assimilation.key])
 
 
 def append(assimilation):
-    """At least once, always with the same key: a line in a file, without transactions."""
+    """Append the key to a file, without a transaction: called at least once."""
     line = f"{assimilation.key}\n".encode()
     descriptor = os.open(
         Path(assimilation.options["folder"]) / "sink.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND

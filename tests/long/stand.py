@@ -1,7 +1,7 @@
 """A project whose processes are killed one by one and started again.
 
-The web server and each daemon are children of the test: `serve` stops everything when one of them
-ends, and `daemons` waits longer after each death, which is right for an operator and slow here.
+The web server and each daemon are children of the test, because `serve` stops all processes when
+one ends, and `daemons` waits longer before each restart.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tests.story.project import LINUX, ROOT, Project
 CONDITIONS = ROOT / "tests" / "long" / "conditions"
 WORKERS = 2
 PAUSE = "0.2"
-#: How soon every process is up, and for how long one may end whose child was killed; seconds.
+#: Seconds within which all processes are up, and for which a parent of a killed child may end.
 UP_WITHIN = 60.0
 EXCUSED_FOR = 20.0
-#: Processes that replace the daemons under Celery; Redis and beat do not show when they are up.
+#: Processes that replace the daemons under Celery; Redis and beat do not signal readiness.
 CELERY_WORKERS = ("worker1", "worker2")
 CELERY = ("redis", *CELERY_WORKERS, "beat")
 CELERY_IS_UP_AFTER = 4.0
-#: How old the processes in which a worker makes its passes are, for it to be up; seconds.
+#: Age of the pool processes of a Celery worker from which it counts as up; seconds.
 POOL_IS_UP_AFTER = 1.0
 #: App -> its assimilator.
 APPS = {"counted": "count", "copied": "copy_files", "appended": "append"}
@@ -45,10 +45,10 @@ SELECT count(*) FROM workunit WHERE assimilate_state <> 2 OR file_delete_state <
 
 
 class Stand(Project):
-    """A project of several processes; `rate` is how much faster than ours its clock runs.
+    """A project of several processes, whose clock runs `rate` times as fast as the real one.
 
-    With `is_far` its processes take the database for one of another machine, which they neither
-    start nor stop.
+    With `is_far`, the processes reach the database by DATABASE_URL, as on another machine, and
+    neither start nor stop it.
     """
 
     def __init__(
@@ -92,10 +92,10 @@ class Stand(Project):
         self.names: list[str] = []
         self.may_end_until: dict[str, float] = {}
 
-    # Its clock
+    # The clock
 
     def now(self):
-        """The time of the project's clock, in seconds since 1970."""
+        """Return the time of the project's clock, in seconds since 1970."""
         return self._shown + self._rate * (time.time() - self._began)
 
     def step_clock(self, seconds):
@@ -108,12 +108,12 @@ class Stand(Project):
         draft.write_text(f"{self._began!r} {self._shown!r} {self._rate!r}\n")
         draft.replace(self.clock_file)
 
-    # Its processes
+    # Processes
 
     def set_up(self, *apps):
-        """A database with these apps, or all, and what the sinks need; nothing runs yet."""
+        """Create the database, publish `apps` or all, and create the table `sink`."""
         self.database.ensure_running()
-        # No test cuts the power, and what was written survives the writer: disks may be slow.
+        # No test simulates a power failure, and without one fsync only costs time.
         with psycopg.connect(**self.database.superuser_conninfo(), autocommit=True) as superuser:
             superuser.execute("ALTER SYSTEM SET fsync = off")
             superuser.execute("SELECT pg_reload_conf()")
@@ -130,7 +130,7 @@ class Stand(Project):
         self.sql(sinks.TABLE)
 
     def run(self, *, by_celery=False):
-        """Start every process; returns when all are up."""
+        """Start all processes; return when all are up."""
         roles = CELERY if by_celery else [daemon.name for daemon in DAEMONS]
         if by_celery:
             self.celery = Celery(self)
@@ -144,7 +144,7 @@ class Stand(Project):
             self.wait(is_so, within=UP_WITHIN, what="all processes are up")
 
     def start_role(self, role):
-        """Start one process as `serve` and `daemons` do, and remember when."""
+        """Start one process as `serve` and `daemons` do."""
         self.started_at[role] = time.time()
         with (self.folder / "serve.log").open("ab") as output:
             if role == "server":
@@ -157,7 +157,7 @@ class Stand(Project):
                 self.children.start(role, words, environment=self.environment, output=output)
 
     def revive(self):
-        """Start ended processes again, as a supervisor does."""
+        """Restart ended processes; an unexpected end fails, unless `excuse` was called."""
         for role in self.started_at:
             if role not in self.children.started:
                 self.start_role(role)
@@ -167,15 +167,15 @@ class Stand(Project):
                 self.start_role(role)
 
     def excuse(self, role):
-        """Let a role end in the next seconds: a process was killed that it had started.
+        """Allow a role to end within `EXCUSED_FOR` seconds, because a child of it was killed.
 
-        granian ends if one of its workers ends twice in some seconds, as a crash loop would, and a
-        worker of Celery if one of its pool does before all are there.  A supervisor starts them.
+        Granian ends if one of its workers ends twice within seconds, and a worker of Celery if a
+        pool process ends before all have started.  `revive` restarts them.
         """
         self.may_end_until[role] = time.time() + EXCUSED_FOR
 
     def is_up(self, role):
-        """Whether a process has come as far as its work since it was started."""
+        """Return whether a process is ready for work since its last start."""
         if role not in self.children.started:
             return False
         if role == "server":
@@ -190,7 +190,7 @@ class Stand(Project):
         return False
 
     def web_workers(self):
-        """The processes of the web server that answer requests; the oldest first."""
+        """Return the worker processes of the web server, oldest first."""
         return [
             process
             for process in children_of(self.children.started["server"].pid)
@@ -198,7 +198,7 @@ class Stand(Project):
         ]
 
     def pool_processes(self, worker):
-        """The processes in which a worker of Celery makes its passes; none before they are up."""
+        """Return the pool processes of a Celery worker; an empty list before they are up."""
         pool = children_of(self.children.started[worker].pid)
         with suppress(psutil.Error):
             if pool and time.time() - pool[0].create_time() > POOL_IS_UP_AFTER:
@@ -206,39 +206,38 @@ class Stand(Project):
         return []
 
     def pids(self):
-        """Role and process id of each process that runs now."""
+        """Return (role, process id) of all started processes."""
         return [(role, process.pid) for role, process in list(self.children.started.items())]
 
     def started_processes(self):
-        """Every process of this project, found by its environment."""
+        """Yield the processes with this project's VAR_DIR in their environment."""
         ours = str(self.folder / "var")
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                # PostgreSQL inherits it, too, and is stopped in order.
+                # PostgreSQL inherits the variable, too, and is stopped in order.
                 if process.environ().get("VAR_DIR") == ours and process.name() != "postgres":
                     yield process
 
     def watch_memory(self):
-        """Watch the memory of all its processes."""
         return Watch(self.pids)
 
     def close(self):
-        """Stop whatever still runs, what was left alone by its parent included."""
+        """Kill all processes of the project, including orphans."""
         for process in self.started_processes():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         super().close()
 
     def end(self):
-        """Stop all processes in order; every one must do so willingly."""
+        """Stop all processes in order; fails if one does not exit with status 0."""
         for role in list(self.children.started):
             code = self.children.stop(role, within=60)
             assert code == 0, f"{role} ended with {code}\n{self.log()}"
 
-    # Its work
+    # Work
 
     def submit_all(self, numbers, *, quorum=2, deadline="60d"):
-        """Submit this number of workunits to each app; store their names."""
+        """Submit workunits; `numbers` maps an app to the number of its workunits."""
         folder = self.folder / "inputs"
         folder.mkdir(exist_ok=True)
         for app, number in numbers.items():
@@ -250,7 +249,7 @@ class Stand(Project):
         self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
 
     def submit_many(self, app, number):
-        """Submit this number of workunits with one result and without input, at once."""
+        """Submit `number` workunits of quorum 1 without inputs, in one call."""
         program = (
             "from django.utils import timezone; from scheduler.work.submission import submit as s;"
             f"one = s.NewWorkunit(outputs=(s.NewOutput(open_name='out'),), rsc_fpops_est=1e10);"
@@ -259,16 +258,16 @@ class Stand(Project):
         self.manage("shell", "-c", program)
 
     def unfinished(self):
-        """How many workunits are not yet done with, down to the deletion of their files."""
+        """Return the number of workunits that are not assimilated or still have files."""
         return self.count(UNFINISHED)
 
     def events(self):
-        """Every line of the log that is an event, as text."""
+        """Return the lines of the log."""
         return (self.folder / "serve.log").read_text(errors="replace").splitlines()
 
 
 class Celery(CeleryStage):
-    """Celery's processes, by the clock of the stand."""
+    """Celery's processes, started with the environment of a stand."""
 
     def _start(self, name, *words):
         with (self.project.folder / "serve.log").open("ab") as output:
@@ -278,21 +277,21 @@ class Celery(CeleryStage):
 
 
 def children_of(pid):
-    """The living children of a process, the oldest first; none if it is gone."""
+    """Return the living children of a process, oldest first; empty if the process is gone."""
     with suppress(psutil.Error):
         return sorted(psutil.Process(pid).children(), key=lambda child: child.create_time())
     return []
 
 
 def _is_worker(process):
-    # The parent's other child, if any, minds the resources that its children share.
+    # The parent may also have a resource tracker of `multiprocessing`.
     with suppress(psutil.Error):
         return "resource_tracker" not in " ".join(process.cmdline())
     return False
 
 
 def gone(process, *, within=30.0):
-    """Wait until a process that was killed is no more, buried or not."""
+    """Wait until a killed process is gone or a zombie; return False after the time."""
 
     def is_gone():
         with suppress(psutil.Error):

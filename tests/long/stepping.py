@@ -1,8 +1,8 @@
-"""Processes on connections of their own, stopped before every statement.
+"""Worker processes with their own connections, which stop before every statement.
 
-A `Worker` is a forked process that receives acts through a pipe, and waits for leave before each
-statement.  `interleave` gives leave to one worker at a time, at random; a worker that waits for a
-lock is skipped until it has the lock.
+A `Worker` is a forked process that receives acts through a pipe, and waits for permission before
+each statement.  `interleave` lets one worker proceed at a time, at random; a worker that waits for
+a lock is skipped until it has the lock.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from django.db import connection, connections
 
 #: Seconds that a statement may take before it is checked for a lock wait.
 SOON = 0.004
-#: How long anything may take; seconds.
+#: Seconds after which a wait fails.
 PATIENCE = 60.0
-#: How soon PostgreSQL looks for a deadlock, where the product must not have any.
+#: PostgreSQL's `deadlock_timeout`: short, because a deadlock is a bug here.
 DEADLOCK_TIMEOUT = "100ms"
-#: Linux' number of the option by which a child is told of its parent's end.
+#: PR_SET_PDEATHSIG of prctl(2): the child gets a signal when its parent ends.
 _DIE_WITH_PARENT = 1
 
 
 class Stuck(AssertionError):
-    """No worker proceeds: a lock is never released."""
+    """No worker proceeds, for example because a lock is never released."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass
 class Worker:
-    """One process; `play` is given (what, *words) and does it there."""
+    """A worker process; it calls `play(*words, take_turn)` for the words passed to `begin`."""
 
     play: object
     pid: int = 0
@@ -53,7 +53,7 @@ class Worker:
     is_waiting_for_leave: bool = field(default=False, init=False)
 
     def start(self):
-        """Fork; this process' own connection must be closed, or both would speak on it."""
+        """Fork the process; closes this process's connections, which must not be shared."""
         connections.close_all()
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
@@ -71,7 +71,7 @@ class Worker:
             self._process.kill()
 
     def begin(self, *words):
-        """Send it an act; it stops before the first statement."""
+        """Send an act to the process, which stops before the first statement."""
         self.answer, self.is_waiting_for_leave = None, False
         self._pipe.send(words)
 
@@ -80,7 +80,7 @@ class Worker:
         self._pipe.send("go")
 
     def has_stopped(self, seconds):
-        """Whether it arrived at its next statement, or at its end, within the time."""
+        """Return whether the process reached its next statement, or its end, within `seconds`."""
         if self.answer is not None or self.is_waiting_for_leave:
             return True
         if not self._pipe.poll(seconds):
@@ -99,7 +99,10 @@ class Worker:
 
 
 def interleave(workers, chance):
-    """Run all to their end, one statement at a time; return the order, as letters."""
+    """Run all acts to their end, one statement at a time.
+
+    Returns the order of the steps as letters: "a" for the first worker.
+    """
     order = []
     until = time.monotonic() + PATIENCE
     while any(worker.answer is None for worker in workers):
@@ -118,7 +121,7 @@ def interleave(workers, chance):
 
 
 def is_blocked(worker):
-    """Whether its statement waits for a lock that another transaction holds."""
+    """Return whether the worker waits for a lock that another transaction holds."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [worker.backend])
         return cursor.fetchone()[0] > 0
@@ -129,7 +132,7 @@ def is_blocked(worker):
 
 def _live(pipe, play):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A killed test leaves no worker behind that waits on a pipe which siblings hold open.
+    # If the test is killed, siblings hold the pipe open, and the worker would wait forever.
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     logging.disable(logging.CRITICAL)
     connection.connect()

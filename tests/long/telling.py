@@ -1,4 +1,4 @@
-"""Describes a walk that broke a promise: rows, moves, and the last events."""
+"""Describes a failed walk: rows, moves, and the last events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.models import LedgerEntry, Result, Workunit
 from scheduler.work.timeline import describe_move, moves_of
 from tests.long.ground import APPS
 
-#: Maximum numbers of last events and of workunits that a description has.
+#: Maximum numbers of events and of workunits in a description.
 LAST, MOST = 40, 4
 _WORKUNIT = re.compile(rf"\b(?:{'|'.join(APPS)})_\d+")
 #: Columns that no rule reads.
@@ -20,7 +20,7 @@ _DULL = re.compile(
 
 
 def tell(error, story):
-    """The error, the rows and moves of the workunits that it names, and the last events."""
+    """Return the error, rows and moves of the workunits named in it, and the last events."""
     said = f"{type(error).__name__}: {error}"
     names = list(dict.fromkeys(_WORKUNIT.findall(said)))[:MOST]
     try:
@@ -32,7 +32,7 @@ def tell(error, story):
 
 
 def trace(world):
-    """The events of a walk, as lines: what was done, then every move in the ledger."""
+    """Return the events of a walk and all moves in the ledger, as lines."""
     return world.story + sorted(_move(entry) for entry in LedgerEntry.objects.all())
 
 
@@ -48,7 +48,7 @@ def _known(name):
 
 
 def _listed(row):
-    """The columns that are not empty, without those that only describe."""
+    """Return the columns with a value as text, without `_DULL` columns."""
     told = {name: value for name, value in row.items() if value not in (None, "", [], {})}
     return ", ".join(f"{name} {value}" for name, value in told.items() if not _DULL.search(name))
 

@@ -1,4 +1,4 @@
-"""The pages that a claim reads, by EXPLAIN, do not grow with the backlog."""
+"""The number of pages that a claim reads does not grow with the backlog."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHERE NOT EXISTS (SELECT 1 FROM result AS r WHERE r.workunit_id = w.id)
 
 def fill(app: App, first: int, last: int) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
-        # A bulk load of a million rows, not moves: triggers and foreign keys would only cost time.
+        # A bulk load of a million rows: triggers and foreign keys would only cost time.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_FILL, [app.pk, first, last])
         cursor.execute(_REPLICATE)
@@ -42,9 +42,10 @@ def fill(app: App, first: int, last: int) -> None:
 
 
 def pages_touched(name: str, params: dict[str, Any]) -> int:
-    """Pages that a statement touches, once the catalog has been read: an ANALYZE forgets it.
+    """Return the number of pages that a statement reads, by EXPLAIN.
 
-    Nothing stays changed, so that the next statement finds what this one did.
+    The statement runs twice, because the first run may also read the catalog; both runs are rolled
+    back.
     """
     explained = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.load(name)}"
     plan: Any = None
@@ -61,7 +62,7 @@ def pages_touched(name: str, params: dict[str, Any]) -> int:
 
 
 def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
-    """Pages touched by each statement of a claim of one result, warmed up once."""
+    """Return the pages that each statement reads in a claim of one result."""
     who = {"host_ids": [host.pk], "account_ids": [host.account_id], "now": now, "ledger": True}
     streams = {
         "app_ids": [app.pk],
@@ -115,7 +116,7 @@ def test_a_claim_touches_as_many_pages_at_a_million_unsent_results_as_at_ten_tho
     small = claim_pages(app, host, now)
     fill(app, 10_001, 1_000_000)
     large = claim_pages(app, host, now)
-    # An index of a hundred times the rows may be one level deeper: one page more per row looked up.
+    # With 100 times the rows an index may be one level deeper: one more page per looked-up row.
     for name, pages in small.items():
         assert large[name] <= pages * 1.5 + 2, (name, small, large)
     assert small["dispatch/read_candidates"] < 1000, (small, large)

@@ -1,4 +1,4 @@
-"""The clock steps by hours under load, and nothing stalls or times out."""
+"""Steps of the clock by an hour under load cause no stall and no time-out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.long
 
 WORKUNITS = {"counted": 100, "copied": 100}
 HOUR = 3600.0
-#: Forward, back, back again, forward: twice the project works in an hour that it has seen before.
+#: Seconds; the backward steps repeat an hour of project time twice.
 STEPS = (HOUR, -HOUR, -HOUR, HOUR)
-#: Seconds within which work goes on after a step.
+#: Seconds within which work must continue after a step.
 GOES_ON_WITHIN = 45.0
-#: Workunits with all that they need, that nobody has taken further yet.
+#: The number of workunits with enough successes that are not assimilated yet.
 STALLED = """
 SELECT count(*) FROM workunit AS w WHERE assimilate_state <> 2
     AND (SELECT count(*) FROM result WHERE workunit_id = w.id AND outcome = 1) >= min_quorum"""
@@ -29,7 +29,7 @@ TIMED_OUT = "SELECT count(*) FROM result WHERE outcome = 4"
 
 def test_steps_of_an_hour_stall_nothing_and_time_nothing_out(tmp_path, proof):
     rng = random.Random(proof.seed())
-    # Every step is longer than the deadline: a server that believed it would give up on all.
+    # Every step is longer than the deadline: without protection all results would time out.
     stand = Stand(tmp_path / "project", OUTAGE_AFTER="600")
     slowest = 0.0
     try:
@@ -40,7 +40,7 @@ def test_steps_of_an_hour_stall_nothing_and_time_nothing_out(tmp_path, proof):
         with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=4) as swarm:
             for number, step in enumerate(STEPS, start=1):
                 swarm.quota = results * number / (len(STEPS) + 1)
-                time.sleep(rng.uniform(0.5, 2.5))  # anywhere in the work, not at its end
+                time.sleep(rng.uniform(0.5, 2.5))  # at a random point of the work
                 stand.step_clock(step)
                 slowest = max(slowest, await_progress(stand, swarm, number, step))
                 assert stand.count(TIMED_OUT) == 0, f"time-outs after step {number}"
@@ -59,7 +59,7 @@ def test_steps_of_an_hour_stall_nothing_and_time_nothing_out(tmp_path, proof):
 
 
 def await_progress(stand, swarm, number, step):
-    """Wait until what may be reported is, and is assimilated where it suffices; the seconds."""
+    """Wait until the quota is reported and all complete quorums assimilated; return seconds."""
     began = time.monotonic()
 
     def goes_on():

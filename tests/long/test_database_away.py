@@ -1,4 +1,4 @@
-"""PostgreSQL is away for half a minute under load, and nothing is lost."""
+"""An outage of PostgreSQL for 30 seconds under load loses no work."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.long
 
 AWAY_FOR = 30.0
 WORKUNITS = {"counted": 80, "copied": 80}
-#: Seconds: an upload needs no database; an RPC fails soon if the database is down, the first one
-#: that waits for a silent database somewhat later.
+#: Maximum seconds of an upload, which needs no database; of an RPC during the outage; and of the
+#: first RPC to a frozen database, which must time out.
 UPLOAD_WITHIN, TOLD_WITHIN, FIRST_TOLD_WITHIN = 5.0, 15.0, 28.0
-#: Events that one outage may log -> the processes that log each once.
+#: Log event -> the processes that may log it once per outage.
 SAID_ONCE = {
     "database_failed": "each daemon",
     "daemon_recovered": "each daemon",
@@ -71,7 +71,7 @@ def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
 
 
 def away(stand, patient, how):
-    """Stop the database for a while; uploads continue, and RPCs are told to wait."""
+    """Stop the database for a while; check that uploads succeed and RPCs are deferred."""
     thaw = freeze(stand) if how == "frozen" else stop(stand)
     until = time.monotonic() + AWAY_FOR
     uploads = replies = 0
@@ -96,20 +96,20 @@ def away(stand, patient, how):
             time.sleep(0.1)
     finally:
         thaw()
-    return f"{uploads} uploads taken, {replies} RPCs told to come again"
+    return f"{uploads} uploads accepted, {replies} RPCs deferred"
 
 
 def stop(stand):
-    """Stop PostgreSQL in order; returns what starts it again."""
+    """Stop PostgreSQL in order; return a function that starts it again."""
     assert stand.database.stop()
     return stand.database.ensure_running
 
 
 def freeze(stand):
-    """Have no process of PostgreSQL do anything; returns what lets them go on."""
+    """Send SIGSTOP to all processes of PostgreSQL; return a function that resumes them."""
     postmaster = psutil.Process(stand.database.running().pid)
     frozen = []
-    # The postmaster first: it could start others.
+    # The postmaster first, because it could start other processes.
     postmaster.send_signal(signal.SIGSTOP)
     for process in (postmaster, *children_of(postmaster.pid)):
         process.send_signal(signal.SIGSTOP)
@@ -123,7 +123,7 @@ def freeze(stand):
 
 
 def report_all(volunteer):
-    """Report the uploaded results, repeatedly until they are acknowledged."""
+    """Upload and report all results, with retries, until they are acknowledged."""
 
     volunteer.hang_up()
 
@@ -142,7 +142,7 @@ def report_all(volunteer):
 
 
 def events(lines):
-    """Counts of log events by (event, daemon or logger)."""
+    """Return a Counter of log events by (event, daemon or logger)."""
     said = Counter()
     for line in lines:
         if line.startswith("{"):
@@ -152,7 +152,7 @@ def events(lines):
 
 
 def check_the_log(said, how):
-    """Check that one line reports the outage and one its end, not one every second."""
+    """Check that each process logs the outage once and its end once."""
     told_of = {event for event, _ in said}
     assert "database_unreachable" in told_of
     if how == "stopped":

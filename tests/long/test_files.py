@@ -1,4 +1,4 @@
-"""No needed file is deleted, and every other file is, in any order of acts."""
+"""In random walks no needed file is deleted, and every unneeded file is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.long.file_machine import try_out
 pytestmark = [pytest.mark.lengthy, pytest.mark.django_db(transaction=True)]
 
 
-def test_no_file_goes_that_is_needed_and_every_other_does(transactional_db, proof):
-    """A failing walk is shown as it was found; `test_many_files` also shortens it."""
+def test_needed_files_are_kept_and_others_deleted(transactional_db, proof):
+    """A failing walk is shown without shrinking; `test_many_files` also shrinks it."""
     number = proof.how_many("files", 10)
     try_out(
         proof,

@@ -1,4 +1,4 @@
-"""The disk is full during uploads and assimilation, and nothing is lost."""
+"""A full disk during uploads and assimilation loses no work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.long.test_kills import calm, listed
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm
 
-#: Workunits, by app, that are submitted before the disk is full, and while it is.
+#: App -> number of workunits to submit before the disk is full, and while it is full.
 BEFORE = {"counted": 8, "copied": 16}
 MEANWHILE = {"counted": 4, "copied": 8}
-#: Workunits whose answers wait to be copied.
+#: The number of workunits whose outputs are to be copied by the assimilator.
 READY = """
 SELECT count(*) FROM workunit
 WHERE assimilate_state = 1 AND app_id = (SELECT id FROM app WHERE name = 'copied')
@@ -35,8 +35,8 @@ def test_a_disk_that_is_full_again_and_again_loses_nothing(tmp_path, proof):
 
 
 def fill(folder, proof, *, times):
-    """Fill the disk `times` times, each time until uploads and copies were refused."""
-    # Failures are retried after some minutes: a minute of the project is a second of ours.
+    """Fill the disk `times` times, each time until uploads and copies have failed."""
+    # Failures are retried after some minutes, so the clock runs 60 times as fast.
     stand = Stand(folder / "project", rate=60.0)
     try:
         stand.set_up(*BEFORE)
@@ -58,11 +58,11 @@ def fill(folder, proof, *, times):
 
 
 def fill_once(stand, swarm):
-    """Have assimilation and uploads meet a full disk, then make room."""
+    """Fill the disk until an assimilation and uploads have failed, then free it."""
     assimilator = stand.children.started["assimilator"]
     put_off = events(stand).count("disk_full")
-    # Neither depends on anybody's pace: while nothing is assimilated all answers come to wait for
-    # it, and what is submitted to a full disk cannot have been uploaded before.
+    # To be independent of timing, the assimilator is stopped until outputs are ready, and the
+    # workunits to upload are submitted only when the disk is full.
     assimilator.send_signal(signal.SIGSTOP)
     try:
         stand.submit_all(BEFORE)

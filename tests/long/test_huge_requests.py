@@ -1,4 +1,4 @@
-"""Requests far too long get a valid reply, and are never held in memory."""
+"""Requests that are too long get a valid reply, and are not held in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 MEGABYTE = 1 << 20
 LENGTH = 100 * MEGABYTE
-#: How much a web process may grow by a request that it does not take; bytes.
+#: Maximum growth of a web process by a refused request; bytes.
 GROWTH = 12 * MEGABYTE
 HEAD = "POST /cgi/scheduler HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/xml\r\n"
 
@@ -36,14 +36,14 @@ def stand(tmp_path_factory):
 
 
 def warm_up(stand):
-    """Make all web processes load the modules that they load at the first request."""
+    """Send RPCs until the memory of the web processes is stable, with all modules loaded."""
     client = Volunteer(key="", name="first", port=stand.port)
     client.attach()
     sizes = [0]
 
     def is_steady():
         client.converse(seconds=0.0, report=())
-        client.hang_up()  # the next may be answered by another process
+        client.hang_up()  # a new connection may reach another web process
         sizes.append(largest(stand))
         return len(sizes) > 10 and sizes[-1] - sizes[-10] < MEGABYTE
 
@@ -75,7 +75,7 @@ def largest(stand):
 
 
 def post_at_length(port, *, is_chunked):
-    """Send 100 MB and read what is answered, as libcurl does: it listens while it sends."""
+    """Send 100 MB and return the body of the reply, which may arrive before all is sent."""
     head = (
         "Transfer-Encoding: chunked\r\n\r\n" if is_chunked else f"Content-Length: {LENGTH}\r\n\r\n"
     )
@@ -90,7 +90,7 @@ def post_at_length(port, *, is_chunked):
                 line.sendall(piece)
             line.sendall(b"0\r\n\r\n" if is_chunked else b"")
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has answered, and reads no more
+            pass  # the server has replied and closed the connection
         while b"</scheduler_reply>" not in answer:
             more = line.recv(65536)
             assert more, answer
@@ -132,7 +132,7 @@ def test_a_report_of_100_000_results_is_taken_2000_at_a_time(stand, proof):
 
 
 def say(client, names):
-    """Report results of these names, and hold no others."""
+    """Report results of these names in an RPC that lists no other results; return the reply."""
     client.rpc_seqno += 1
     message = client.request(
         results=tuple(messages.ReportedResult(name=name, state=5) for name in names),

@@ -1,4 +1,4 @@
-"""Processes, statement by statement in any order: nothing lost or twice."""
+"""Random interleavings of the statements of two or three processes lose no work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.long.world import World
 pytestmark = pytest.mark.django_db(transaction=True)
 
 VACUUM_EVERY = 200
-#: One of this number is followed until its rows are purged; the others until nothing is due.
+#: Every 16th seed of a scenario runs until its rows are purged; the others until nothing is due.
 TO_THE_END_EVERY = 16
 
 
@@ -42,7 +42,7 @@ def quiet_logs():
 
 
 def meet(ground, workers, seed, tried):
-    """One interleaving: a scenario is prepared, played in some order, and everything checked."""
+    """Prepare a scenario, run its acts in a random order of statements, and check the state."""
     names = list(SCENARIOS)
     name, chance = names[seed % len(names)], Random(f"interleaving {seed}")
     tried["interleavings"] += 1

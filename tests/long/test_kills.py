@@ -1,7 +1,7 @@
-"""Kill -9 of every process, at random, under load: nothing is lost, or done twice.
+"""SIGKILL of random processes under load loses no work and repeats none.
 
-The clock of the project runs faster than ours, so that the lease of a killed daemon ends within
-the test, sometimes while a slow holder still works.
+The clock of the project is accelerated, so that the lease of a killed daemon ends within the test,
+sometimes while a slow holder still works.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tests.long.stand import CELERY, CELERY_WORKERS, Stand, children_of, gone
 from tests.long.truth import check_the_end
 from tests.long.volunteers import Swarm
 
-#: How often each kind is chosen, of all kinds.
+#: Kind of process -> its weight in random choices.
 CHANCES = {"daemon": 10, "web worker": 4, "web parent": 2, "backend": 2, "postmaster": 2}
 CELERY_CHANCES = {"celery": 8, "pool process": 6, "web worker": 2, "backend": 2, "postmaster": 1}
 #: Seconds from one kill to the next.
 EVERY = (0.2, 1.2)
-#: All is finished so soon after the last kill; seconds.
+#: Seconds after the last kill within which all work must be finished.
 FINISHED_WITHIN = 180.0
 
 
@@ -67,7 +67,7 @@ def test_sixty_kills_lose_nothing_with_celery(tmp_path, proof):
 
 
 def storm(folder, proof, *, kills, rate, workunits, chances=CHANCES):
-    """Kill until enough is killed, while volunteers work through all that is submitted."""
+    """Kill `kills` processes while volunteers compute all submitted workunits."""
     seed = proof.seed()
     stand = Stand(folder / "project", rate=rate)
     try:
@@ -88,9 +88,7 @@ def storm(folder, proof, *, kills, rate, workunits, chances=CHANCES):
         proof.note(
             f"killed: {listed(reaper.killed)}; in {took:.0f} s, finished {finished:.0f} s later"
         )
-        proof.note(
-            f"{swarm.reported} results reported; told again at the sink without transactions: {repeats}"
-        )
+        proof.note(f"{swarm.reported} results reported; {repeats} repeated calls of `append`")
         proof.note(f"volunteers tried again after: {listed(swarm.troubles)}")
         proof.note(memory.sentence())
     finally:
@@ -122,14 +120,14 @@ def listed(counts):
 
 
 class Reaper:
-    """Chooses victims and kills them; counts by kind."""
+    """Kills random processes of a stand, and counts them by kind."""
 
     def __init__(self, stand, rng, chances):
         self.stand, self.rng, self.chances = stand, rng, chances
         self.killed = Counter()
 
     def reap(self, kills, swarm, results):
-        """Kill so many; volunteers may report in the measure in which it is done."""
+        """Kill `kills` processes; raises the swarm's quota of reports with each kill."""
         while (done := sum(self.killed.values())) < kills:
             swarm.quota = results * (done + 1) / (kills + 1)
             pause_until = time.monotonic() + self.rng.uniform(*EVERY)
@@ -141,7 +139,7 @@ class Reaper:
                 self.killed[what] += 1
 
     def kill_one(self):
-        """Kill one process that is up; returns what it was, None if none of the kind was up."""
+        """Kill a process of a random kind; return its name, or None if none of the kind was up."""
         kind = self.rng.choices(list(self.chances), weights=list(self.chances.values()))[0]
         return getattr(self, kind.replace(" ", "_"))()
 
@@ -160,7 +158,7 @@ class Reaper:
         return name
 
     def pool_process(self):
-        """One of the processes in which a worker of Celery makes its passes."""
+        """Kill a pool process of a Celery worker."""
         name = self.rng.choice(CELERY_WORKERS)
         pool = self.stand.pool_processes(name) if self.stand.is_up(name) else []
         self.stand.excuse(name)
@@ -172,7 +170,7 @@ class Reaper:
         return self._strike(self.rng.choice(workers), "web worker") if workers else None
 
     def web_parent(self):
-        """The parent; its workers must not outlive it, for they would answer beside the new ones."""
+        """Kill the web server's parent process; fails if its workers survive it."""
         if not self.stand.is_up("server"):
             return None
         workers = children_of(self.stand.children.started["server"].pid)
@@ -200,7 +198,7 @@ class Reaper:
         return found.pid if found else None
 
     def _strike(self, process, what):
-        # psutil looks first whether the number still belongs to the process that we found.
+        # psutil checks that the process id has not been reused.
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGKILL)
             return what
@@ -208,7 +206,7 @@ class Reaper:
 
 
 def is_backend(process):
-    """Whether a child of the postmaster serves a connection of ours."""
+    """Return whether a child of the postmaster serves a connection of the project."""
     with suppress(psutil.Error):
         return "manyhands manyhands" in " ".join(process.cmdline())
     return False

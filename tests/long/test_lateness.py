@@ -1,4 +1,4 @@
-"""The calculation by which walks find results that will be late."""
+"""The calculation of late results that random walks use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def request(queued=0.0, ncpus=1, on_frac=1.0, active_frac=1.0):
 
 
 def reply(*jobs, avg_ncpus=1.0):
-    """A reply with a result for each pair of hours: how long it takes, and its deadline."""
+    """Return a reply with one result for each pair (run time, deadline), in hours."""
     version = messages.ReplyAppVersion(
         app_name="plain", version_num=100, platform="linux", avg_ncpus=avg_ncpus
     )
@@ -51,7 +51,7 @@ def late(asked, answer):
 @pytest.mark.parametrize(
     ("asked", "answer", "faults"),
     [
-        # An empty queue: one result is not checked, the others are.
+        # With an empty queue the first result is not checked.
         (request(), reply((9, 1)), 0),
         (request(), reply((9, 1), (9, 1)), 1),
         (request(), reply((1, 2), (1, 2)), 0),
@@ -59,13 +59,13 @@ def late(asked, answer):
         (request(), reply((9, 1), (1, 10)), 0),
         # The order of the reply does not matter.
         (request(queued=1.0), reply((4, 6), (1, 2)), 0),
-        # A queue.
+        # With a queue all results are checked.
         (request(queued=HOUR), reply((1, 2)), 0),
         (request(queued=2 * HOUR), reply((1, 2)), 1),
-        # Several CPUs, and versions that use them all.
+        # Several CPUs, and versions that use all of them.
         (request(queued=1.0, ncpus=4), reply((1, 2), (1, 2), (1, 2)), 0),
         (request(queued=1.0, ncpus=4), reply((1, 2), (1, 2), (1, 2), avg_ncpus=4), 1),
-        # Active for a part of the time.
+        # A host that is active for a part of the time.
         (request(queued=1.0, on_frac=0.5, active_frac=0.5), reply((1, 5)), 0),
         (request(queued=1.0, on_frac=0.5, active_frac=0.5), reply((1, 3)), 1),
         (request(queued=1.0, on_frac=0.0), reply((1, 11)), 0),

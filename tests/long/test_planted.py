@@ -1,4 +1,4 @@
-"""Planted bugs are found: the machines that look for bugs are not blind."""
+"""The random tests find planted bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten thousand hosts return at once after an outage, and every one is served."""
+"""Ten thousand hosts that return at once after an outage are all served."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scheduler.boinc.wire import replies, requests
 from tests.long.stand import Stand
 from tests.long.volunteers import Volunteer
 
-#: Factor by which a host returns sooner than it was told.
+#: Divisor of the delays that hosts wait before they return.
 HASTE = 20.0
 SERVED_WITHIN = 400.0
 CLONE = """
@@ -36,7 +36,7 @@ def test_some_hundred_hosts_that_return_at_once_are_all_served(tmp_path, proof):
 
 
 def stampede(folder, proof, *, hosts, lines):
-    # As many wait in a web process as it has threads: half as many, for some to be turned away.
+    # Half as many waiting RPCs as threads are allowed, so that some hosts are turned away.
     stand = Stand(folder / "project", REQUEST_DELAY="7", MAX_WAITING_RPCS="4", BUSY_DELAY="60")
     try:
         stand.set_up("counted")
@@ -61,16 +61,14 @@ def stampede(folder, proof, *, hosts, lines):
         troubles = [line for line in stand.events() if '"error"' in line]
         assert not troubles, troubles[:3]
         proof.count(hosts=hosts, violations=0)
-        proof.note(f"{hosts} hosts over {lines} connections served in {took:.0f} s; told to come")
-        proof.note(
-            f"again: {len(herd.delays)} times, after {spread(herd.delays)}; {memory.sentence()}"
-        )
+        proof.note(f"{hosts} hosts over {lines} connections served in {took:.0f} s; deferred")
+        proof.note(f"{len(herd.delays)} times, by {spread(herd.delays)}; {memory.sentence()}")
     finally:
         stand.close()
 
 
 def check_delays(herd):
-    """Check that refused clients are told to return at different times."""
+    """Check that the delays of refused hosts differ."""
     if len(herd.delays) > 20:
         assert len(set(herd.delays)) > len(herd.delays) / 2
         assert min(herd.delays) >= 1
@@ -81,7 +79,7 @@ def spread(delays):
 
 
 class Herd:
-    """Hosts that each want one answer, over this number of connections at once."""
+    """Simulated hosts, each of which sends RPCs until it is served once."""
 
     def __init__(self, port, like, ids, seed):
         self.port, self.like = port, like
@@ -93,7 +91,7 @@ class Herd:
         self.delays = []
 
     async def run(self, lines):
-        """Serve all; every line takes the next host when it has an answer for the one before."""
+        """Run all hosts over `lines` concurrent connections."""
         await asyncio.gather(*(self._line() for _ in range(lines)))
 
     async def _line(self):
@@ -107,7 +105,7 @@ class Herd:
                 try:
                     delay = await self._ask(reader, writer, host)
                 except (OSError, asyncio.IncompleteReadError):
-                    # A connection that was idle may be closed by the server, as HTTP allows.
+                    # The server may close an idle connection, as HTTP allows.
                     writer.close()
                     writer = None
                 await asyncio.sleep(delay / HASTE)
@@ -116,7 +114,7 @@ class Herd:
             await writer.wait_closed()
 
     async def _ask(self, reader, writer, host):
-        """One RPC of a host; after how many seconds it must come again, 0 if it is served."""
+        """Send an RPC of a host; return the delay in seconds if it was refused, else 0."""
         self.like.hostid = host
         body = requests.encode_request(self.like.request(rpc_seqno=7, cpu_req_secs=100.0))
         head = f"POST /cgi/scheduler HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Random walks through all that may happen; at the end, all is as promised."""
+"""Random walks of submissions, RPCs, daemons and failures keep every invariant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def make_walks(ground, proof, number, part=0):
-    """Make `number` walks, each with its own seed; record counts for the summary."""
+    """Run `number` walks with different seeds; record counts for the summary."""
     first, tried = proof.seed() + part * number, Counter()
     began = time.monotonic()
     try:
@@ -39,13 +39,13 @@ def quiet_logs():
     logging.disable(logging.NOTSET)
 
 
-def test_a_walk_does_the_same_whatever_its_process_did_before(ground, proof):
+def test_a_walk_is_reproducible_in_a_used_process(ground, proof):
     seed = proof.seed()
     traces = [trace(play(ground, steps_of(one), Counter())) for one in (seed, seed + 1, seed)]
     assert traces[0] == traces[2] != traces[1]
 
 
-def test_what_a_process_learns_in_a_walk_is_forgotten_after_it(ground):
+def test_caches_are_cleared_after_a_walk(ground):
     sameness.forget()
     before = sameness.memories()
     play(ground, steps_of(SHORT_SEED), Counter())
@@ -54,7 +54,7 @@ def test_what_a_process_learns_in_a_walk_is_forgotten_after_it(ground):
     assert {name: after[name] for name in after if after[name] > before.get(name, 0)} == {}
 
 
-def test_of_what_is_broken_rows_moves_and_the_last_steps_are_told(ground):
+def test_a_failure_describes_rows_moves_and_last_events(ground):
     world = World(ground, Counter())
     (name,) = world.submit("plain", 1)
     world.run("transitioner")

@@ -8,9 +8,9 @@ SPENT = "SELECT coalesce(sum(total_credit), 0) AS total FROM {}"
 
 
 def check_the_end(stand):
-    """Check that all is finished once, nothing is broken or left, and credit equals the ledger.
+    """Check outcomes, assimilations, files, credit and invariants of a finished project.
 
-    Returns how many answers the sink without transactions received more than once.
+    Returns the number of repeated calls of the assimilator without transactions.
     """
     rows = stand.sql(
         "SELECT w.id, w.name, app.name AS app, w.error_mask, w.canonical_result_id"
@@ -22,7 +22,7 @@ def check_the_end(stand):
     repeats = _check_sinks(stand, rows)
     _check_files(stand, rows)
     _check_credit(stand)
-    stand.fsck()  # its exit status is 1 if anything is broken
+    stand.fsck()  # fails if an invariant is violated
     return repeats
 
 

@@ -1,7 +1,7 @@
-"""Volunteers by script over real HTTP, as stubborn as BOINC's clients are.
+"""Scripted volunteers over HTTP that retry as BOINC's clients do.
 
-They repeat until they get an acknowledgment: an upload until its status is 0, a report until the
-reply names it.  Every failure costs a short back-off and nothing else.
+An upload is retried until its status is 0, a report until the reply acknowledges it.  After a
+failure the volunteer waits for a short time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from lxml import etree
 from scheduler.boinc.wire import messages, replies, requests, uploads
 from tests.scripted_client import ScriptedClient
 
-#: Seconds: how long a volunteer waits for an answer, and between two tries of anything.
+#: The HTTP timeout, and the range of the pause between two attempts; seconds.
 TIMEOUT = 60.0
 BACK_OFF = (0.05, 0.5)
-#: A stock client waits for minutes where it is told to; these are in a hurry.
+#: Maximum delay in seconds; a stock client would wait for minutes.
 LONGEST_DELAY = 0.5
 
 
 class Unwell(Exception):
-    """The server did not answer as it should: try again."""
+    """A request failed, and should be retried."""
 
 
 @dataclass
 class Held:
-    """A result that a volunteer has, from its arrival until its report is acknowledged."""
+    """A result that was sent to a volunteer and is not acknowledged as reported."""
 
     name: str
     upload: messages.UploadFile
@@ -43,7 +43,7 @@ class Held:
 
 @dataclass
 class Volunteer(ScriptedClient):
-    """One computer of one account, which never loses anything itself."""
+    """A simulated host that retries failed requests and never loses results."""
 
     port: int = 0
     work: dict[str, Held] = field(default_factory=dict)
@@ -52,7 +52,6 @@ class Volunteer(ScriptedClient):
     _line: http.client.HTTPConnection | None = None
 
     def attach(self):
-        """Create the account of this computer."""
         email = f"{self.name}@example.org"
         digest = hashlib.md5(f"secret{email}".encode()).hexdigest()
         query = {"email_addr": email, "passwd_hash": digest, "user_name": self.name}
@@ -63,7 +62,7 @@ class Volunteer(ScriptedClient):
         self.key = found.strip()
 
     def converse(self, *, seconds, report):
-        """One RPC: report what is uploaded, ask for so many seconds of work, heed the reply."""
+        """Send an RPC that reports the named results and requests `seconds` of work."""
         reported = [held for held in self.work.values() if held.name in report]
         others = [name for name in self.work if name not in report]
         request = self.request(
@@ -75,7 +74,7 @@ class Volunteer(ScriptedClient):
             ),
             other_results=tuple(messages.OtherResult(name=name) for name in others),
         )
-        # Counted before it is sent: a request whose reply was lost has been made.
+        # Incremented first, because the server may have processed a request whose reply was lost.
         self.rpc_seqno += 1
         reply = replies.decode_reply(
             self._send("POST", "/cgi/scheduler", requests.encode_request(request))
@@ -93,7 +92,7 @@ class Volunteer(ScriptedClient):
         return reply
 
     def upload(self, held):
-        """Send the output of a result; the answer is the same for all results of a workunit."""
+        """Upload the output of a result; it is the same for all results of a workunit."""
         content = f"the answer of {held.name.rpartition('_')[0]}".encode() * 20
         request = uploads.UploadRequest(
             name=held.upload.name,
@@ -114,7 +113,7 @@ class Volunteer(ScriptedClient):
         held.is_uploaded = True
 
     def _send(self, method, path, body=None):
-        """One HTTP exchange; raises `Unwell` for all that a client tries again."""
+        """Send a request and return the reply's body; raises `Unwell` if it should be retried."""
         began = time.monotonic()
         try:
             if self._line is None:
@@ -140,10 +139,10 @@ class Volunteer(ScriptedClient):
 
 @dataclass
 class Swarm:
-    """Volunteers at work, each in a thread; `quota` says how many results may be reported by now.
+    """Volunteers that each work in a thread; `quota` limits the total of reported results.
 
-    That is how load is spread over a test's whole length.  A volunteer that fails for another
-    reason than the server's being unwell ends the swarm: `check` raises it.
+    Tests raise the quota to spread load over their duration.  Any error but `Unwell` stops all
+    volunteers, and `check` raises it.
     """
 
     port: int
@@ -171,7 +170,7 @@ class Swarm:
             self._threads.append(thread)
 
     def check(self):
-        """Raise what ended a volunteer, if one has ended."""
+        """Raise the error that stopped the volunteers, if there is one."""
         if self._failure is not None:
             raise self._failure
 
@@ -192,17 +191,17 @@ class Swarm:
 
     @property
     def holding(self):
-        """How many results are out with volunteers."""
+        """Return the number of results that volunteers hold."""
         return sum(len(member.work) for member in self.members)
 
     @property
     def said(self):
-        """Counts of the server's replies to all of them."""
+        """Return a Counter of the messages in replies to all volunteers."""
         return sum((member.said for member in self.members), Counter())
 
     @property
     def slowest(self):
-        """The longest time that any exchange took, in seconds."""
+        """Return the longest duration of a request, in seconds."""
         return max(member.slowest for member in self.members)
 
     def _live(self, member, rng):

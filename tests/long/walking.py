@@ -1,4 +1,4 @@
-"""Walks: drawn from a seed, played, checked to the end, shrunk if one fails."""
+"""Runs random walks: draws the steps, runs and checks them, shrinks failing walks."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from tests.long.telling import tell
 from tests.long.world import World
 
 STEPS = 60
-#: Files carry the time of the real clock; at this moment, all are antique.
+#: A time at which all files are antique; files have times of the real clock.
 LONG_AFTER = datetime(2099, 1, 1, tzinfo=UTC)
-#: Seconds for which a shorter walk that fails is searched for.
+#: Time limit of shrinking a failing walk, in seconds.
 SHRINK_FOR = float(os.environ.get("LONG_SHRINK_SECONDS") or 60)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A rule, and the seed of the chance that it is given: dropping others changes nothing."""
+    """A rule and its random seed; each step has its own, so that steps can be dropped."""
 
     rule: str
     seed: int
 
 
 class Broken(AssertionError):
-    """A promise was broken; the message has the rows, moves and last events."""
+    """A check failed; the message has the rows, moves and last events."""
 
 
 class WalkFailed(AssertionError):
-    """A promise was broken. Hint: the message has the seed and the shortest walk found."""
+    """A check failed. Hint: the message has the seed and the shortest walk found."""
 
 
 def steps_of(seed):
-    """The walk of a seed."""
+    """Return the steps of the walk that a seed generates."""
     chance = Random(f"walk {seed}")
     names = list(RULES)
     drawn = chance.choices(names, [RULES[name][0] for name in names], k=STEPS)
@@ -47,7 +47,7 @@ def steps_of(seed):
 
 
 def play(ground, steps, tried):
-    """Make a walk to its end, and return its world; raise `Broken` if a promise is broken."""
+    """Run a walk and its final checks; return its world, or raise `Broken` if a check failed."""
     with sameness.kept():
         return _play(World(ground, tried, anew=True), steps, tried)
 
@@ -67,7 +67,7 @@ def _play(world, steps, tried):
 
 
 def end(world):
-    """Wind down, and see that every promise was kept."""
+    """Finish all work of a walk, and run the final checks."""
     deaths = sum(world.deaths.values())
     world.wind_down()
     checks.hold(world.faults())
@@ -75,7 +75,7 @@ def end(world):
     checks.hold(world.faults() + checks.unfinished())
     checks.hold(checks.sink_faults(world.submitted, deaths))
     checks.hold(checks.stray_files(world.strays, orphans=world.deaths["submit"] > 0))
-    # Late uploads, and files of submissions that died, are deleted with the antique files.
+    # Late uploads and files of interrupted submissions are deleted with the antique files.
     antiques.delete_antique_files(LONG_AFTER)
     checks.hold(checks.stray_files(set(), orphans=False))
     while world.run("purger").counts["purged"]:
@@ -86,7 +86,7 @@ def end(world):
 
 
 def walk(ground, seed, tried):
-    """Make the walk of a seed; a failing one is shortened and described."""
+    """Run the walk of a seed; raise WalkFailed with the shortest failing walk."""
     steps = steps_of(seed)
     try:
         play(ground, steps, tried)
@@ -100,7 +100,7 @@ def walk(ground, seed, tried):
 
 
 def shrink(ground, steps, error):
-    """A shorter walk that fails as well, and what it said; leaves out ever smaller pieces."""
+    """Return a shorter failing walk and its error text; drops smaller and smaller pieces."""
     said, until = str(error), time.monotonic() + SHRINK_FOR
     size = len(steps) // 2
     while size and time.monotonic() < until:

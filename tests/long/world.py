@@ -1,4 +1,4 @@
-"""A small project that anything may happen to, on a real database."""
+"""The state of a random walk: a small project on a real database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.long.ground import ANGELS, WANDERERS
 from tests.long.lateness import late_results
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-#: The daemons that a quiet server still needs, in the order in which work comes to them.
+#: The daemons that process workunits, in the order in which workunits reach them.
 WORKING = (
     "timeout_checker",
     "transitioner",
@@ -35,11 +35,11 @@ WORKING = (
     "assimilator",
     "file_deleter",
 )
-#: The number of rounds of all daemons after which nothing may be left to do at once.
+#: The number of rounds after which no daemon may have work that is due.
 MOST_ROUNDS = 40
 BATCH = "together"
-#: The differences between computers: most are small and always on. The last one computes for a
-#: share of the time that is below the minimum that BOINC accepts.
+#: (Copy, owner) -> fields of `Computer` that differ from the defaults.  The last computer's active
+#: fraction is below BOINC's minimum.
 MACHINES = {
     (0, "ada"): {},
     (0, "bob"): {"ncpus": 8},
@@ -53,7 +53,7 @@ MACHINES = {
 
 
 class World:
-    """Everything of one walk: the clock, the computers, what was submitted and what died."""
+    """The state of one walk: the clock, the computers, submitted workunits, and deaths."""
 
     def __init__(self, ground, tried, *, anew=False):
         ground.clear(anew=anew)
@@ -70,39 +70,39 @@ class World:
             for owner in ANGELS
             for kind in range(2)
         ]
-        #: App of each workunit by name, of all that were ever committed.
+        #: Workunit name -> app, for all committed workunits.
         self.submitted = {}
         self.deaths = Counter()
         self.given = set()
-        #: Uploads that came when they were not expected any more.
+        #: Names of uploads that arrived after their files were deleted or their rows purged.
         self.strays = set()
         self.fault = None
-        #: The events, a line each, with the time of the walk.
+        #: The events, one line each, with the time of the walk.
         self.story = []
-        #: The answers that sinks of another process received (`learn_from`).
+        #: The assimilator calls of another process (`learn_from`).
         self.answers = {}
 
     # Events
 
     def go_back(self, seconds):
-        """The clock is set back a little; what was decided ahead of it is no fault."""
+        """Set the clock back by `seconds`; checks still use the latest time shown."""
         self.latest = max(self.latest, self.now)
         self.now -= timedelta(seconds=seconds)
 
     def faults(self):
-        """The faults at the latest moment that any clock has shown.
+        """Return the violations at the latest time that the clock has shown.
 
-        Uploads that came once more after their deletion go with the antique files.
+        Late uploads (`strays`) are ignored, because they are deleted with the antique files.
         """
         found = checks.broken(max(self.now, self.latest))
         return [one for one in found if self.strays.isdisjoint(one.split())]
 
     def arm(self, number, *, after):
-        """Have the next thing that happens die at its n-th statement or commit."""
+        """Let the next act die before or after its n-th statement or commit."""
         self.fault = Fault(number, after=after)
 
     def happen(self, what, act):
-        """Do something; if a fault is armed, it may die on the way. None if it died."""
+        """Run `act`, with the armed fault if there is one; return None if it died."""
         fault, self.fault = self.fault, None
         if fault is None:
             answer = act()
@@ -120,11 +120,11 @@ class World:
         return answer
 
     def note(self, line):
-        """Add an event to the story that is shown when a promise is broken."""
+        """Add an event to the story that is shown when a check fails."""
         self.story.append(f"{self.now:%d. %H:%M:%S} {line}")
 
     def submit(self, app, number, *, batch=False, **rules):
-        """Submit workunits with inputs that others may share; their names."""
+        """Submit workunits, which share three input files; return their names."""
         first = len(self.submitted)
         names = [f"{app}_{first + index}" for index in range(number)]
         rules = {"delay_bound": timedelta(days=1), "rsc_fpops_est": 1e12} | rules
@@ -153,22 +153,22 @@ class World:
         return names
 
     def run(self, daemon, *, shard=(0, 1), limit=1000):
-        """One pass of a daemon."""
+        """Run one pass of a daemon; return its tally, or None if it died."""
         found = registry.find(daemon)
         return self.happen(
             daemon, lambda: found.run_pass(now=self.now, limit=limit, shard=Shard(*shard))
         )
 
     def meet(self, computer, **said):
-        """Uploads, then one RPC; its reply is lost if the server died after the commit."""
+        """Upload outputs, then send one RPC; its reply is lost if the server dies."""
         return self.meet_together([(self.computers + self.angels).index(computer)], [said])
 
     def meet_of(self, index, **said):
-        """One RPC of the computer of this number: so that another process can be told of it."""
+        """Send one RPC of the computer with this index; for acts in other processes."""
         return self.meet_together([index], [said])
 
     def meet_together(self, indexes, saids):
-        """RPCs that are answered at once, each of another computer."""
+        """Send RPCs of several computers, which the server answers in one batch."""
         them = [(self.computers + self.angels)[index] for index in indexes]
         for computer, said in zip(them, saids, strict=True):
             self.note(f"{computer.name} says {said}")
@@ -188,7 +188,7 @@ class World:
             self.note(f"{computer.name} is given {', '.join(given) or 'nothing'}")
 
     def _hold_deadlines(self, request, reply):
-        """Check that the host can finish its results in time, and count the requests by kind."""
+        """Check that the host can finish its results in time, and count requests by kind."""
         if not reply.results:
             return
         names = [result.name for result in reply.results]
@@ -202,7 +202,7 @@ class World:
         self.tried["sent with threads"] += any(one.plan_class for one in reply.results)
 
     def learn_from(self, other, what, args):
-        """Take over what an act did in another process, whose copy of this world it changed."""
+        """Merge the changes that an act made to the copy of this world in another process."""
         changed = {"meet_of": args[:1], "meet_together": args[0]}.get(what, ())
         for index in changed:
             self.computers[index] = other.computers[index]
@@ -215,7 +215,7 @@ class World:
         self.given.update(names)
 
     def note_upload(self, result_name, upload):
-        """Remember uploads that came when their files had been deleted, or rows purged."""
+        """Record an upload that arrived after its file was deleted or its row purged."""
         state = (
             Result.objects.filter(name=result_name)
             .values_list("file_delete_state", flat=True)
@@ -225,11 +225,11 @@ class World:
             self.strays.add(upload)
 
     def open_workunits(self):
-        """Names of the workunits that live, in the order of their ids."""
+        """Return the names of all workunits in the database, in the order of their ids."""
         return list(Workunit.objects.order_by("pk").values_list("name", flat=True))
 
     def staff(self, wish, name):
-        """Something that staff asks for a workunit, or for its batch."""
+        """Perform an action of staff on a workunit: cancel, hold, release or revalidate."""
         act = {
             "cancel": lambda: cancel.cancel(names=[name], reason="walk", now=self.now),
             "hold": lambda: cancel.hold(names=[name], now=self.now),
@@ -241,7 +241,7 @@ class World:
         return self.happen(wish, act)
 
     def follow(self, app, number, *, batch, after=None, after_any=False, by="f"):
-        """Submit to a batch, which may follow another; refused if that one failed."""
+        """Submit to a batch that may follow another; a refusal is ignored."""
         first = len(self.submitted)
         names = [f"{app}_{by}{first + index}" for index in range(number)]
         outputs = (NewOutput(open_name="out", max_nbytes=1000),)
@@ -262,7 +262,7 @@ class World:
         self.submitted |= dict.fromkeys(names, app)
 
     def follow_anew(self, app, first, *, batch, **follow):
-        """Add to a batch, then to another that follows it."""
+        """Add a workunit to the batch `first`, then one to a batch that follows it."""
         self.follow(app, 1, batch=first.name, by="g")
         self.follow(app, 1, batch=batch, by="g", **follow)
 
@@ -283,7 +283,7 @@ class World:
             return None
 
     def change_batches(self, *wishes, batch=None):
-        """One after the other, as the housekeeper does."""
+        """Perform several changes in order, as the housekeeper does."""
         for wish in wishes:
             self.change_batch(wish, batch)
 
@@ -296,24 +296,24 @@ class World:
         except merge_hosts.CannotMerge:
             return None
 
-    # How it ends
+    # The end of a walk
 
     def quiet(self):
-        """Make passes of all daemons until none has anything to do at this moment."""
+        """Run passes of all daemons until none has work that is due."""
         for _round in range(MOST_ROUNDS):
             if not sum([_changed(self.run(name)) for name in WORKING]):
                 return
         raise AssertionError(f"After {MOST_ROUNDS} rounds the daemons still find work.")
 
     def unfinished(self):
-        """Workunits that the science has not taken, and results that are not over."""
+        """Return whether a workunit is not assimilated or a result not over."""
         return (
             Workunit.objects.exclude(assimilate_state=2).exists()
             or Result.objects.exclude(server_state=5).exists()
         )
 
     def wind_down(self):
-        """Run all open work to its end, with honest computers and time alone."""
+        """Finish all open work with correct answers, without faults."""
         self.fault = None
         counted.refusals.clear()
         cancel_helpless(self)
@@ -334,7 +334,7 @@ class World:
             self.now += DAY if is_lost else HOUR if turn < 4 else 7 * HOUR
 
     def _finish_honestly(self):
-        """Make all computers report their results, and request work while there is some."""
+        """Report right answers for all results, and request work while any is unsent."""
         is_left = _anything_to_send()
         for computer in (*self.computers, *self.angels):
             knows_us = computer.host_id or computer.owner in ANGELS
@@ -344,14 +344,14 @@ class World:
                 is_left = _anything_to_send()
 
     def rest(self):
-        """Let every deadline pass, so that no file is needed any more."""
+        """Advance the clock beyond all deadlines, so that no file is needed any more."""
         for _day in range(4):
             self.now += timedelta(days=2)
             self.quiet()
 
 
 def _no_batch_is_undone(event, *, extra=None):
-    """A batch that was undone was made good, RPC by RPC; but nothing here may go wrong."""
+    """Raise AssertionError if a batch of RPCs was rolled back; nothing here may cause that."""
     if event == "batch_undone":
         raise AssertionError(f"A batch was undone: {extra}")
 
@@ -361,7 +361,7 @@ def _anything_to_send():
 
 
 def cancel_helpless(world):
-    """Cancel work that is targeted to a host that no computer uses any more."""
+    """Cancel workunits whose target host no computer uses any more."""
     helpless = Workunit.objects.filter(assimilate_state=0, target_host__isnull=False).exclude(
         target_host__in=[computer.host_id for computer in world.computers]
     )

@@ -1,4 +1,4 @@
-"""`python -m tests.mutate`: each rule off in turn, and which test noticed."""
+"""`python -m tests.mutate`: switches each rule off; one of its tests must fail."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Outcome:
 
     @property
     def is_caught(self) -> bool:
-        """Whether a test noticed."""
+        """Return whether a test failed."""
         return bool(self.caught_by)
 
 
 def main() -> int:
-    """Go through the table; 0 if no rule can be switched off unnoticed."""
+    """Run the tests of each switched-off rule; return 0 if a test failed for each, else 1."""
     given = _options()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     from tests.mutate.switches import SWITCHES
@@ -57,7 +57,7 @@ def main() -> int:
     ):
         console.print(said)
         console.print(
-            "These tests fail with every rule on. Hint: mend them first.", style="bold red"
+            "These tests fail with every rule on. Hint: fix them first.", style="bold red"
         )
         return _UNUSABLE
     bar = Progress(
@@ -88,11 +88,11 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="make mutate", description=__doc__)
-    options.add_argument("--only", default="", help="rules with these words in their sentence")
+    options.add_argument("--only", default="", help="only rules whose text contains this")
     options.add_argument(
-        "--check", action="store_true", help="only see that every switch fits the code"
+        "--check", action="store_true", help="check only that every switch fits the code"
     )
-    options.add_argument("--workers", type=int, default=2, help="how many at once (2)")
+    options.add_argument("--workers", type=int, default=2, help="number of parallel processes (2)")
     options.add_argument(
         "--skip-baseline", action="store_true", help="do not run the tests with every rule on first"
     )
@@ -122,13 +122,13 @@ def _check(switches: list[Switch]) -> int:
 
 
 def _exists(test: str) -> bool:
-    """Whether a file of tests, or `file::test`, is there."""
+    """Return whether a test file, or `file::test`, exists."""
     path, _, name = test.partition("::")
     return (ROOT / path).is_file() and (not name or f"def {name}(" in (ROOT / path).read_text())
 
 
 def _baseline(tests: list[str]) -> str:
-    """The output of the tests if some fail with every rule on; else empty."""
+    """Run the tests with every rule on; return the output if some fail, else ""."""
     done = _pytest([*tests, "-n", "2"], {}, within=LONGEST_OF_ALL)
     return "" if done.returncode == 0 else done.stdout[-3000:]
 

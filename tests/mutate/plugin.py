@@ -1,4 +1,4 @@
-"""Switches the rule off that the environment names, before any test is imported."""
+"""A pytest plug-in that switches off the rule named by an environment variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VARIABLE = "RULE_OFF"
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Find the switch by its rule and use it; Django is set up by now."""
+    """Switch the rule off after Django is set up and before tests are imported."""
     from tests.mutate.switches import SWITCHES
 
     rule = os.environ[VARIABLE]

@@ -1,4 +1,4 @@
-"""Every rule of the back end: the one table, put together from its rooms."""
+"""The table of all rules that can be switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one rule is switched off: in the code, or in a statement of SQL."""
+"""Switches a rule off, by replacing Python code or the text of a SQL statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-#: Packages whose modules may have imported what is replaced, under names of their own.
+#: Packages whose modules may have imported a replaced object.
 OURS = ("scheduler", "daemons", "project", "demo")
 
 
@@ -19,9 +19,9 @@ class SwitchDoesNotFit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Replaces what a dotted name within a module means: a function, a method, a constant.
+    """Replaces a function, method or constant, named as `module:dotted.name`.
 
-    `value` is what it becomes; with `made`, a function that is given the original and returns it.
+    The replacement is `value`, or the result of `made(original)`.
     """
 
     where: str
@@ -29,7 +29,7 @@ class Code:
     made: Callable[[Any], Any] | None = None
 
     def off(self) -> None:
-        """Put the replacement wherever the original is known by a name."""
+        """Replace the object in its module and in all modules that imported it."""
         module_name, _, path = self.where.partition(":")
         *outer, name = path.split(".")
         home: Any = import_module(module_name)
@@ -53,7 +53,7 @@ def _replace_everywhere(original: object, replacement: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """Replaces a piece of a statement's text; it names states as the statement's file does."""
+    """Replaces `old` by `new` in the text of a statement; states are named as in the file."""
 
     statement: str
     old: str
@@ -61,7 +61,7 @@ class Sql:
     package: str = "scheduler"
 
     def off(self) -> None:
-        """Have the statement read with the other text."""
+        """Replace `sql.load`, so that it returns the changed text."""
         from scheduler import sql
 
         text = _plain(sql.load(self.statement, self.package))
@@ -82,26 +82,25 @@ class Sql:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Replaces in two places: a rule that is kept twice is off only if both are."""
+    """Switches off a rule that is implemented in two places."""
 
     one: Code | Sql
     other: Code | Sql
 
     def off(self) -> None:
-        """Use both."""
         self.one.off()
         self.other.off()
 
 
 def _plain(text: str) -> str:
-    """A statement without its comments, in one line: indentation says nothing."""
+    """Return a statement as one line, without comments and indentation."""
     lines = (line.split("--")[0] for line in text.splitlines())
     return " ".join(" ".join(lines).split())
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One rule, in a sentence; how to switch it off; the tests of which one at least must fail."""
+    """A rule as a sentence, how to switch it off, and tests of which at least one must fail."""
 
     rule: str
     off: Code | Sql | Both
@@ -109,10 +108,10 @@ class Switch:
 
 
 def always(value: Any) -> Callable[..., Any]:
-    """A function that returns the same value for all arguments."""
+    """Return a function that returns `value` for all arguments."""
     return lambda *_args, **_kwargs: value
 
 
 def unchanged(first: Any, *_args: Any, **_kwargs: Any) -> Any:
-    """A function that returns its argument."""
+    """Return the first argument."""
     return first

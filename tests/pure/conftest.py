@@ -1,4 +1,4 @@
-"""Fixtures of all pure tests: no plans are renewed, because there is no database."""
+"""Fixtures for pure tests: query plans are not renewed, as there is no database."""
 
 from __future__ import annotations
 

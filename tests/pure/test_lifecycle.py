@@ -1,4 +1,4 @@
-"""The law itself: whole, consistent, and obeyed by random walks."""
+"""The table of legal moves is complete and consistent; random walks obey it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from scheduler.lifecycle import (
     state_label,
 )
 
-#: States that nothing leaves.
+#: States that no move leaves.
 FINAL = {
     Axis.RESULT: {
         ResultState.COULDNT_SEND,
@@ -41,7 +41,7 @@ FINAL = {
         ResultState.VALIDATE_ERROR,
         ResultState.CLIENT_DETACHED,
     },
-    # VALID and INVALID are not among them: staff may have judged results validated again.
+    # VALID and INVALID are not final: staff can have results validated again.
     Axis.VALIDATION: {
         ValidateState.NO_CHECK,
         ValidateState.TOO_LATE,
@@ -49,7 +49,7 @@ FINAL = {
 }
 
 
-#: Which actors move each of the small machines.
+#: Axis -> the actors that can move along it.
 ACTORS = {
     Axis.RESULT: {
         Actor.SCHEDULER,

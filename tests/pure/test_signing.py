@@ -1,4 +1,4 @@
-"""Keys and signatures, against those that BOINC's own tools and clients made."""
+"""Keys and signatures, compared with those of BOINC's tools and clients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keys(settings, tmp_path) -> Path:
     return settings.KEYS_DIR
 
 
-# Signatures made elsewhere
+# Signatures of other programs
 
 
 def test_the_signature_of_a_captured_app_file_is_good() -> None:
@@ -75,7 +75,7 @@ def test_trap_15_a_key_that_clients_cannot_read_is_refused_with_a_hint(text) -> 
         signing.verify(md5(b""), "00", text)
 
 
-# Our own
+# Signatures of this project
 
 
 def test_a_new_project_has_its_keys_for_the_owner_only(keys) -> None:
@@ -207,7 +207,7 @@ def test_grants_of_earlier_keys_stay_good(keys) -> None:
     assert signing.check_upload_grant("a", 1, second) is Grant.GOOD
 
 
-def test_a_grant_by_a_key_that_was_lost_is_told_from_a_forged_one(keys) -> None:
+def test_grant_by_a_lost_key_differs_from_a_forged_grant(keys) -> None:
     grant = signing.upload_grant("a", 1)
     (keys / "upload_grant_keys").unlink()
     signing.ensure_keys()
@@ -222,7 +222,7 @@ def test_no_text_but_the_grant_itself_is_good(keys, text) -> None:
 
 
 def test_trap_30_a_grant_binds_name_and_size_and_nobody(keys) -> None:
-    # Two hosts that hold the same result's grant are not told apart, now or at another time.
+    # The grant has neither host nor time: any host can use it at any time.
     assert signing.upload_grant("a", 1) == signing.upload_grant("a", 1)
 
 
@@ -243,7 +243,7 @@ def test_a_sealed_account_key_opens_again_and_does_not_show(keys) -> None:
     assert signing.unseal(memoryview(sealed)) == "0123456789abcdef0123456789abcdef"
 
 
-def test_what_another_project_sealed_does_not_open(keys, settings, tmp_path) -> None:
+def test_key_sealed_by_another_project_cannot_be_opened(keys, settings, tmp_path) -> None:
     sealed = signing.seal("secret")
     settings.KEYS_DIR = tmp_path / "other"
     signing.ensure_keys()

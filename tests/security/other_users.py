@@ -1,4 +1,4 @@
-"""Runs a function as another user of this machine, as an intruder would."""
+"""Runs a function as another user of this machine, in place of an intruder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ needs_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root can act as another user: run it by sudo"
 )
 NOBODY = pwd.getpwnam("nobody").pw_uid
-#: A user that owns nothing here, and has no name.
+#: The id of a user without a name and without files.
 STRANGER = 61_234
 
 

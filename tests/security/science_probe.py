@@ -121,7 +121,7 @@ def send(text):
 
 
 def fork_without_end(most):
-    """Fork until it fails, at most `most` times; the children hang in sessions of their own."""
+    """Fork until it fails, at most `most` times; each child waits in a separate session."""
     count = 0
     while count < most:
         try:

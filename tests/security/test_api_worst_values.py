@@ -1,4 +1,4 @@
-"""The worst value of every field and parameter of the API never causes a 5xx.
+"""Extreme values in the fields and parameters of the API never cause a 5xx.
 
 The fields come from the schema, so that a new one is tested at once.  Values go beyond the schema's
 bounds, unlike tests that are generated from it.
@@ -57,7 +57,7 @@ WORST = (
     {"": {}},
 )
 VALUES = [json.dumps(value).encode() for value in WORST] + RAW
-#: `make test` sends these, `make test-story` all.
+#: `make test` sends only these values; `make test-story` sends all.
 FEW = [b"null", b"1e308", b"[]", b"NaN", b'"\\ud800"']
 
 

@@ -73,7 +73,7 @@ def test_a_password_typed_as_the_name_is_not_kept(chief):
 
 
 def test_the_use_of_a_token_is_recorded_once_a_day_for_each_address(chief):
-    text = a_token(chief)  # used once from 127.0.0.1, a day that is over
+    text = a_token(chief)  # recorded as used from 127.0.0.1 on an earlier day
     AuditEntry.objects.filter(event="token_used").delete()
     for address in ("192.0.2.1", "192.0.2.1", "2001:db8::1", "192.0.2.1"):
         Program(text, REMOTE_ADDR=address).send("get", "/me")
@@ -90,7 +90,7 @@ def test_another_process_does_not_record_the_same_use_again(chief):
 
 def test_a_request_whose_use_is_recorded_costs_no_more_statements(chief, django_assert_num_queries):
     program = Program(a_token(chief))
-    with django_assert_num_queries(2):  # the token, the apps
+    with django_assert_num_queries(2):  # one for the token, one for the apps
         program.send("get", "/apps")
 
 
@@ -178,7 +178,7 @@ def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
 
 
 def test_no_entry_of_any_interface_has_a_secret(chief, caplog):
-    """Uses every interface that takes a secret, then searches every entry and log record for it."""
+    """Use every interface that accepts a secret, then search audit entries and logs for it."""
     log_in("a wrong secret")
     log_in(PASSWORD)
     web = Client()

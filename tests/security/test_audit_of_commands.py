@@ -1,4 +1,4 @@
-"""Commands print no audit entries beside their own output."""
+"""Commands do not print audit entries to the terminal."""
 
 from __future__ import annotations
 

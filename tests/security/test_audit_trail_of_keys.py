@@ -84,7 +84,7 @@ def test_fetching_outputs_with_a_submission_key_is_recorded(
     require_one_entry_of(world)
 
 
-def test_one_entry_a_day_for_each_address_and_all_doors_share_it(
+def test_one_entry_a_day_for_each_address_across_all_entry_points(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "submit_rpc_handler.php"

@@ -17,7 +17,7 @@ SECRET = b"a private file of the volunteer\n"
 
 
 class Server:
-    """Sends a content; a program leaves a link while the client waits for the answer."""
+    """A transport that creates a link, as a program might, before it sends CONTENT."""
 
     def __init__(self, link, target, *, is_cut=False):
         self.link, self.target, self.is_cut = link, target, is_cut
@@ -52,7 +52,7 @@ def test_link_in_place_of_a_partial_file_is_not_followed(tmp_path, exists, is_cu
 
 @pytest.mark.parametrize("role", ["program", "data", "output"])
 def test_physical_name_with_a_folder_is_refused(role):
-    """The folder could be a link by the time the file is written, or deleted."""
+    """A program could replace the folder by a link before the file is written or deleted."""
     client = Client()
     client.gets(a_reply(**{role: "keys/file_1"}))
     assert "is in a folder" in client.refused()

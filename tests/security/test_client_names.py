@@ -31,7 +31,7 @@ def a_reply(
     *, program="app_1", program_as="", data="in_1", data_as="in", output="out_1", output_as="out",
     result="r", files=None,
 ):  # fmt: skip
-    """A reply with one result, whose three files have these physical and slot names."""
+    """Return a reply with one result, whose three files have these physical and slot names."""
     return Reply(
         files=files
         or (download(program, executable=True, signature="aa\n."), download(data), upload(output)),

@@ -1,4 +1,4 @@
-"""Both clients take passwords and keys in ways that ps does not show."""
+"""Both clients accept passwords and keys in ways that `ps` does not show."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_two_passwords_are_a_usage_error(tmp_path, project):
 
 
 def test_password_does_not_show_in_ps(tmp_path, project):
-    """The command line of the running process, as /proc and ps show it."""
+    """The test reads the command line of the running process from /proc."""
     home = tmp_path / "home"
     words = ["attach", project.url, "--email", EMAIL, "--password-file", "-", "--dir", str(home)]
     running = subprocess.Popen(

@@ -71,12 +71,12 @@ def app(program: str, *, result: str = "late_0", output: str = "late_0_r0", url:
 
 
 def marking(path: Path) -> bytes:
-    """Return a program that leaves a mark, and must never run."""
+    """Return a program that creates the file `path`, and must never run."""
     return f"#!/bin/sh\necho ran > {path}\necho 0 > boinc_finish_called\n".encode()
 
 
 def run_late_app(project: FakeProject, folder: Path, extra: str) -> str:
-    """Offer the late app, run the client to its end, return the report."""
+    """Offer the result `late_0`, run the client until it ends, and return its report."""
     project.extra = extra
     offer = project.fail
 

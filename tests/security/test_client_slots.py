@@ -123,7 +123,7 @@ def test_program_is_restored_in_the_slot_before_a_second_start(tmp_path, project
     )
     project.extra = signed("late_1", main) + signed("tool_1", tool) + described
     project.fail = lambda *_: setattr(project, "extra", "") if project.reported else None
-    # Unconfined: the programs leave their mark outside the slot.
+    # Unconfined, because the programs create a file outside the slot.
     volunteer(folder, "run", "--until-idle", "--confine", "off", *FAST)
     assert mark.read_text() == "good\n"
 
@@ -163,7 +163,7 @@ def test_folder_of_something_else_keeps_its_mode(tmp_path, project):
 
 
 def test_init_data_is_for_the_owner_only(project, folder):
-    """It contains the account key, and is in the slot while the program runs."""
+    """init_data.xml contains the account key, and is in the slot while the program runs."""
     script = "stat -c %a init_data.xml > out"
     run_program(project, folder, script, copy=True)
     assert project.uploads["late_0_r0"] == b"600\n"

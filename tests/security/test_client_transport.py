@@ -27,7 +27,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 
 class Server:
-    """A server that answers by a function of the handler; keeps paths and bodies of requests."""
+    """A server that calls `answer` for each request, and records paths and bodies."""
 
     def __init__(self, answer, certificate=None):
         outer = self

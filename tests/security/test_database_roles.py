@@ -1,4 +1,4 @@
-"""The database roles of docs/database.md can do their work, and nothing else."""
+"""The database roles of docs/database.md have exactly the rights that they need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from psycopg import sql
 from project.embedded_postgres import EmbeddedPostgres
 from tests.house.tracked import ROOT
 
-# Its server is started once.
+# All tests run in one xdist worker, so that the server is started once.
 pytestmark = pytest.mark.xdist_group("database_roles")
 
 BLOCKS = re.findall(

@@ -34,7 +34,7 @@ def test_headers_of_a_trusted_proxy_are_accepted():
 
 
 def test_the_application_ignores_the_header_of_untrusted_clients():
-    """Runs in a separate process: importing the application starts its threads."""
+    """The test uses a separate process, because importing the application starts threads."""
     code = """
 import io
 from project import wsgi

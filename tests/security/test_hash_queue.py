@@ -128,7 +128,9 @@ DOORS: dict[str, Callable[[Client], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_door_hashes_with_a_connection_or_in_a_transaction(door: str, ada: Account) -> None:
+def test_no_entry_point_hashes_with_a_connection_or_in_a_transaction(
+    door: str, ada: Account
+) -> None:
     from tests.rows import an_account
 
     an_account("bob")
@@ -176,7 +178,7 @@ def full(count: int) -> tuple[ThreadPoolExecutor, list[object]]:
     return pool, futures
 
 
-def test_full_queue_refuses_every_door_at_once(ada: Account, settings) -> None:
+def test_full_queue_refuses_every_entry_point_at_once(ada: Account, settings) -> None:
     from tests.rows import an_account
 
     an_account("bob")

@@ -45,7 +45,7 @@ KEY_SHAPED = {
     "a sign before the digits": KEY.replace("1024\n", "1024\n+").encode(),
     "words after the key": KEY.encode() + b"\nand a story.\n",
     "bytes after the key": KEY.encode() + bytes(range(256)),
-    # A client keeps 4095 characters of the text, and judges the signature over all of it.
+    # A client keeps 4095 characters of the text, but verifies the signature of the whole text.
     "a megabyte after the key": KEY.encode() + b"\n" + b"x" * 1_000_000,
     "a short one": b"5\nff\n.",
 }

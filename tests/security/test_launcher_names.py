@@ -98,7 +98,7 @@ def test_an_empty_name_is_refused(slot: Slot) -> None:
 
 
 def test_pattern_in_a_name_is_not_expanded(slot: Slot) -> None:
-    """It could match nothing when names are checked, and later a file of another slot."""
+    """A pattern could match nothing when names are checked, and a file of another slot later."""
     other = slot.path.parent / "1/in"
     link = "<soft_link>../../projects/here/i9</soft_link>\n"
     said = f"mkdir ../1; printf '{link}' >../1/in; echo forged"
@@ -153,7 +153,7 @@ def test_an_archive_with_links_or_names_that_lead_out_is_refused(
     assert not list(slot.path.parent.parent.rglob("escaped"))
 
 
-# A container can access the slot, but must not access other files by way of the launcher.
+# A container can access the slot, but must not access other files through the launcher.
 
 FAKE_PODMAN = """#!/bin/sh
 [ "$1" = run ] || exit 0

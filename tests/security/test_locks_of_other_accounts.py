@@ -41,7 +41,7 @@ def locked_elsewhere(statement: str, *params: object) -> bool:
 
 @pytest.fixture
 def victim():
-    """A host that holds a result, and has listed it once."""
+    """The client of a host with a result in progress."""
     workunits(an_app(), 1)
     client = a_client("victim@example.org", "victim")
     client.ask()
@@ -51,7 +51,7 @@ def victim():
 
 
 def attack(victim, **fields):
-    """Answer a request of another account with the victim's ids; locks stay held."""
+    """Answer a request of another account with the victim's ids, and keep its locks."""
     attacker = a_client("attacker@example.org", "attacker")
     attacker.ask()
     request = attacker.request(**fields)
@@ -111,7 +111,7 @@ def test_id_of_another_accounts_host_does_not_lock_it(victim):
 
 
 def test_own_host_and_own_workunit_are_locked(victim):
-    """Checks that the tests above would detect the locks."""
+    """The tests above would detect locks, because this test does."""
     with transaction.atomic():
         report = messages.ReportedResult(name=victim.result.name, state=5)
         conversation.answer(

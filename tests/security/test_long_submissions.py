@@ -1,4 +1,4 @@
-"""Long submissions that wait for their turn do not occupy every thread."""
+"""Long submissions in the queue do not occupy every thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
 
 
 class Dripping:
-    """A body that stops to come after its first bytes."""
+    """A request body whose first read blocks until `may_end` is set."""
 
     def __init__(self):
         self.is_read, self.may_end = threading.Event(), threading.Event()

@@ -41,7 +41,7 @@ def front(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokens(front):
-    """The texts of tokens: a submitter's, one that only reads, and one of an account that cannot submit."""
+    """Three API tokens: of a submitter, for reading only, and of an account that cannot submit."""
     for name in ("may", "reads", "stranger"):
         front.project.manage(
             "create_account", f"{name}@example.org", "--name", name, "--password", "a long password"
@@ -105,7 +105,7 @@ def put(token=None, *, length=LENGTH, sha256="0" * 64, framing="length"):
     ("who", "status"), [(None, 401), ("unknown", 401), ("reads", 403), ("stranger", 403)]
 )
 def test_a_large_body_is_refused_before_it_is_read(front, tokens, who, status, framing):
-    """Nothing of the body is sent, so nginx cannot have waited for it."""
+    """The test sends no part of the body, so nginx cannot have waited for it."""
     token = tokens.get(who, "mh_unknown") if who else None
     answered, headers, body = exchange(front, put(token, framing=framing))
     assert answered == status
@@ -136,8 +136,8 @@ def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_read(front):
     words = ["curl", "-skiN", "--http2", "--max-time", "10", "-T", "-", url]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, bufsize=0) as client:
-        with suppress(BrokenPipeError):  # curl ends when it is refused
-            client.stdin.write(b"x" * 200_000)  # without an end
+        with suppress(BrokenPipeError):  # curl closes the pipe when nginx refuses the body
+            client.stdin.write(b"x" * 200_000)  # without the end of the stream
         status = client.stdout.readline().split()[:2]
         client.kill()
     assert status == [b"HTTP/2", b"401"]
@@ -174,7 +174,7 @@ def test_small_bodies_and_public_pages_need_no_token(front):
 
 
 def test_requests_of_one_address_are_limited_with_503_beyond_those_of_a_campus(front):
-    """A stock client takes 429 and other 4xx for the end of a job; 500 at once are a campus."""
+    """BOINC's client treats 4xx as a permanent error; a campus sends 500 requests at once."""
     requests = 900
     request = b"GET /robots.txt HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     reply = b""
@@ -191,13 +191,13 @@ def test_requests_of_one_address_are_limited_with_503_beyond_those_of_a_campus(f
     assert len(statuses) == requests
     assert set(statuses) == {200, 503}
     assert 503 not in statuses[:500]
-    # Until there is room again for the other tests.
+    # Wait until nginx accepts requests of the other tests.
     sleep(2)
 
 
 @pytest.mark.parametrize("path", ["/upload/file_upload_handler", "/cgi/scheduler"])
 def test_bodies_beyond_the_limit_are_answered_503(front, path):
-    """After a 4xx a client gives up, or retries for 90 days."""
+    """After a 4xx a client gives the upload up, or retries for 90 days."""
     head = f"POST {path} HTTP/1.1\r\nContent-Length: {1026 << 20}\r\n"
     assert exchange(front, head)[0] == 503
     assert spooled(front) == 0

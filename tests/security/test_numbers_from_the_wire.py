@@ -1,4 +1,4 @@
-"""Numbers from volunteers: no value stops another request, a pass or a page."""
+"""No number from a volunteer makes another request, a pass or a page fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORST_SPEEDS = (1e200, 1e308, -1e308, 5e-324)
 
 
 def attach(email: str, **fields):
-    """Attach a new host that sends `fields` of `HostInfo`."""
+    """Attach a new host whose `HostInfo` has these fields; return its client."""
     client = a_client(email)
     client.ask(host_info=messages.HostInfo(domain_name=email, **fields))
     return client

@@ -1,4 +1,4 @@
-"""The package audit fails for a vulnerability, not for an absent database."""
+"""The package audit fails for a vulnerability, not if the database is unreachable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def audit(tmp_path, monkeypatch):
 
 
 def tool(tmp_path, report, code=0, error=""):
-    """A pip-audit that writes this report."""
+    """Create a fake pip-audit that writes this report."""
     program = tmp_path / "pip-audit"
     text = "" if report is None else json.dumps(report)
     program.write_text(

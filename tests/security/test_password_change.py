@@ -58,7 +58,7 @@ WITH_HOST_KEYS: list[Callable[[], None]] = [
 
 
 class Access:
-    """Every way into an account."""
+    """A session, a token and keys of an account; `open` returns which of them still work."""
 
     def __init__(self, ada: Account) -> None:
         self.ada = ada

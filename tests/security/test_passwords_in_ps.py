@@ -1,4 +1,4 @@
-"""Commands take passwords in ways that the list of processes does not show."""
+"""Commands accept passwords in ways that the list of processes does not show."""
 
 from __future__ import annotations
 

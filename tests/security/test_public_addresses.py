@@ -1,4 +1,4 @@
-"""Which addresses count as public when the server fetches or posts."""
+"""The addresses that count as public when the server fetches or posts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.files.rules.sources import is_public
     [
         "192.0.0.192",  # Oracle Cloud's metadata service
         "192.0.0.9",
-        "168.63.129.16",  # Azure's server for agents, reachable only from inside
+        "168.63.129.16",  # Azure's server for agents, reachable only from Azure
         "192.88.99.1",
         "fec0::1",
         "3fff::1",

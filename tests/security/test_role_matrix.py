@@ -179,7 +179,7 @@ def fresh(row: Any) -> Any:
 Try = Callable[[Client, World], Any]
 Done = Callable[[World], Any]
 
-#: By action: how to try it, how to check that it was done, and the roles that may do it.
+#: Action -> function that tries it, function that checks it, and the roles that may do it.
 TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
     "cancel a workunit": (
         lambda web, w: act(web, "cancel", w.workunit, confirmed="yes"),

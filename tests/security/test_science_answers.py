@@ -37,7 +37,7 @@ def test_the_environment_has_no_secret(monkeypatch):
 
 @pytest.mark.django_db
 def test_offset_that_postgresql_refuses_does_not_cross():
-    """It would stop the statement that looks for the generators of all apps."""
+    """Such a value would fail the statement that finds the due generators of all apps."""
     moment = read_moment({"at": "2026-01-02T12:00:00+20:00"})
     assert moment == datetime(2026, 1, 1, 16, tzinfo=UTC)
     with connection.cursor() as cursor:

@@ -73,7 +73,7 @@ def another_user():
 
 @pytest.fixture
 def form(request, settings):
-    """Have workers run in this form; the service's user can enter VAR_DIR, as in production."""
+    """Confine workers in this form; the service's user can enter VAR_DIR, as in production."""
     if request.param == "service":
         settings.SCIENCE_SOCKET = request.getfixturevalue("service")
         settings.VAR_DIR = request.getfixturevalue("public_folder") / "var"
@@ -367,7 +367,7 @@ def test_the_number_of_workers_is_limited(settings):
 @pytest.mark.parametrize("form", FORMS, indirect=True)
 @pytest.mark.parametrize("inputs", ["public", "private"])
 def test_a_worker_of_root_has_no_capability(form, inputs, settings):
-    """Root's worker stays root if only root can read the inputs, but without privileges."""
+    """A worker of root stays root if only root can read the inputs, but has no privileges."""
     if inputs == "private":
         (settings.VAR_DIR / "upload").chmod(0o700)
     assert call("capabilities", profile=worker.profile_of(None)) == ["False", "False"]
@@ -393,7 +393,7 @@ def test_a_worker_of_root_is_another_user_though_inputs_are_closed_to_others(
 def test_a_worker_of_root_reads_inputs_below_any_folder(
     form, mode, settings, an_input, public_folder
 ):
-    """It stays root only if another user cannot enter a folder above the inputs."""
+    """The worker stays root only if another user cannot enter a folder above the inputs."""
     settings.VAR_DIR.rename(public_folder / "var")
     settings.VAR_DIR = public_folder / "var"
     public_folder.chmod(mode)

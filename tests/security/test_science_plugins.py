@@ -48,7 +48,7 @@ def no_worker_is_left():
 
 @pytest.fixture
 def evil(tmp_path):
-    """A program that leaves a mark where it runs."""
+    """A program that creates a file when it runs."""
     program = tmp_path / "evil.sh"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
@@ -294,7 +294,7 @@ def receiver():
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "public.example.org"])
 def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, monkeypatch):
-    """The addresses of the name are checked, and the connection goes to one of them."""
+    """All addresses of the name are checked, and the client connects to one of them."""
     look_up = socket.getaddrinfo
 
     def looked_up(name, *words, **options):

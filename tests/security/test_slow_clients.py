@@ -35,7 +35,7 @@ def stack():
 
 
 class Drippers:
-    """Connections that announce a long body and send one byte a second of it."""
+    """Connections that announce a long body and send one byte per second."""
 
     def __init__(
         self, port, count, address, path, *, begin=b"<scheduler_request>\n", head="", length=100_000
@@ -81,7 +81,7 @@ class Drippers:
 
 
 def exchange(port, path, body, *, address="127.0.0.1", rate=None, within=20.0):
-    """Send a request at a rate in bytes a second; returns the reply, b"" if the line is cut."""
+    """Send a request at `rate` bytes per second; return the reply, or b"" if it is cut off."""
     with socket.create_connection(
         ("127.0.0.1", port), timeout=within, source_address=(address, 0)
     ) as connected:
@@ -143,7 +143,7 @@ def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path
     ids=["scheduler", "submission"],
 )
 def test_two_hundred_long_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
-    """Long bodies are handled one at a time; a waiting one must still count as slow."""
+    """Long bodies are read one at a time; a body in the queue must still count as slow."""
     drippers = Drippers(
         project.port, 200, "127.0.0.9", path, begin=begin, head=head, length=2_000_000
     )
@@ -211,7 +211,7 @@ def size_query(name):
 
 
 def test_the_received_part_of_a_cut_body_is_kept(project, stack):
-    """The client resumes from there, so a cut upload loses nothing."""
+    """The client resumes the upload after the received part."""
     name = "wu_cut_0_r1_0"
     said = project.manage(
         "shell",
@@ -261,6 +261,6 @@ def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
 
 
 def test_a_connection_that_sends_nothing_is_closed(project):
-    """Granian's timeout for headers works only if it need not detect the HTTP version."""
+    """Granian's header timeout works only without detection of the HTTP version."""
     with socket.create_connection(("127.0.0.1", project.port), timeout=45) as silent:
         assert silent.recv(1) == b""

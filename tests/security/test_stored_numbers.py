@@ -1,4 +1,4 @@
-"""The migration that moves stored numbers into their ranges."""
+"""A migration clamps stored numbers to their ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of clients cannot submit work; submission keys can only do that."""
+"""Keys of clients cannot submit work; submission keys can only submit work."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def ada(db: None) -> Account:
     return accounts.create_staff(email=EMAIL, password=PASSWORD, name="Ada", now=timezone.now())
 
 
-# Each door returns "in", "wrong" or "throttled".
+# Each entry point returns "in", "wrong" or "throttled".
 
 
 def by_lookup(email: str, password: str, address: str) -> str:
@@ -98,7 +98,7 @@ def by_admin(email: str, password: str, address: str) -> str:
 
 
 def by_current_password(email: str, password: str, address: str) -> str:
-    """The old password that the admin requires before it accepts a new one."""
+    """Try the old password in the admin's form for a new password."""
     client = Client(REMOTE_ADDR=address)
     client.force_login(Account.objects.get(email=email))
     new = "another password" if password != PASSWORD else PASSWORD
@@ -219,10 +219,10 @@ def test_failures_and_successes_are_recorded(ada: Account) -> None:
 
 
 def a_web_server(children: Children, name: str, *, threads: int = 8, **settings_: str) -> str:
-    """A real web process on this test's database; returns its address."""
+    """Start a web process on this test's database and return its URL."""
     from django.db import connection
 
-    # The same keys, but a folder of its own.
+    # The same keys, but a separate folder.
     folder = settings.VAR_DIR / name
     folder.mkdir(parents=True)
     (folder / "keys").symlink_to(settings.KEYS_DIR)

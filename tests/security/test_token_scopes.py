@@ -1,4 +1,4 @@
-"""A token allows what its scopes allow, and never more than its account may do."""
+"""A token grants the rights of its scopes, within the rights of its account."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_publisher_publishes_with_the_scope_and_not_without(shout):
 
 
 def test_tokens_end_with_the_token_that_created_them():
-    """A thief cannot keep access through tokens created with a stolen one."""
+    """A thief cannot keep access through tokens created with a stolen token."""
     ada = an_account("ada")
     now = timezone.now()
     stolen, _ = api_tokens.create(account=ada, name="stolen", scopes=["read"], now=now)

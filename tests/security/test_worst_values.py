@@ -1,7 +1,6 @@
-"""The worst value of any field of a scheduler request does no harm to others.
+"""Extreme values in a scheduler request do not affect other hosts or daemons.
 
-The fields come from the table of shapes that reads requests, so that a field added there is tested
-at once.
+The fields come from the decoder's table of elements, so that a new field is tested at once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from tests.work import an_app
 NUMBER_FIELDS = list(requests.number_fields())
 NUMBER_PATHS = [one.path for one in NUMBER_FIELDS]
 TEXT_PATHS = [path for path, _, row in requests._REQUEST.leaves() if row.kind.range is None]
-#: Elements that are read only next to another one, by their paths.
+#: Path of an element -> child element without which the decoder ignores it.
 NAMED = {
     "result": "name",
     "result/file_info": "name",
@@ -46,7 +45,7 @@ NAMED = {
 
 
 def names_for(paths, name="unknown"):
-    """Return the names that these paths need next to them."""
+    """Return (path, name) of the name elements that these paths require."""
     above = {one for one in NAMED for path in paths if path.startswith(f"{one}/")}
     return [(f"{one}/{NAMED[one]}", name) for one in sorted(above)]
 
@@ -83,7 +82,7 @@ def numbers_of(message_class, seen=()):
 
 
 def test_every_number_of_a_request_has_a_range():
-    counted = {(messages.SchedulerRequest, "further_results")}  # never sent: counted by the reader
+    counted = {(messages.SchedulerRequest, "further_results")}  # set by the decoder, not sent
     ranged = {(one.message_class, one.field) for one in NUMBER_FIELDS}
     assert set(numbers_of(messages.SchedulerRequest)) - counted - ranged == set()
     unlimited = xml.MAX_REAL, 2**63 - 1
@@ -109,12 +108,12 @@ def test_number_is_read_into_its_range(field):
             assert str(value) != "-0.0"
 
 
-# The whole server
+# Requests to the whole server
 
 
 @pytest.fixture
 def world(db):
-    """An app with much work, and a host that behaves correctly."""
+    """An app with many workunits, and the client of a host that behaves correctly."""
     an_app(credit_rule="adaptive")
     submit_some(300)
     transitioner.run_pass(now=timezone.now(), limit=1000)
@@ -155,7 +154,7 @@ def send(client, values):
 
 
 def check_everything_works(good, folder):
-    """A good host gets work and reports it, work is submitted, passes run, pages are shown."""
+    """Check that a good host gets and reports work, and that submissions, passes and pages work."""
     now = timezone.now()
     (name, *_) = good.ask_for_work()
     assert name in good.report(name).result_acks
@@ -191,7 +190,7 @@ def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
         value = text.encode()
         send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
         send(client, {path: value for path in NUMBER_PATHS if path not in IDENTITY})
-        # Also as a success, so that times and speeds reach the validator and the credit.
+        # Also for a success, so that times and speeds are used by the validator and for credit.
         own = {path: value for path in NUMBER_PATHS if path not in IDENTITY}
         send(client, own | {"result/state": b"5", "result/exit_status": b"0"})
     check_everything_works(world, tmp_path)
@@ -199,7 +198,7 @@ def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
 
 @pytest.mark.parametrize("end", ["low", "high"])
 def test_numbers_at_the_ends_of_their_ranges_harm_no_other_host(world, tmp_path, end):
-    """Sums and products of allowed numbers: in all fields at once, and in each field alone."""
+    """Extreme allowed numbers, in all fields at once and in each field alone."""
     values = {one.path: repr(getattr(one.range, end)).encode() for one in NUMBER_FIELDS}
     values = {path: value for path, value in values.items() if path not in IDENTITY}
     for number in range(3):

@@ -1,4 +1,4 @@
-"""The worst values of every field, and requests that contain them."""
+"""Extreme values for numbers and texts, and scheduler requests that contain them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Tree = dict[str, "Tree | bytes"]
 
 
 def request(values: Mapping[str, bytes], *, names: Iterable[tuple[str, str]] = ()) -> bytes:
-    """A scheduler request with these values at these paths (`host_info/p_fpops`).
+    """Return a scheduler request with values by path, such as `host_info/p_fpops`.
 
     `names` are pairs of a path and the name that its element needs to be read.
     """

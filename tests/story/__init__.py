@@ -1,1 +1,1 @@
-"""Stories: a real server, its daemons and real clients, followed to the end."""
+"""End-to-end tests with a real server, its daemons and real clients."""

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The science app `actor`: does what its input file `in` says, line by line.
+"""The science app `actor`: executes the commands in its input file `in`.
 
-say TEXT        to the standard error stream
-upper FILE      append a file to the output, in capitals
+say TEXT        write a line to stderr
+upper FILE      append a file to the output, in upper case
 facts ELEMENT   append an element of the client's init_data.xml to the output
-write BYTES     append so many bytes to the output
-burn SECONDS    of processor time, in all starts together
-nap SECONDS
-die SIGNAL      by a signal's number
-exit CODE
+write BYTES     append this number of bytes to the output
+burn SECONDS    use this much CPU time, in total over restarts
+nap SECONDS     sleep
+die SIGNAL      kill itself with a signal, by number
+exit CODE       exit with a status
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 
 
 def resolve(name):
-    """Follow a soft link, which in BOINC is a text file; a plain file is itself."""
+    """Return the target of a BOINC soft link (a text file), or the path of any other file."""
     path = Path(name)
     with path.open(errors="replace") as file:
         found = re.search(r"<soft_link>(.*?)</soft_link>", file.read(4096))
@@ -30,21 +30,22 @@ def resolve(name):
 
 
 def tell(cpu_time):
-    """Report the computed and checkpointed time, and exit on request, as BOINC's library does.
+    """Report CPU time and checkpoint to the client, and exit on request, as BOINC's library does.
 
-    The sixth kilobyte of the shared memory has our messages, the first one the client's requests.
+    The sixth kilobyte of the shared memory is for the app's messages, the first one for the
+    client's requests.
     """
     said = f"\x01<current_cpu_time>{cpu_time}</current_cpu_time>\n"
     said += f"<checkpoint_cpu_time>{cpu_time}</checkpoint_cpu_time>\n\x00"
     with Path("boinc_mmap_file").open("r+b") as file, mmap.mmap(file.fileno(), 0) as shared:
-        if not shared[5 * 1024]:  # the client has read what was said before
+        if not shared[5 * 1024]:  # the client has read the previous message
             shared[5 * 1024 : 5 * 1024 + len(said)] = said.encode()
         if b"<quit/>" in shared[:1024]:
             sys.exit()
 
 
 def burn(seconds):
-    """Compute, and store the time spent, so that a restart continues from there."""
+    """Use CPU time; store the time used, so that a restart continues from there."""
     note = Path("burnt")
     before = float(note.read_text()) if note.exists() else 0.0
     began = time.process_time()
@@ -56,7 +57,6 @@ def burn(seconds):
 
 
 def act(deed, rest, output):
-    """Do one deed."""
     if deed == "say":
         sys.stderr.write(rest + "\n")
     elif deed == "upper":
@@ -78,7 +78,7 @@ def act(deed, rest, output):
 
 
 def main():
-    """Do all deeds, in their order."""
+    """Execute all commands of the input file."""
     deeds = resolve("in").read_text().splitlines()
     with resolve("out").open("wb") if Path("out").exists() else Path("out").open("wb") as output:
         for line in deeds:

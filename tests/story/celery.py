@@ -1,4 +1,4 @@
-"""Celery in a story: its own Redis, workers and beat, which tests can kill."""
+"""Celery for a story: Redis, workers and beat, which tests can kill."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WITHIN = 60.0
 
 
 def redis_server() -> Path:
-    """The redis-server that came with the packages, or the one that is installed."""
+    """Return the path of redis-server: from the Python environment, or the installed one."""
     beside = Path(sys.executable).with_name("redis-server")
     return beside if beside.exists() else Path(needs("redis-server"))
 
@@ -31,7 +31,7 @@ class Redis:
         self._project = project
 
     def start(self) -> None:
-        """Start it; returns when it answers."""
+        """Start Redis; return when it answers."""
         with (self._project.folder / "redis.log").open("ab") as output:
             self._project.children.start(
                 "redis",
@@ -46,11 +46,10 @@ class Redis:
         assert wait_until(self._answers, within=WITHIN), "redis-server does not answer"
 
     def kill(self) -> None:
-        """SIGKILL it."""
         self._project.children.kill("redis")
 
     def command(self, *words: str) -> str:
-        """Send one command, and return the answer unparsed."""
+        """Send one command; return the reply unparsed."""
         said = b"*%d\r\n" % len(words)
         said += b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
         with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
@@ -64,10 +63,10 @@ class Redis:
 
 
 class CeleryStage:
-    """The web server alone, a Redis, and Celery's processes, each by its name.
+    """A project with a web server, Redis and Celery instead of the daemons.
 
-    The names: `web`, `redis`, `beat`, and each worker as it was called.  All of them are children
-    of the project (`project.children`), which stops what still runs at the end of the story.
+    The processes `web`, `redis`, `beat` and the named workers are children of the project
+    (`project.children`), which stops them at the end of the story.
     """
 
     def __init__(self, project: Project) -> None:
@@ -76,7 +75,7 @@ class CeleryStage:
         project.environment["CELERY_BROKER_URL"] = self.redis.url
 
     def start(self, workers: int = 2) -> None:
-        """Start everything: `worker1`, `worker2`, ...; returns when the web server answers."""
+        """Start all processes, with workers `worker1`, `worker2`, etc."""
         self.project.serve_web()
         self.redis.start()
         for number in range(1, workers + 1):
@@ -84,17 +83,16 @@ class CeleryStage:
         self.start_beat()
 
     def start_worker(self, name: str, *queues: str) -> None:
-        """Start a worker for some daemons' queues (all if none is named)."""
+        """Start a worker for the queues of some daemons; without names, of all."""
         words = ["worker", "--queues", ",".join(queues or BY_NAME), "--concurrency", "2"]
         words += ["--hostname", f"{name}@%h", "--without-gossip", "--without-mingle"]
         self._start(name, *words)
 
     def start_beat(self) -> None:
-        """Start beat."""
         self._start("beat", "beat", "--pidfile", "")
 
     def restart(self, name: str, *queues: str) -> None:
-        """Start a process again that `project.children.kill(name)` killed."""
+        """Restart a process after `project.children.kill(name)`."""
         if name == "redis":
             self.redis.start()
         elif name == "beat":
@@ -103,7 +101,6 @@ class CeleryStage:
             self.start_worker(name, *queues)
 
     def log(self, name: str) -> str:
-        """The log of a process."""
         path = self.project.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else "(no log)"
 

@@ -1,4 +1,4 @@
-"""Projects and volunteers for stories, always stopped at their end."""
+"""Fixtures of stories: projects and volunteers, which are stopped at the end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.story.volunteers import OurClient, StockClient
 
 @pytest.fixture
 def stage():
-    """Everything that a story has started; closed in the opposite order."""
+    """Return an ExitStack that stops, in reverse order, what a story has started."""
     with ExitStack() as stack:
         yield stack
 
 
 @pytest.fixture
 def make_project(stage, tmp_path):
-    """Build a project with its own settings; not started yet."""
+    """Return a function that creates a project with given settings, without starting it."""
 
     def make(**settings: str) -> Project:
         made = Project(tmp_path / "project", **settings)
@@ -31,7 +31,7 @@ def make_project(stage, tmp_path):
 
 @pytest.fixture(scope="module")
 def shared_project(tmp_path_factory):
-    """A project that serves all stories of a module; each has apps and clients of its own."""
+    """Start one project for all stories of a module, which use different apps and clients."""
     made = Project(
         tmp_path_factory.mktemp("shared") / "project", PURGE_AFTER="3600", COMMAND_APPS="true"
     )
@@ -44,7 +44,7 @@ def shared_project(tmp_path_factory):
 
 @pytest.fixture
 def our_project(make_project) -> Project:
-    """A project that serves, with the app mersenne published."""
+    """Start a project and publish the app mersenne."""
     project = make_project()
     project.start()
     project.publish()
@@ -53,7 +53,7 @@ def our_project(make_project) -> Project:
 
 @pytest.fixture
 def stock_client(stage):
-    """Start an unmodified BOINC client for a project."""
+    """Return a function that starts an unmodified BOINC client for a project."""
 
     def start(project: Project, name: str) -> StockClient:
         client = StockClient(project, name)
@@ -66,7 +66,7 @@ def stock_client(stage):
 
 @pytest.fixture
 def our_client(stage):
-    """Make a client of ours for a project; attached, not yet running."""
+    """Return a function that attaches one of our clients to a project, without starting it."""
 
     def make(project: Project, name: str, *, falsifies: bool = False) -> OurClient:
         client = OurClient(project, name, falsifies=falsifies)

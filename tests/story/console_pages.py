@@ -1,4 +1,4 @@
-"""The setup that each page of the docs needs before its consoles are typed."""
+"""The setup of each page of the docs, before its console blocks are typed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.story.volunteers import PASSWORD
 
 @dataclass(frozen=True)
 class Page:
-    """The setup of a page that the page itself does not show."""
+    """The setup of a page that is not shown on the page."""
 
-    #: Lines typed before; `manage` is manage.py, and $BLOCKS/KIND-N the page's Nth block of a kind.
+    #: Lines typed first; `manage` is manage.py, and $BLOCKS/KIND-N the page's Nth block of a kind.
     before: str = ""
-    #: Names of apps that get the page's name, because other pages make apps of the same name.
+    #: Names of apps to which the page's name is appended, because other pages use the same names.
     own: tuple[str, ...] = ()
-    #: Word on the page -> the text typed in its place.
+    #: Text on the page -> the text that is typed instead.
     replaced: Mapping[str, str] = field(default_factory=dict)
-    #: How many of our clients compute meanwhile.
+    #: The number of our clients that compute meanwhile.
     volunteers: int = 0
-    #: Whether a stock client runs, to which `boinccmd` speaks.
+    #: Whether a stock client runs, which `boinccmd` controls.
     stock: bool = False
 
 
@@ -29,7 +29,7 @@ YOU = "manage create_account you@example.org --staff"
 FRIEND = "manage create_account friend@example.org"
 LOGIN = f"{YOU}\nscientist login $URL --email you@example.org"
 SCRIPT = "printf '#!/bin/sh\\ncat \"$1\"\\n' > run.sh"
-#: Succeeds whatever its words are: computers with many errors are given less work.
+#: A program that always succeeds, because hosts with many errors get less work.
 ECHO = "printf '#!/bin/sh\\necho \"$@\"\\n' > run.sh"
 SCRIPTED = "manage publish_app $a 1.00 run.sh --create-app --kind script || break"
 INPUTS = "mkdir inputs; echo 1 > inputs/a.txt; echo 2 > inputs/b.txt"
@@ -37,7 +37,7 @@ SIEVE = f"""
 {SCRIPT}; mkdir ranges; echo 1 > ranges/1.txt; echo 2 > ranges/2.txt
 manage publish_app sieve 1.00 run.sh --create-app --kind script
 """
-#: Enough for several accounts: each computes a result of every workunit.
+#: Few workunits, because each of several accounts computes a result of every workunit.
 PRIMES = """
 cp demo/mers*.py program.py
 manage publish_app mersenne 1.00 x86_64-pc-linux-gnu program.py --create-app
@@ -57,7 +57,7 @@ SETTINGS = {
     "PROJECT_NAME": "Manyhands",
     "PURGE_AFTER": "3600",
     "COMMAND_APPS": "true",
-    # As in a trial: a page's clients are attached before there is work, and wait ever longer.
+    # A page's clients are attached before there is work, and would back off longer each time.
     "NEXT_CONTACT": "5",
 }
 PAGES: dict[str, Page] = {
@@ -163,7 +163,7 @@ PAGES: dict[str, Page] = {
         own=("collatz",),
     ),
 }
-#: Blocks of the other machine, which signs, belong to a project that does not serve yet.
+#: Blocks for the machine that signs belong to a project that is not served yet.
 SIGNING = {
     "docs/signing.md": Page(f"{SCRIPT}; echo 1 > settings; tar -czf sum.tar.gz run.sh settings"),
     "docs/recipes.md": Page("rm -r keys again; mv new-keys keys"),

@@ -1,4 +1,4 @@
-"""Reads the console blocks of a page and types their lines into one bash."""
+"""Reads the console blocks of a page and runs their commands in one bash."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BLOCK = re.compile(
     r"^(?P<indent>[ ]*)```(?P<kind>\w+)\n(?P<body>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
-#: Above a block: why no test types it, or which other test does.
+#: A comment above a block: why no test types the block, or which other test does.
 MARK = re.compile(r"not typed: (?P<reason>\S.{9,})|typed by (?P<test>tests/\S+\.py)")
 COMMAND_SECONDS = 240.0
 
-# The output on a page is an example: these parts of it differ from run to run.
+# Parts of the shown output that differ from run to run.
 LOOSE = re.compile(
     r"(?P<head>\A\.\.\.\n)"
     r"|(?P<lines>(?:^|\n)\.\.\.(?=\n|$))"
@@ -51,7 +51,7 @@ PATTERNS = {
     "gap": r"[ ]+",
 }
 CAPTURED = {"name", "id", "number"}
-#: Which of these names and numbers later lines type; the real ones are typed then.
+#: Shown names and numbers that later commands contain; they are replaced by the real ones.
 GIVEN = (
     re.compile(r"\((\d+)\)(?:$|:)", re.MULTILINE),
     re.compile(r"^ +(\d+)  ", re.MULTILINE),
@@ -60,14 +60,14 @@ GIVEN = (
 )
 #: Commands whose output must match exactly, except for `...`.
 EXACT = re.compile(r"^cat |\bcurl ")
-#: Commands whose files appear some seconds after the commands before.
+#: Commands that read files which daemons write some seconds after the previous command.
 LATER = re.compile(r"^cat var/results/")
-#: Commands that print a client's events, whose order differs, and other events among them.
+#: Commands that print a client's events; the order may differ, and other events may occur.
 EVENTS = re.compile(r"\brun\b(?: --[\w-]+(?: \d+)?)*$")
-#: Prints nothing as long as nothing happens.
+#: The command prints nothing while idle; it must run for `STILL_RUNS_SECONDS`.
 STILL_RUNS = ""
 STILL_RUNS_SECONDS = 5.0
-#: Commands that run until Ctrl-C, and what they have printed when they have done their work.
+#: Commands that run until Ctrl-C -> the output after which they are stopped.
 UNTIL_STOPPED = {
     r"(?:volunteer|client)(?: --dir \S+)? run(?: --slots \d+)?$": r" reported$",
     r" -m granian ": r"(?s)(?:Started worker-.*){4}",
@@ -85,7 +85,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block; `line` is where it begins, `mark` the comment directly above it."""
+    """A fenced block; `line` is its first line, `mark` the text of the comment directly above."""
 
     line: int
     kind: str
@@ -93,7 +93,7 @@ class Block:
     mark: str | None
 
     def commands(self) -> list[Command]:
-        """The lines behind ``$``, continued by a backslash at the end, and what follows each."""
+        """Return the commands after ``$``, continued by a final backslash, with their output."""
         found = []
         for part in re.split(r"^\$ ", self.body, flags=re.MULTILINE)[1:]:
             typed = re.match(r"(?:.*\\\n)*.*\n", part)
@@ -103,7 +103,6 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     return [
         Block(
@@ -117,14 +116,14 @@ def blocks(page: str) -> list[Block]:
 
 
 def typed_blocks(page: str) -> list[Block]:
-    """The console blocks that are typed."""
+    """Return the console blocks without a mark."""
     return [block for block in blocks(page) if block.kind == "console" and not block.mark]
 
 
 def compare(command: Command, output: str) -> dict[str, str] | None:
-    """Compare real output with the output that the page shows; None if it is another.
+    """Compare real output with the shown output; return None if they differ.
 
-    Returns the names and numbers that the project gave, by those that the page shows for them.
+    Else returns a dict: names and numbers shown on the page -> the real ones.
     """
     shown = re.sub(r"^Password:\n?", "", command.shown, flags=re.MULTILINE).rstrip()
     output = output.rstrip()
@@ -150,7 +149,7 @@ def compare(command: Command, output: str) -> dict[str, str] | None:
 
 
 def _loosened(shown: str) -> str:
-    """A pattern for text that is like the text shown, with a group for each of `CAPTURED`."""
+    """Return a pattern for output like `shown`, with a group for each part in `CAPTURED`."""
     pattern, end = "", 0
     for part in LOOSE.finditer(shown):
         kind = str(part.lastgroup)
@@ -162,15 +161,15 @@ def _loosened(shown: str) -> str:
 
 @dataclass
 class Shell:
-    """A bash in a folder; its output and that of all its commands goes to a file."""
+    """A bash in a folder; it and its commands write to the file `.typed`."""
 
     folder: Path
     environment: Mapping[str, str]
-    #: Text on the page -> the text typed in its place, everywhere.
+    #: Text on the page -> the text that is typed instead.
     replaced: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        #: The same for whole words that the project returned.
+        #: Whole words on the page -> the words that the project returned.
         self.given: dict[str, str] = {}
         (self.folder / ".answers").write_text("yes\n" * 20)
         self.path = self.folder / ".typed"
@@ -187,7 +186,7 @@ class Shell:
             )
 
     def close(self) -> None:
-        """End the bash and all that it started."""
+        """End the bash and its child processes."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -197,7 +196,7 @@ class Shell:
         self.process.stdin.close()
 
     def type(self, command: Command) -> str:
-        """Type a command of a page; returns the output, which is the one that is shown."""
+        """Type a command of a page; return its output, or fail if the page shows other output."""
         shown = Command(command.text, self._as_here(command.shown))
         text = self._as_here(command.text)
         until = next((end for what, end in UNTIL_STOPPED.items() if re.search(what, text)), None)
@@ -216,13 +215,13 @@ class Shell:
         return output
 
     def must(self, text: str) -> None:
-        """Type a line that prepares the page."""
+        """Type a line of the setup; fail if its exit code is not 0."""
         text = self._as_here(text)
         code, output = self.run(text)
         assert code == 0, f"$ {text}\n{output}"
 
     def run(self, text: str) -> tuple[int, str]:
-        """Type a command that ends by itself; return its exit code and its output."""
+        """Type a command that ends by itself; return its exit code and output."""
         start = self._size()
         self._send(f"{{ {text}\n}} < .answers\nprintf '\\n\\036%s\\n' $?\n")
         assert wait_until(
@@ -232,7 +231,7 @@ class Shell:
         return int(code.split()[0]), output
 
     def run_until(self, text: str, shown: Command, until: str) -> tuple[int, str]:
-        """Type a command that runs until Ctrl-C; stop it once it has printed the shown output."""
+        """Type a command; stop it when it has printed `shown`; return exit code and output."""
         start = self._size()
         self._send(f"exec_() {{ exec env {text}\n}}\nexec_ < .answers &\n")
         self._send("printf '\\036%s\\n' $!; wait $!; printf '\\n\\036%s\\n' $?\n")

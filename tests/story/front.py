@@ -1,4 +1,4 @@
-"""nginx as deploy/nginx ships it, in front of a project; with a certificate."""
+"""Runs nginx with the files of deploy/nginx in front of a project."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.machine import needs
 from tests.story.project import ROOT, Project
 
 SHIPPED = ROOT / "deploy" / "nginx"
-#: Files that an installation uses unchanged; the other files are templates to edit.
+#: Files that operators use unchanged; the other files are templates.
 UNCHANGED = ("manyhands.conf", "manyhands/proxy.conf")
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 @dataclass
 class Front:
-    """The address of an nginx, and its log files."""
+    """An nginx: its ports, certificate and log files."""
 
     folder: Path
     https_port: int
@@ -33,17 +33,16 @@ class Front:
 
     @property
     def http_url(self) -> str:
-        """The address of the redirects."""
+        """The address that redirects to HTTPS."""
         return f"http://127.0.0.1:{self.http_port}/"
 
     @property
     def certificate(self) -> Path:
-        """The certificate, which is its own authority."""
+        """The self-signed certificate."""
         return self.folder / "fullchain.pem"
 
     @property
     def log(self) -> Path:
-        """The access log, in the shipped format."""
         return self.folder / "access.log"
 
     @property
@@ -52,11 +51,11 @@ class Front:
 
     @property
     def words(self) -> list[str]:
-        """The command line without an action."""
+        """The command line, without options for an action."""
         return [nginx(), "-e", str(self.error_log), "-c", str(self.folder / "nginx.conf")]
 
     def lines(self) -> list[tuple[str, str, int]]:
-        """Method, path and status of each request so far."""
+        """Return (method, path, status) of each request so far."""
         found = re.findall(r'"(\S+) (.*?)" (\d{3}) ', self.log.read_text())
         return [(method, path, int(status)) for method, path, status in found]
 
@@ -74,7 +73,7 @@ def nginx() -> str:
 
 
 def set_up(folder: Path, upstream_port: int, var: Path) -> Front:
-    """Fill in the operator's values: addresses, ports, certificate, VAR_DIR, web processes."""
+    """Write the configuration, with ports, addresses, certificate and VAR_DIR filled in."""
     nginx()
     folder.mkdir(parents=True)
     front = Front(folder, free_port(), free_port())
@@ -124,7 +123,7 @@ def set_up(folder: Path, upstream_port: int, var: Path) -> Front:
 
 
 def edit(name: str, folder: Path, changes: dict[str, str]) -> None:
-    """Copy a template file with changes; each change must apply."""
+    """Copy a template with replacements (old text -> new text); fail if one does not apply."""
     text = (SHIPPED / name).read_text()
     for before, after in changes.items():
         assert before in text, f"{name} has no {before!r}"
@@ -133,13 +132,13 @@ def edit(name: str, folder: Path, changes: dict[str, str]) -> None:
 
 
 def start(project: Project, *, master_url: str | None = None) -> Front:
-    """Start nginx in front of a project, whose MASTER_URL becomes its address."""
+    """Start nginx in front of a project, and set the project's MASTER_URL."""
     front = set_up(project.folder / "nginx", project.port, project.folder / "var")
     front.check()
     project.children.start("nginx", front.words)
     project.environment |= {
         "MASTER_URL": master_url or front.url,
-        "ONLINE_SIGNING": "true",  # a public project signs elsewhere; this one is short-lived
+        "ONLINE_SIGNING": "true",  # a public project would sign on another machine
         "TRUSTED_PROXIES": "127.0.0.1",
     }
     project.url = front.url

@@ -1,4 +1,4 @@
-"""A project for one story: its own folder, database, port, server and daemons."""
+"""A project with its own folder, database, port, server and daemons."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ READY_WITHIN = 90.0
 
 
 def copy_database(var: Path) -> None:
-    """Give a project a migrated, empty database: made in four seconds, copied in a moment."""
+    """Copy a migrated, empty database into a project; faster than a migration (four seconds)."""
     var.mkdir(parents=True, exist_ok=True)
-    # With the owners, who are others if root starts the server.
+    # -a keeps the owners: if root starts the server, another user owns the files.
     subprocess.run(["cp", "-a", a_database() / "postgres", var / "postgres"], check=True)
 
 
 @functools.cache
 def a_database() -> Path:
-    """Return a VAR_DIR whose database is migrated, and stopped; one for this test process."""
+    """Return a VAR_DIR with a migrated, stopped database; created once per test process."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
@@ -59,7 +59,7 @@ def a_database() -> Path:
 
 
 class Project:
-    """One project; `start` and `stop` its server as often as the story wants."""
+    """A project; `start` and `stop` can be called repeatedly."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,9 +81,9 @@ class Project:
         }
 
     def start(self, *options: str, pause: float | None = 0.2) -> None:
-        """Start the server and all daemons, with options of `serve`; returns when it answers.
+        """Run `serve` with these options; return when the server answers.
 
-        `pause` is the daemons' longest; None leaves each its own.
+        `pause` is the daemons' maximum pause in seconds; None keeps the defaults.
         """
         with (self.folder / "serve.log").open("ab") as output:
             words = ["serve", "--quiet", "--port", str(self.port), *options]
@@ -97,7 +97,7 @@ class Project:
         assert wait_until(self._answers, within=READY_WITHIN), self.log()
 
     def serve_web(self) -> None:
-        """Start the web server alone, called `web`; returns when it answers."""
+        """Start the web server only, as the child `web`; return when it answers."""
         self.manage("migrate", "--verbosity", "0")
         with (self.folder / "serve.log").open("ab") as output:
             words = ["--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port)]
@@ -113,21 +113,21 @@ class Project:
         assert wait_until(self._answers, within=READY_WITHIN), self.log()
 
     def stop(self) -> int:
-        """Stop the server and its daemons as Ctrl-C would; returns its exit code."""
+        """Stop `serve` as Ctrl-C would; return its exit code."""
         return self.children.stop("serve", within=60)
 
     def close(self) -> None:
-        """Stop whatever still runs."""
+        """Stop all processes and the database."""
         self.children.stop_all()
         self.database.stop()
 
     def log(self) -> str:
-        """The end of the log of the server and its daemons."""
+        """Return the end of the log of the server and its daemons."""
         path = self.folder / "serve.log"
         return path.read_text(errors="replace")[-6000:] if path.exists() else "(no log)"
 
     def manage(self, *words: object, may_fail: bool = False) -> str:
-        """Run a command of the project; return its output, standard error last."""
+        """Run a management command; return stdout and stderr; fail on errors unless `may_fail`."""
         done = subprocess.run(
             [sys.executable, ROOT / "manage.py", *map(str, words)],
             env=os.environ | self.environment,
@@ -142,7 +142,7 @@ class Project:
         return said
 
     def publish(self) -> None:
-        """Publish the app mersenne, as a scientist would in a shell."""
+        """Publish the app mersenne, with immediate retries."""
         source = ROOT / "demo" / "mersenne.py"
         self.manage("publish_app", APP, "1.00", LINUX, source, "--create-app")
         self.sql("UPDATE app SET retry_same_account_after = '0'")
@@ -150,7 +150,7 @@ class Project:
     def submit(
         self, inputs: Mapping[str, str], *, seconds: float = 0.0, **options: object
     ) -> list[str]:
-        """Submit one workunit per input (file name -> content); returns their names."""
+        """Submit one workunit per input (file name -> content); return the names."""
         folder = self.folder / "inputs"
         folder.mkdir(exist_ok=True)
         paths = []
@@ -175,16 +175,16 @@ class Project:
         sticky: bool = False,
         **numbers: object,
     ) -> list[str]:
-        """Submit `count` equal workunits from Python, as scientists do who need more than a shell.
+        """Submit `count` equal workunits with the Python API; return their names.
 
-        The file `in` is `text`; `files` are further inputs by the names that the program opens.
+        `text` is the content of the file `in`; `files` maps names of further inputs to contents.
         """
         one = {"app": app, "text": text, "files": files, "outputs": outputs, **numbers}
         [names] = self.submit_kinds([{**one, "count": count, "sticky": sticky}])
         return names
 
     def submit_kinds(self, kinds: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-        """The same for several kinds of workunits at once; returns the names of each kind."""
+        """Submit several kinds of workunits in one process; return the names for each kind."""
         plain = [
             {
                 **kind,
@@ -211,12 +211,11 @@ for kind in {plain!r}:
 """
         path = self.folder / "submission.py"
         path.write_text(code)
-        # A namespace, for what a function of it calls is looked for there.
+        # Functions of the script look up their globals in the namespace given to exec().
         said = self.manage("shell", "--no-imports", "-c", f"exec(open({str(path)!r}).read(), {{}})")
         return [names.split() for names in re.findall(r"^submitted (.+)$", said, re.MULTILINE)]
 
     def sql(self, query: str, *params: object) -> list[dict[str, Any]]:
-        """Run a statement in the project's database; return its rows."""
         where = self.database.conninfo()
         with psycopg.connect(**where, row_factory=dict_row, autocommit=True) as connection:
             cursor = connection.execute(query, params)
@@ -228,13 +227,13 @@ for kind in {plain!r}:
         return int(next(iter(row.values())))
 
     def wait(self, is_so: Callable[[], object], *, within: float, what: str) -> None:
-        """Wait until a condition holds; fail, with the server's log, if it takes too long."""
+        """Wait until a condition holds; fail with the server's log after `within` seconds."""
         assert wait_until(lambda: bool(is_so()), within=within, look_again=0.1), (
             f"{what}: not within {within} s\n{self.log()}"
         )
 
     def ask(self, message: messages.SchedulerRequest) -> messages.SchedulerReply:
-        """Send a scheduler request over HTTP."""
+        """Send a scheduler request over HTTP; return the reply."""
         request = urllib.request.Request(
             f"{self.url}cgi/scheduler",
             data=requests.encode_request(message),
@@ -244,7 +243,7 @@ for kind in {plain!r}:
             return replies.decode_reply(reply.read())
 
     def fsck(self) -> str:
-        """Check every invariant on the live database."""
+        """Run the command fsck; return its output."""
         return self.manage("fsck")
 
     def _answers(self) -> bool:
@@ -257,7 +256,7 @@ for kind in {plain!r}:
 
 
 def exponents(groups: Sequence[Sequence[int]], *, first_line: str = "") -> dict[str, str]:
-    """Input files of the app, one per group of exponents; `first_line` begins the first."""
+    """Return input files of the app, one per group; the first begins with `first_line`."""
     found = {f"{group[0]}-{group[-1]}": "".join(f"{p}\n" for p in group) for group in groups}
     if first_line:
         name = next(iter(found))

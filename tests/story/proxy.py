@@ -1,4 +1,4 @@
-"""An HTTP proxy between a client and a project, with faults to order."""
+"""An HTTP proxy between a client and a project, which injects faults."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from project.ports import free_port
 class Fault:
     """A fault for the next `times` requests whose path contains `path`.
 
-    The line is cut after `sent` bytes of the request's body, or `received` bytes of the reply's;
-    with neither, before the request is passed on.  With a `status` the client gets that instead.
-    A request that is too short to be cut is not counted.
+    The connection is cut after `sent` bytes of the request's body, or `received` bytes of the
+    reply; with neither, before the request is passed on.  With a `status`, the client gets an empty
+    reply of this status instead.  A request with at most `sent` bytes does not count.
     """
 
     path: str
@@ -29,7 +29,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request that came: its first line, its headers (lower case), and whether it was cut."""
+    """A received request: request line, headers in lower case, body length, and injected fault."""
 
     line: str
     head: str
@@ -37,14 +37,14 @@ class Exchange:
     fault: Fault | None = None
 
     def header(self, name: str) -> str:
-        """A header's value, or nothing."""
+        """Return the value of a header, or ""."""
         found = re.search(rf"^{name}:\s*(.*?)\s*$", self.head, re.MULTILINE)
         return found[1] if found else ""
 
 
 @dataclass(slots=True)
 class Proxy:
-    """Passes requests on to the server at `target`, one connection of its own for each."""
+    """Forwards requests to the port `target`, each on a new connection."""
 
     target: int
     port: int = field(default_factory=free_port)
@@ -54,19 +54,17 @@ class Proxy:
     _listener: socket.socket | None = None
 
     def start(self) -> None:
-        """Listen."""
         self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
         if self._listener is not None:
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
 
     def seen(self, path: str) -> list[Exchange]:
-        """The requests so far whose path has `path` in it."""
+        """Return the requests so far whose request line contains `path`."""
         with self._lock:
             return [exchange for exchange in self.exchanges if path in exchange.line]
 
@@ -109,7 +107,7 @@ class Proxy:
                 client.sendall(said.encode())
             return
         with socket.create_connection(("127.0.0.1", self.target), timeout=60) as server:
-            # A connection for each request: what comes back ends when the server hangs up.
+            # With one request per connection, a reply ends when the server closes the connection.
             head = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head)
             server.sendall(head + b"\r\nConnection: close\r\n\r\n")
             left = exchange.length

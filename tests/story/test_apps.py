@@ -1,4 +1,4 @@
-"""Our client computes scripts, commands and containers, as their apps' rules say."""
+"""Our client computes scripts, commands and containers by the rules of their apps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.lifecycle import Outcome
 from tests.story.project import Project
 from tests.story.volunteers import OurClient
 
-# One project serves both stories, if one worker plays them.
+# The same xdist group, so that both tests use one project.
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.xdist_group("apps")]
 
 IMAGE = "docker.io/library/alpine@sha256:" + "0a" * 32
@@ -36,7 +36,7 @@ exec "$@"
 
 
 def archive(path: Path, files: dict[str, str]) -> Path:
-    """A .tar.bz2 of some texts."""
+    """Write a .tar.bz2 with these files (name -> content); return its path."""
     with tarfile.open(path, "w:bz2") as packed:
         for name, text in files.items():
             info = tarfile.TarInfo(name)
@@ -46,19 +46,19 @@ def archive(path: Path, files: dict[str, str]) -> Path:
 
 
 def one_at_a_time(app: str) -> dict[str, object]:
-    """An error is final, so that it is seen once."""
+    """Return workunit parameters that allow one result, so that an error is final."""
     return {"app": app, "max_total_results": 1, "max_error_results": 0, "max_success_results": 1}
 
 
 def answer(project: Project, app: str, name: str, output: str = "out") -> str:
-    """The assimilated output."""
+    """Wait until a workunit is assimilated; return the content of its output."""
     path = project.folder / "var" / "results" / app / name / output
     project.wait(path.exists, within=60, what=f"{name} of {app} is assimilated")
     return path.read_text()
 
 
 def outcome(project: Project, name: str) -> tuple[int, str]:
-    """The outcome of a workunit's only result, and the output of its program."""
+    """Wait for a workunit's only result; return its outcome and stderr."""
     query = """SELECT r.outcome, r.stderr FROM result AS r JOIN workunit AS w
                ON w.id = r.workunit_id WHERE w.name = %s AND r.outcome <> 0"""
     project.wait(lambda: project.sql(query, name), within=60, what=f"{name} is reported")
@@ -68,7 +68,7 @@ def outcome(project: Project, name: str) -> tuple[int, str]:
 
 @pytest.fixture(scope="module")
 def project(shared_project, tmp_path_factory) -> Project:
-    """A project with the script `sum`, the commands `sh` and the container `box`."""
+    """Publish the script app `sum`, the command app `sh` and the container app `box`."""
     made = shared_project
     program = archive(
         tmp_path_factory.mktemp("program") / "sum.tar.bz2",
@@ -82,7 +82,7 @@ def project(shared_project, tmp_path_factory) -> Project:
 
 
 def with_podman(client: OurClient, folder: Path) -> Path:
-    """Put the fake podman into a client's PATH; return the file that records its arguments."""
+    """Put the fake podman into a client's PATH; return the file with its recorded arguments."""
     folder.mkdir()
     (folder / "podman").write_text(PODMAN)
     (folder / "podman").chmod(0o755)
@@ -113,7 +113,7 @@ def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_
     assert client.stop() == 0
 
 
-def test_what_a_program_did_wrong_is_said(project, our_client):
+def test_the_error_of_a_program_is_reported(project, our_client):
     once = one_at_a_time("sh") | {"text": "", "outputs": OUT}
     table = {"text": "5", "outputs": [*OUT, {"open_name": "table"}]}
     sort = "sort < in | tr 'ab' \"AB\""

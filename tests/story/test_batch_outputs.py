@@ -1,4 +1,4 @@
-"""A server that streams a batch's outputs notices a reader that went away."""
+"""A server that streams a batch's outputs stops when the reader disconnects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.long.stand import children_of
 
 pytestmark = pytest.mark.story
 
-#: Far more than any buffer between the two holds.
+#: Far larger than all buffers between server and reader.
 HUGE = 8 << 30
 MAKE = f"""
 from django.utils import timezone
@@ -51,7 +51,7 @@ def test_a_reader_that_goes_away_stops_the_stream(make_project):
     ).split()
 
     def readers() -> list[psutil.Process]:
-        """The processes that have the output open."""
+        """Return the processes that have the output file open."""
         found = []
         for process in children_of(project.children.started["web"].pid):
             with suppress(psutil.Error, OSError):

@@ -1,4 +1,4 @@
-"""The bench in small: a real server, every daemon, all its checks."""
+"""A small run of the benchmark, with a real server, all daemons and all checks."""
 
 from __future__ import annotations
 

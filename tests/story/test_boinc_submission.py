@@ -1,4 +1,4 @@
-"""A program written for BOINC's submission: from its first request to its outputs."""
+"""A client of BOINC's submission interface, from first request to outputs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OUTPUT = """<output_template>
 
 
 class Submitter:
-    """A program that talks as BOINC's Python library does: forms out, XML in."""
+    """A client of the submission interface like BOINC's Python library: sends forms, reads XML."""
 
     def __init__(self, url: str, key: str) -> None:
         self.url, self.key = url, key
@@ -66,7 +66,7 @@ class Submitter:
             return self._read(reply.read())
 
     def upload(self, batch_id: int, contents: dict[str, bytes]) -> None:
-        """Query the absent files, and send these, as `upload_files` of the library does."""
+        """Query which files are absent and upload them, as `upload_files` of the library does."""
         names = "".join(f"<phys_name>{name}</phys_name>\n" for name in contents)
         batch = f"<batch_id>{batch_id}</batch_id>\n<delete_time>0</delete_time>\n"
         said = self.ask("query_files", batch + names, to="job_file.php")
@@ -129,7 +129,7 @@ def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
     (templates / f"{APP}_out").write_text(OUTPUT)
     ada = a_submitter(project)
 
-    # It asks what there is to describe, and makes a batch
+    # Query the app's templates, and create a batch
     said = ada.ask("get_templates", f"<app_name>{APP}</app_name>\n")
     assert [one.text for one in said.iter("open_name")] == ["in", "out"]
     batch = ada.ask(
@@ -139,12 +139,12 @@ def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
     )
     batch_id = int(batch.findtext("batch_id") or "")
 
-    # Its files go ahead of its work
+    # Upload the files before the workunits
     contents = {f"jf_{hashlib.md5(text).hexdigest()}": text for text in (b"11\n13\n", b"17\n23\n")}
     ada.upload(batch_id, contents)
     ada.upload(batch_id, contents)
 
-    # It submits, with templates of the app and, for one, of its own
+    # Submit workunits, one of them with its own templates
     jobs = "".join(
         f"<job>\n<name>exponents_{n}</name>\n<input_file>\n<mode>local_staged</mode>\n"
         f"<source>{name}</source>\n</input_file>\n</job>\n"
@@ -161,7 +161,7 @@ def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
         f"<app_version_num>0</app_version_num>\n{jobs}</batch>\n",
     )
 
-    # A volunteer computes, and it looks until all is done
+    # A volunteer computes; query the batch until it is complete
     our_client(project, "volunteer").start()
     query = (
         f"<batch_id>{batch_id}</batch_id>\n<get_cpu_time>1</get_cpu_time>\n"
@@ -176,7 +176,7 @@ def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
     assert said.findtext("fraction_done") == "1"
     assert [job.findtext("status") for job in said.iterfind("job")] == ["done"] * 3
 
-    # Its outputs are right, one by one and together
+    # Fetch the outputs, one by one and together
     answers = {
         "exponents_0": b"11 composite 00000000000006c8\n13 prime 0000000000000000\n",
         "exponents_2": b"31 prime 0000000000000000\n",
@@ -196,7 +196,7 @@ def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
         assert len(zipped.namelist()) == 3
         assert set(answers.values()) <= {zipped.read(name) for name in zipped.namelist()}
 
-    # It puts the batch away: then nothing is kept for it
+    # Retire the batch: its files are deleted
     ada.ask("retire_batch", f"<batch_id>{batch_id}</batch_id>\n")
     assert ada.ask("query_batches", "<get_cpu_time>0</get_cpu_time>\n").find("batch") is None
     kept = "SELECT count(*) FROM workunit WHERE outputs_kept"

@@ -1,4 +1,4 @@
-"""Celery drives the daemons: a broker is killed, the other driver works too."""
+"""Celery runs the daemons, without the broker for a while, and beside `daemons`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ANSWERED = """SELECT count(*) FROM workunit
     WHERE assimilate_state = 2 AND canonical_result_id IS NOT NULL"""
 CLEARED = "SELECT count(*) FROM workunit WHERE file_delete_state = 2"
 UNSENT = "SELECT count(*) FROM result WHERE server_state = 2"
-#: Axis 4 is assimilation, 2 is DONE: none may be there twice.
+#: Workunits that reached the assimilation state DONE (2) more than once.
 TWICE = """SELECT workunit_id FROM ledger_entry WHERE axis = %s AND target = 2
     GROUP BY workunit_id HAVING count(*) > 1"""
 
 
 @pytest.fixture
 def celery(make_project):
-    """A project whose daemons are driven by Celery, with the app mersenne published."""
+    """Start a project whose daemons are run by Celery, and publish the app mersenne."""
     stage = CeleryStage(make_project(PURGE_AFTER="86400"))
     stage.start(workers=2)
     stage.project.publish()
@@ -32,7 +32,7 @@ def celery(make_project):
 
 
 def all_is_well(project):
-    """Every workunit was finished once, and no invariant is broken."""
+    """Check that every workunit was assimilated once, and that all invariants hold."""
     from scheduler.lifecycle import Axis
 
     assert project.sql(TWICE, Axis.ASSIMILATION.value) == []
@@ -47,7 +47,7 @@ def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(cel
         our_client(project, who).start()
     project.wait(lambda: project.count(ANSWERED) >= 3, within=60, what="the first answers")
     celery.redis.kill()
-    # However quick they were: this is the middle.
+    # More work, so that the project cannot have been finished before the kill.
     names += project.submit(exponents([[p] for p in PRIMES[8:]]), quorum=2, fpops=1e9)
     time.sleep(3.0)
     celery.redis.start()
@@ -78,7 +78,7 @@ def test_both_drivers_work_at_once_and_nothing_is_done_twice(celery, our_client)
 def test_a_broker_that_never_comes_back_costs_no_work(celery):
     project = celery.project
     celery.redis.kill()
-    # A pass that they have in hand ends at once, for there is nothing to do yet.
+    # Running passes end immediately, because there is no work yet.
     for worker in ("worker1", "worker2"):
         project.wait(
             lambda worker=worker: "Cannot connect to redis" in celery.log(worker),

@@ -1,4 +1,4 @@
-"""The console blocks of the docs, typed into a shell with a real project."""
+"""The console blocks of the docs work in a shell with a real project."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.lengthy
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    """One project for all pages, with an assimilator that fails."""
+    """Start one project for all pages, with an assimilator that always fails."""
     folder = tmp_path_factory.mktemp("consoles") / "project"
     project = Project(folder, **SETTINGS, PLUGINS=str(folder / "plugins.toml"))
     (folder / "plugins.toml").write_text('[assimilator.take]\ntarget = "script:take"\n')
@@ -33,7 +33,7 @@ def serving(tmp_path_factory):
     take.chmod(0o755)
     try:
         project.start()
-        # Clients of a project without any program ask again only after ten minutes.
+        # Clients of a project without app versions would back off for ten minutes.
         words = ["--create-app", "--kind", "script"]
         project.manage("publish_app", "first", "1.00", "-", take, *words)
         # `submit_work --quorum 2` prints a warning if all computers that have contacted the project
@@ -49,13 +49,13 @@ def serving(tmp_path_factory):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder that looks like a checkout after `make setup`, with programs to type with."""
+    """Create a folder like a checkout after `make setup`, and a virtual environment."""
     folder = tmp_path / "checkout"
     folder.mkdir()
     for path in ROOT.iterdir():
         if path.name not in {".git", ".venv", "client", "var"}:
             (folder / path.name).symlink_to(path)
-    # pip leaves its traces in what it installs.
+    # A copy, because pip writes build files into the source folder.
     shutil.copytree(ROOT / "client", folder / "client")
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / "sign.py").symlink_to(ROOT / "signer" / "sign.py")
@@ -64,7 +64,7 @@ def checkout(tmp_path):
 
 
 def _make_venv(folder: Path) -> None:
-    """A virtual environment into which `pip install ./client` needs no network."""
+    """Create a virtual environment in which `pip install ./client` works without a network."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -80,7 +80,7 @@ def _make_venv(folder: Path) -> None:
 
 
 def environment(project: Project, folder: Path) -> dict[str, str]:
-    """The environment of the shell of a page."""
+    """Return the environment variables of the shell of a page."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -99,7 +99,7 @@ def environment(project: Project, folder: Path) -> dict[str, str]:
 
 
 def write_blocks(page: str, folder: Path) -> None:
-    """Write what the page shows of files: the second block of JSON is `json-2`."""
+    """Write each block of a page to a file: the second JSON block to `json-2`."""
     folder.mkdir(exist_ok=True)
     numbers: dict[str, int] = {}
     for block in blocks(page):
@@ -108,7 +108,7 @@ def write_blocks(page: str, folder: Path) -> None:
 
 
 def open_shell(page: str, facts: Page, project: Project, folder: Path) -> Shell:
-    """A shell in the checkout, after the setup of the page."""
+    """Return a shell in the checkout, with the replacements for the page."""
     name = short_name(page)
     write_blocks(page, folder.parent / "blocks")
     if not (folder / "var").exists():
@@ -128,24 +128,22 @@ def open_shell(page: str, facts: Page, project: Project, folder: Path) -> Shell:
 
 
 def short_name(page: str) -> str:
-    """The name that a page's apps and accounts get."""
+    """Return the suffix of the page's app names and e-mail domains."""
     return re.sub(r"\W", "_", page.removesuffix(".md").removeprefix("docs/")).lower()
 
 
 def prepare(shell: Shell, facts: Page) -> None:
-    """Type the setup of the page."""
     for line in filter(None, map(str.strip, facts.before.splitlines())):
         shell.must(line)
 
 
 def type_blocks(shell: Shell, shown: list[Block]) -> None:
-    """Type the commands of blocks, in order."""
     for command in [command for block in shown for command in block.commands()]:
         shell.type(command)
 
 
 def is_of_the_signer(block: Block) -> bool:
-    """Whether the keys of a block are on another machine."""
+    """Return whether a block is for the machine that signs."""
     return "sign.py" in block.body
 
 

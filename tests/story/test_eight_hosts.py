@@ -25,7 +25,7 @@ TIMES = 10
 
 @dataclass
 class Asker:
-    """A client played by script over real HTTP; remembers its id and what it holds."""
+    """A scripted client over HTTP, with its host id and its results."""
 
     project: Project
     name: str
@@ -108,7 +108,7 @@ def test_eight_hosts_that_ask_at_the_same_moment_for_the_last_eight_results_get_
 
 
 def ask_at_the_same_moment(hosts):
-    """How many results each got, and everything that all were told."""
+    """Send RPCs concurrently; return the number of results per host, and all messages."""
     together = threading.Barrier(len(hosts))
 
     def ask(host):

@@ -1,4 +1,4 @@
-"""A project that takes accounts by invitation only, and our client."""
+"""Our client creates an account in a project that requires invitations."""
 
 from __future__ import annotations
 

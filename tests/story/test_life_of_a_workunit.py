@@ -41,7 +41,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
         lambda: len(project.sql(results, workunit["id"])) == 2, within=10, what="two results"
     )
 
-    # Hosts of two accounts are sent one each
+    # Hosts of two accounts get one result each
     alice.start()
     project.wait(
         lambda: project.count("SELECT count(*) FROM result WHERE account_id IS NOT NULL") == 1,
@@ -55,7 +55,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
         what="bob has the other",
     )
 
-    # They compute, upload and report
+    # The hosts compute, upload and report
     project.wait(
         lambda: all(
             row["outcome"] == Outcome.SUCCESS for row in project.sql(results, workunit["id"])
@@ -64,7 +64,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
         what="two successes",
     )
 
-    # The validator finds that they agree, and grants credit
+    # The validator finds that the results agree, and grants credit
     project.wait(
         lambda: all(
             row["validate_state"] == ValidateState.VALID
@@ -78,7 +78,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
         "SELECT sum(total_credit) AS s FROM account"
     )
 
-    # The assimilator files the answer
+    # The assimilator copies the output
     answer = project.folder / "var" / "results" / APP / name / "out"
     project.wait(answer.exists, within=10, what="the answer")
     assert [line.split()[:2] for line in answer.read_text().splitlines()] == [
@@ -97,7 +97,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
     project.wait(lambda: not files_below(project, "upload"), within=10, what="uploads deleted")
     assert "0 violations" in project.fsck()
 
-    # The purger writes it into the archive and drops its rows
+    # The purger writes the workunit into the archive and deletes its rows
     project.wait(
         lambda: not project.sql("SELECT 1 FROM workunit WHERE id = %s", workunit["id"]),
         within=60,
@@ -117,13 +117,13 @@ def test_the_life_of_a_workunit(make_project, our_client):
     }
     assert "0 violations" in project.fsck()
 
-    # Everything stops on request
+    # All processes stop on request
     assert alice.stop() == 0, alice.log()
     assert bob.stop() == 0, bob.log()
     assert project.stop() == 0, project.log()
 
 
-def test_a_wrong_result_is_found_and_a_killed_client_goes_on(make_project, our_client):
+def test_a_wrong_result_is_detected_and_a_killed_client_continues(make_project, our_client):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()
@@ -132,7 +132,7 @@ def test_a_wrong_result_is_found_and_a_killed_client_goes_on(make_project, our_c
     )
     alice, bob = our_client(project, "alice"), our_client(project, "bob")
     mallory = our_client(project, "mallory", falsifies=True)
-    # The false one first: two others may have computed everything before a third is up.
+    # The falsifying client first, because two others could finish all work before it starts.
     mallory.start()
     project.wait(
         lambda: project.count("SELECT count(*) FROM result WHERE account_id IS NOT NULL"),
@@ -172,17 +172,17 @@ def test_a_wrong_result_is_found_and_a_killed_client_goes_on(make_project, our_c
 
 
 def moves(project, workunit_id):
-    """Every (axis, state reached) of a workunit and its results, from the ledger."""
+    """Return the (axis, target state) pairs of a workunit and its results, from the ledger."""
     return {(row["axis"], row["target"]) for row in project.sql(TARGETS, workunit_id)}
 
 
 def files_below(project, folder):
-    """The files that are left in one of the project's folders."""
+    """Return all files in a subfolder of VAR_DIR."""
     return [path for path in (project.folder / "var" / folder).rglob("*") if path.is_file()]
 
 
 def archive(project):
-    """The names of the workunits in the archive."""
+    """Return the names of the workunits in the archive."""
     found = set()
     for path in (project.folder / "var" / "archive").glob("*.jsonl.gz"):
         with gzip.open(path, "rt") as lines:

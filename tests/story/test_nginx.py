@@ -1,4 +1,4 @@
-"""Clients compute through nginx with the shipped files: HTTPS, and the redirect."""
+"""Clients compute through nginx with the shipped files, by HTTPS and by redirects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWERED = "SELECT count(*) FROM workunit WHERE canonical_result_id IS NOT NULL"
 
 @pytest.fixture
 def front(make_project, monkeypatch):
-    """A project behind nginx, and nginx; this process trusts its certificate."""
+    """Start a project behind nginx; this process trusts nginx's certificate."""
     project = make_project(PURGE_AFTER="86400")
     front = fronts.start(project)
     monkeypatch.setenv("SSL_CERT_FILE", str(front.certificate))
@@ -29,7 +29,7 @@ def front(make_project, monkeypatch):
 
 
 def a_stock_client(stage, front, name, *, url=None):
-    """A stock client that trusts the certificate: `ca-bundle.crt` in its folder (http_curl.cpp)."""
+    """Start a stock client; `ca-bundle.crt` in its folder has the certificate (http_curl.cpp)."""
     client = StockClient(front.project, name)
     stage.callback(client.close)
     (client.folder / "ca-bundle.crt").write_bytes(front.certificate.read_bytes())
@@ -52,7 +52,7 @@ def compute(front, clients, names):
 
 
 def show(front, title):
-    """Print what ran, for the log of CI (`pytest -s`)."""
+    """Print the version of nginx and counts of requests, for the log of CI (`pytest -s`)."""
     version = subprocess.run([fronts.nginx(), "-V"], capture_output=True, text=True, check=False)
     counts = Counter(
         (method, path[1:].partition("/")[0], status) for method, path, status in front.lines()

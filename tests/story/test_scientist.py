@@ -1,4 +1,4 @@
-"""The scientist's client in Python and in a shell, with computing volunteers."""
+"""The scientist's client, from Python and from a shell, with computing volunteers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EMAIL = "ada@example.org"
 
 @pytest.fixture
 def served(make_project):
-    """A project that serves, with a scientist who may do everything; gives it and her token."""
+    """Start a project; return it and the API token of a superuser."""
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.manage("create_account", EMAIL, "--name", "Ada", "--password", PASSWORD, "--staff")
@@ -99,7 +99,7 @@ def test_a_submission_survives_a_line_that_breaks(served, stage, tmp_path):
     between = proxy.Proxy(project.port)
     between.start()
     stage.callback(between.close)
-    # The project has taken the workunits, and its answer is cut.
+    # The workunits are committed, and the reply is cut.
     between.faults.append(proxy.Fault("POST /api/v1/workunits", received=10))
     (tmp_path / "long").write_bytes(os.urandom(300_000))
     between.faults.append(proxy.Fault("PUT /api/v1/files", sent=100_000))
@@ -122,13 +122,13 @@ def test_a_hundred_thousand_generated_workunits_in_flat_memory(served):
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert len(futures) == 100_000
     assert project.count("SELECT count(*) FROM workunit") == 101_000
-    assert grown < 80_000  # kilobytes; the names alone are 20 000
+    assert grown < 80_000  # kilobytes; the names alone have 20 000
 
 
 def test_both_programs_come_with_the_client(tmp_path):
     new = tmp_path / "new"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", new], check=True)
-    # The packages that pip would fetch are already installed for this Python.
+    # The dependencies are already installed for this Python, so pip needs no network.
     libraries = sysconfig.get_path("purelib")
     source = tmp_path / "client"
     subprocess.run(["cp", "-r", ROOT / "client", source], check=True)

@@ -1,4 +1,4 @@
-"""`manage.py serve` continues when processes that it started end."""
+"""`manage.py serve` restarts child processes that end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.story
 
 
 def child(project, word):
-    """The process that `serve` has started and that has a word in its command line."""
+    """Return the child process of `serve` with this word in its command line, or None."""
     for process in children_of(project.children.started["serve"].pid):
         with suppress(psutil.Error):
             if word in process.cmdline():
@@ -23,7 +23,7 @@ def child(project, word):
 
 @pytest.fixture
 def project(make_project):
-    """A project that `serve` has found up; before, the end of a child ends `serve` too."""
+    """Start a project, and wait until `serve` restarts its children instead of exiting."""
     project = make_project()
     project.start()
     project.wait(
@@ -41,7 +41,7 @@ def test_a_web_server_that_gave_up_is_started_again(project):
                 worker.kill()
         return not children_of(server.pid) and not server.is_running()
 
-    # As often as it takes: twice in some seconds.
+    # Granian exits after a worker has ended twice within seconds.
     project.wait(has_given_up, within=60, what="it starts no workers any more")
     project.wait(project._answers, within=60, what="it answers again")
 

@@ -1,4 +1,4 @@
-"""An unmodified BOINC client computes scripts and commands, beside one of ours."""
+"""An unmodified BOINC client and one of ours compute scripts and commands."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 from scheduler.lifecycle import Outcome
 from tests.story.test_apps import OUT, RUN_SH, answer, archive, one_at_a_time
 
-# One project serves both stories, if one worker plays them.
+# The same xdist group, so that both tests use one project.
 pytestmark = [pytest.mark.stock_client, pytest.mark.xdist_group("stock apps")]
 
-#: How long a client may take altogether; seconds.
+#: Time limit of a test, in seconds.
 PATIENCE = 150
 QUORUM = {"min_quorum": 2}
-#: Both stories have one project, and each its own apps.
+#: Limits queries to the apps of one test, because the tests share a project.
 MINE = ["sum", "echo", "sh"]
 OF_APPS = " WHERE app_id IN (SELECT id FROM app WHERE name = ANY(%s))"
-#: Words that can break a command line: blanks, quotes, markup, shell variables.
+#: Arguments that need quoting: blanks, quotes, markup, shell variables.
 WORDS = """ 'two  words' "it's" '' '<a&b>' '$HOME' '%s' "äö" """
 
 

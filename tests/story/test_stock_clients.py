@@ -1,4 +1,4 @@
-"""Three unmodified BOINC clients compute workunits of quorum 2, to the archive."""
+"""Three unmodified BOINC clients compute workunits until they are archived."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stock_client
 
 BELOW = 700
 PER_WORKUNIT = 11
-#: How long three clients may take altogether; seconds.
+#: Time limit of the test, in seconds.
 PATIENCE = 150
 
 
@@ -72,7 +72,7 @@ def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client)
 
 
 def follow(project, clients, workunits):
-    """Until all are purged; a client is killed and started again in the midst of it."""
+    """Wait until all workunits are purged; kill and restart a client once on the way."""
     killed = False
     give_up_at = time.monotonic() + PATIENCE
     successes = "SELECT count(*) FROM ledger_entry WHERE axis = %s AND target = %s"
@@ -89,7 +89,7 @@ def follow(project, clients, workunits):
 
 
 def kill_one_that_computes(project, clients):
-    """SIGKILL a client that has a result, and start it again."""
+    """Kill and restart a client with a result in progress; return whether there was one."""
     busy = """SELECT count(*) FROM result JOIN account ON account.id = result.account_id
               WHERE account.name = %s AND server_state = %s"""
     for client in clients:

@@ -13,18 +13,18 @@ from tests.story.test_stock_replies import ask_until
 
 pytestmark = pytest.mark.stock_client
 
-#: How much a result says to have done; no fraction that a client would come upon by itself.
+#: The reported fraction done: a number that a client would not compute by itself.
 FRACTION = 0.4375
 
 
 def of_the_project(client):
-    """The client's folder of the project."""
+    """Return the client's folder for the project."""
     [folder] = (client.folder / "projects").iterdir()
     return folder
 
 
 def is_done(project, kind):
-    """Whether the host's request is done."""
+    """Return whether the file request of this kind is done; fail if it failed."""
     state = "SELECT state FROM file_request WHERE kind = %s"
     [row] = project.sql(state, kind)
     assert row["state"] != FileRequest.State.FAILED, project.log()
@@ -49,7 +49,7 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
     assert theirs.read_bytes() == path.read_bytes()
     assert f"Finished download of {name}" in client.messages()
 
-    # It sends the file, without computing anything
+    # The client sends the file, without computing anything
     project.manage("host_file", "get", host["id"], name)
     ask_until(client, lambda: is_done(project, FileRequest.Kind.GET), what="it sent it", every=1)
 
@@ -61,7 +61,7 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
     ask_until(client, lambda: "host_file" not in client.tasks(), what="it is over", every=1)
     assert theirs.exists(), "it stays, for it is sticky"
 
-    # It deletes the file and lists it no more
+    # The client deletes the file and does not list it any more
     project.manage("host_file", "delete", host["id"], name)
     done = FileRequest.Kind.DELETE
     ask_until(client, lambda: is_done(project, done), what="it lists it no more", every=1)
@@ -72,7 +72,7 @@ def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_cli
 
 
 def say_up(client, result, text):
-    """Send a trickle up as BOINC's library does: write a file that the client sends."""
+    """Write a trickle up to a file, as BOINC's library does; the client sends it."""
     folder = of_the_project(client)
     unfinished = folder / "unfinished"
     unfinished.write_text(text)

@@ -1,6 +1,6 @@
-"""An unmodified BOINC client whose connection to the project fails.
+"""An unmodified BOINC client recovers when its connection to the project fails.
 
-The scenarios of BOINC's old end-to-end suite that are about failure: docs/scenarios.md.
+These are the failure scenarios of BOINC's old end-to-end suite, see docs/scenarios.md.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ACTOR = Path(__file__).with_name("actor.py")
 SCHEDULER = "/cgi/scheduler"
 UPLOAD = "/upload/"
 DOWNLOAD = "/download/"
-#: Long enough that a transfer can be cut in its midst; bytes.
+#: Size of a file whose transfer can be interrupted; bytes.
 LONG = 400_000
 
 
 @pytest.fixture
 def stage_with_proxy(stage, tmp_path, stock_client):
-    """A project that clients reach over a line of ours, with one workunit, and a client."""
+    """Start a project behind a proxy; return the project, the proxy and a stock client."""
     proxy = Proxy(target=0)
     project = Project(
         tmp_path / "project", MASTER_URL=f"http://127.0.0.1:{proxy.port}/", PURGE_AFTER="3600"
@@ -43,7 +43,7 @@ def stage_with_proxy(stage, tmp_path, stock_client):
 
 
 def submit(project, deeds, **more):
-    """One workunit that does `deeds`; an error would be final."""
+    """Submit a workunit with these commands of `actor`; it has one result. Return its name."""
     [name] = project.submit_workunits(
         "actor",
         "\n".join(deeds),
@@ -58,7 +58,7 @@ def submit(project, deeds, **more):
 
 
 def finish(project, client):
-    """Have the client go on until its result is over; the result's row."""
+    """Update the client until the only result is over; return its row."""
 
     def over():
         retry_transfers(client)
@@ -73,7 +73,7 @@ def finish(project, client):
 
 
 def output(project, name):
-    """The assimilated output."""
+    """Wait until a workunit is assimilated; return its output."""
     path = project.folder / "var" / "results" / "actor" / name / "out"
     project.wait(path.exists, within=30, what="it is assimilated")
     return path.read_bytes()
@@ -103,7 +103,7 @@ def test_a_report_whose_reply_was_lost_is_taken_once(stage_with_proxy):
     def reported():
         return project.count("SELECT count(*) FROM result WHERE received_at IS NOT NULL")
 
-    # Every reply from here on is lost, until the server has the report
+    # All replies are lost until the server has the report
     proxy.faults.append(lost := Fault(SCHEDULER, times=1000, received=50))
     ask_until(client, reported, what="the server has the report", every=1)
     say_until(client, "No start tag in scheduler reply", every=1)
@@ -118,7 +118,7 @@ def test_a_report_whose_reply_was_lost_is_taken_once(stage_with_proxy):
 
 def test_a_master_page_that_fails_is_asked_for_again(stage_with_proxy):
     project, proxy, client = stage_with_proxy
-    # Not before the account is made: that goes over the web, too.
+    # After the account was created, because this also needs the connection.
     url = project.url
     client.command("--create_account", url, client.email, "a long password", "alice")
     found = client.command("--lookup_account", url, client.email, "a long password")

@@ -15,16 +15,16 @@ from tests.story.project import LINUX
 
 pytestmark = [pytest.mark.stock_client, pytest.mark.xdist_group("stock programs")]
 
-#: How long each part may take; seconds.
+#: Time limit of each wait, in seconds.
 PATIENCE = 120
-#: Steps of a tenth of a second: enough to be suspended and to quit on the way.
+#: Number of steps of 0.1 s: enough time to suspend and to quit the program.
 STEPS = 150
 VERSION = """<version>
 <file><physical_name>{name}</physical_name><main_program/></file>
 <api_version>7.20.5</api_version>
 </version>
 """
-#: Facts that differ between the clients are compared as "has one".
+#: The output; facts that differ between clients are 1 if present.
 OUTPUT = f"""steps {STEPS}
 standalone 0
 told go on now
@@ -38,7 +38,7 @@ ncpus 1
 
 
 def number(client, name: str) -> int:
-    """Return the number in a file of the client's only slot; 0 without such a file."""
+    """Return the number in a file of the client's only slot; 0 without a number or a file."""
     for path in sorted((client.folder / "slots").glob(f"*/{name}")):
         text = path.read_text().strip()
         return int(text) if text.isdecimal() else 0
@@ -46,7 +46,7 @@ def number(client, name: str) -> int:
 
 
 def publish(project, folder: Path) -> None:
-    """Publish the program with the version of its library, as a BOINC project does."""
+    """Build the program and publish it with a `version.xml`, as a BOINC project does."""
     tree = folder / "api"
     tree.mkdir()
     built = api_program.build(folder)
@@ -56,7 +56,7 @@ def publish(project, folder: Path) -> None:
 
 
 def keep_in_memory(client) -> None:
-    """Let the stock client suspend programs as ours does; by default it ends them."""
+    """Make the stock client keep suspended programs in memory, as our client does."""
     preferences = client.folder / "global_prefs_override.xml"
     kept = "<leave_apps_in_memory>1</leave_apps_in_memory>\n</global_preferences>"
     preferences.write_text(preferences.read_text().replace("</global_preferences>", kept))
@@ -64,7 +64,7 @@ def keep_in_memory(client) -> None:
 
 
 class Pair:
-    """A stock client and one of ours, which compute the two results of one workunit."""
+    """A stock client and one of ours that compute the two results of one workunit."""
 
     def __init__(self, project, stock, ours) -> None:
         self.project, self.stock, self.ours = project, stock, ours
@@ -82,7 +82,7 @@ class Pair:
             time.sleep(0.5)
 
     def wait_for_more(self, name: str, than: list[int]) -> None:
-        """Wait until both programs are beyond a number in a file of theirs."""
+        """Wait until the number in a file of each program exceeds the one in `than`."""
 
         def is_beyond() -> bool:
             return all(new > old for new, old in zip(self.numbers(name), than, strict=True))
@@ -90,7 +90,7 @@ class Pair:
         self.wait(is_beyond, f"{name} is more than {than}")
 
     def order(self, verb: str) -> None:
-        """Suspend or resume both programs."""
+        """Suspend or resume both programs, by `verb`."""
         [task] = re.findall(r"^ +name: (\S+)", self.stock.tasks(), re.MULTILINE)
         self.stock.command("--task", self.project.url, task, verb)
         self.ours.command(verb, self.project.url)
@@ -108,7 +108,7 @@ def suspends_and_resumes(pair: Pair) -> None:
 
 
 def quits_with_its_client(pair: Pair) -> None:
-    """The program ends in order, and goes on from its checkpoint."""
+    """Check that the program exits with its client, and resumes from its checkpoint."""
     for client in (pair.stock, pair.ours):
         client.stop()
     assert pair.numbers("left_in_order") == [1, 1]
@@ -121,7 +121,7 @@ def quits_with_its_client(pair: Pair) -> None:
 
 
 def talks_with_its_project(pair: Pair) -> None:
-    """Trickles go both ways before the results are reported."""
+    """Check trickles in both directions before the results are reported."""
     project = pair.project
     count = "SELECT count(DISTINCT result_id) FROM trickle_up"
     pair.wait(lambda: project.count(count) == 2, "both sent a trickle")

@@ -1,4 +1,4 @@
-"""Each kind of reply that is no work, fed to an unmodified BOINC client."""
+"""An unmodified BOINC client handles each kind of reply without work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS = "SELECT * FROM result ORDER BY attempt"
 
 
 def say_until(client, text, *, within=60.0, every=2.0):
-    """Make the client contact the server repeatedly until its event log has a text."""
+    """Update the client repeatedly until its event log contains `text`."""
     give_up_at = time.monotonic() + within
     while text not in client.messages():
         assert time.monotonic() < give_up_at, client.messages()[-4000:]
@@ -24,7 +24,7 @@ def say_until(client, text, *, within=60.0, every=2.0):
 
 
 def ask_until(client, is_so, *, within=60.0, every=2.0, what):
-    """Make the client contact the server repeatedly until a condition holds."""
+    """Update the client repeatedly until the condition `is_so` holds."""
     give_up_at = time.monotonic() + within
     while not is_so():
         assert time.monotonic() < give_up_at, f"{what}\n{client.messages()[-4000:]}"
@@ -135,7 +135,7 @@ def test_a_result_that_a_client_has_lost_is_sent_again(our_project, stock_client
 
 @pytest.fixture
 def project_with_a_database_of_its_own(make_project) -> Project:
-    """A project that does not start its database by itself, so that it can be taken away."""
+    """Start a project with DATABASE_URL, so that `serve` does not restart a stopped database."""
     project = make_project()
     project.database.ensure_running()
     where = project.database.conninfo()
@@ -191,7 +191,7 @@ def test_a_client_whose_server_was_away_uploads_and_reports_when_it_is_back(
 
 
 def retry_transfers(client):
-    """Do not wait for the client's own patience with an upload that failed."""
+    """Make the client retry all file transfers immediately."""
     for line in client.command("--get_file_transfers").splitlines():
         if line.strip().startswith("name:"):
             name = line.split("name:", 1)[1].strip()

@@ -1,4 +1,4 @@
-"""Each rule that a volunteer sees, with an unmodified BOINC client."""
+"""The rules that volunteers notice, with an unmodified BOINC client."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ RESULTS = "SELECT * FROM result ORDER BY id"
 
 
 def is_known(project, count=1):
-    """Whether this number of hosts have called."""
+    """Return whether `count` hosts have contacted the server."""
     return project.count(HOSTS) == count
 
 
 def successes(project):
-    """How many results were computed."""
+    """Return the number of successful results."""
     return project.count("SELECT count(*) FROM result WHERE outcome = %s", Outcome.SUCCESS)
 
 
 def assimilated(project):
-    """How many workunits the science was handed."""
+    """Return the number of assimilated workunits."""
     done = AssimilateState.DONE
     return project.count("SELECT count(*) FROM workunit WHERE assimilate_state = %s", done)
 
 
 def held(client):
-    """The names of the results that the client has."""
+    """Return the names of the client's results."""
     return re.findall(r"^ +name: (\S+)", client.tasks(), re.MULTILINE)
 
 
 def call_as_another_host(project, key):
-    """A computer of the same account that requests no work, so that none is refused."""
+    """Send an RPC without a work request from another host of the account; return its id."""
     request = messages.SchedulerRequest(
         authenticator=key,
         core_client_major_version=7,
@@ -59,7 +59,7 @@ def call_as_another_host(project, key):
 
 
 def memory_sentence(log):
-    """The server's sentence about memory, checked against the client's own number."""
+    """Return the server's message about memory; check it against the client's own number."""
     told = re.search(rf"\] ({APP} needs 953674316\.41 MB RAM but only (\S+) MB .+ use\.)", log)
     own = re.search(r"max memory usage when idle: (\S+) MB", log)
     assert told, log[-3000:]
@@ -93,7 +93,7 @@ def test_explain_names_the_host_and_the_sentence_that_its_client_was_told(
     assert row["sentence"] == told
     assert "is given up once it was refused to 2 hosts: so far 1" in said
 
-    # One host is enough now
+    # With the limit at one host, the result is given up
     assert project.stop() == 0, project.log()
     project.environment["MAX_INFEASIBLE"] = "1"
     project.start()
@@ -175,7 +175,7 @@ def test_a_client_is_told_that_it_is_too_old_or_has_a_foreign_key(make_project, 
     assert not project.count(HOSTS)
     assert not held(client)
 
-    # Old enough, it is served
+    # With a minimum version that the client satisfies, it is served
     assert project.stop() == 0, project.log()
     del project.environment["MIN_CLIENT_VERSION"]
     project.start()
@@ -193,7 +193,7 @@ def test_a_client_is_told_that_it_is_too_old_or_has_a_foreign_key(make_project, 
 
 
 def own_key_removed(client):
-    """Give the client another code-sign key, as one has that was attached to somebody else."""
+    """Replace the client's code-sign key by a key that is not the project's."""
     path = client.folder / "client_state.xml"
     text = path.read_text()
     found = re.search(r"<code_sign_key>\s*1024\s*([0-9a-f]+)", text)
@@ -239,10 +239,10 @@ def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_cl
     project.publish()
     client = stock_client(project, "alice")
     client.attach()
-    # One opinion of two is no valid result, which would raise the quota
+    # With quorum 2 and one host no result becomes valid, which would raise the quota
     project.submit({"a": "3\n", "b": "5\n"}, quorum=2)
 
-    # One a day is one for the whole computer, not one for each of its two CPUs
+    # The quota is for the whole host, not for each of its two CPUs
     say_until(client, "This computer has finished a daily quota of 1 tasks", every=1)
 
     ask_until(client, lambda: successes(project) == 1, what="one is done", every=1)
@@ -251,7 +251,7 @@ def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_cl
     [record] = project.sql("SELECT results_today FROM host_app_version")
     assert record["results_today"] == 1
 
-    # The next day it is given another one
+    # The next day the host gets another result
     project.sql("UPDATE host_app_version SET quota_day = quota_day - 1")
     ask_until(client, lambda: successes(project) == 2, what="another is done", every=1)
     assert client.messages().count("Starting task") == 2

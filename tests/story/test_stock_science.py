@@ -1,6 +1,6 @@
-"""Programs under an unmodified BOINC client: their actions, and their treatment.
+"""Exit codes, limits and outputs of programs under an unmodified BOINC client.
 
-The scenarios of BOINC's old end-to-end suite that are about one program: docs/scenarios.md.
+These are the single-program scenarios of BOINC's old end-to-end suite, see docs/scenarios.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.story.volunteers import StockClient
 pytestmark = [pytest.mark.stock_client, pytest.mark.xdist_group("science")]
 
 ACTOR = Path(__file__).with_name("actor.py")
-#: BOINC's exit codes for a program that took too much (lib/error_numbers.h).
+#: BOINC's exit codes for exceeded limits (lib/error_numbers.h).
 EXIT_DISK_LIMIT_EXCEEDED = 196
 EXIT_ABORTED_VIA_GUI = 203
 ERR_FILE_TOO_BIG = -131
@@ -27,12 +27,12 @@ ERR_FILE_TOO_BIG = -131
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    """A project with the app `actor`, and a client attached to it: one for all these scenarios."""
+    """Return a project with the app `actor`, and an attached client, for all scenarios."""
     project = Project(tmp_path_factory.mktemp("science") / "project", PURGE_AFTER="3600")
     try:
         project.start()
         project.manage("publish_app", "actor", "1.00", LINUX, ACTOR, "--create-app")
-        # Clients share a mapped file, not a segment of memory, with programs of such a library.
+        # With this API version clients use a mapped file instead of a shared-memory segment.
         project.sql("UPDATE app_version SET api_version = '7.20.5'")
         client = StockClient(project, "alice")
         try:
@@ -47,7 +47,7 @@ def stage(tmp_path_factory):
 
 
 def play(stage, deeds, *, files=None, outputs=None, count=1, meanwhile=None, within=120, **numbers):
-    """Have the client do `deeds`; returns the results' rows, in order, once all are over."""
+    """Submit commands of `actor`; return the rows of the results, once all are over."""
     project, client = stage
     names = project.submit_workunits(
         "actor",
@@ -74,7 +74,7 @@ def play(stage, deeds, *, files=None, outputs=None, count=1, meanwhile=None, wit
 
 
 def assimilated(stage, row, name="out"):
-    """The output of a result that was the only one of its workunit."""
+    """Return an output of the workunit of this result."""
     project, _client = stage
     [workunit] = project.sql("SELECT name FROM workunit WHERE id = %s", row["workunit_id"])
     path = project.folder / "var" / "results" / "actor" / workunit["name"] / name
@@ -134,7 +134,7 @@ def test_an_output_that_is_too_long_is_an_error_and_is_not_uploaded(stage):
 
 
 def test_a_program_that_fills_the_disk_is_stopped(stage):
-    # The client looks every 300 s (client/app_control.cpp, check_rsc_limits_exceeded).
+    # The client checks every 300 s (client/app_control.cpp, check_rsc_limits_exceeded).
     [row] = play(stage, ["write 3000000", "nap 600"], rsc_disk_bound=1e6, within=400)
 
     assert row["outcome"] == Outcome.CLIENT_ERROR

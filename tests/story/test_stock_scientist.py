@@ -1,4 +1,4 @@
-"""The README's ten lines for scientists, unchanged, with four volunteers."""
+"""The README's ten lines for scientists work unchanged, with four volunteers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VALID = (
 
 
 def the_ten_lines() -> list[str]:
-    """The commands of the README's part for scientists."""
+    """Return the commands in the README's part for scientists."""
     text = (ROOT / "README.md").read_text()
     block = re.search(r"```console\n(.*?)```", text[text.index(HEADING) :], re.DOTALL)
     assert block is not None
@@ -33,7 +33,7 @@ def the_ten_lines() -> list[str]:
 
 
 def typed(lines: list[str], project: Project, folder) -> str:
-    """The script of a newcomer's shell: the lines, in an empty folder, for this project."""
+    """Return a script that runs the lines in an empty folder, with this project's address."""
     text = "\n".join(lines)
     assert "http://127.0.0.1:8000/" in text
     assert "./client" in text
@@ -71,13 +71,13 @@ def test_a_newcomers_ten_lines_bring_right_answers(
     assert wait_until(is_so_far, within=180, look_again=0.5), said.read_text()
     project.wait(lambda: project.count(UNSENT) >= WORKUNITS, within=60, what="results to send")
     dave = stock_client(project, "dave")
-    # Three minutes of work in store, as the others of these stories, would be most of it.
+    # The usual buffer of three minutes would take most of the work.
     (dave.folder / "global_prefs_override.xml").write_text(
         PREFERENCES.replace("<work_buf_min_days>0.002", "<work_buf_min_days>0.0002")
     )
     dave.command("--read_global_prefs_override")
     dave.attach()
-    # This client rarely requests work: it gets its share before the others take all.
+    # This client requests work rarely, so it must get its share before the others.
     project.wait(lambda: project.count(SENT), within=120, what="work for the stock client")
     for name in ("alice", "bob", "carol"):
         our_client(project, name).start(slots=2, buffer=60)

@@ -1,4 +1,4 @@
-"""Inputs and programs in an S3 store, fetched by clients without S3 support."""
+"""Clients without S3 support download inputs and programs from an S3 store."""
 
 from __future__ import annotations
 

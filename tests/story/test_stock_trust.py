@@ -16,7 +16,7 @@ pytestmark = pytest.mark.stock_client
 
 
 def ask_both_until(clients, is_so, *, what):
-    """Make all clients contact the server repeatedly until a condition holds."""
+    """Update all clients repeatedly until the condition `is_so` holds."""
 
     def each():
         for client in clients[1:]:
@@ -62,7 +62,7 @@ def test_targeted_work_goes_to_its_host_and_a_broadcast_to_both(make_project, st
 
 
 def lucky_key():
-    """A key of the draws by which no spot check falls on the third and the fourth workunit."""
+    """Return a `chance_key` for which workunits 3 and 4 are not spot-checked on hosts 1 and 2."""
     record = Record(consecutive_valid=2)
     for number in range(1000):
         key = f"key {number}"
@@ -106,7 +106,7 @@ def test_clients_that_agreed_need_no_second_opinion_any_more(make_project, stock
 
 
 def is_waiting(project):
-    """Whether a session waits for a lock on the table `host`."""
+    """Return whether a session waits for a lock on the table `host`."""
     return project.sql("SELECT FROM pg_locks WHERE NOT granted AND relation = 'host'::regclass")
 
 
@@ -119,7 +119,7 @@ def test_a_result_that_no_client_has_heard_of_is_soon_replaced(make_project, sto
     ask_until(client, lambda: is_known(project), what="the host is known", every=1)
     project.sql("UPDATE app SET ack_timeout = '2 s'")
 
-    # The client is killed while its request is answered: it does not get the reply
+    # The client is killed while the server processes its request, and gets no reply
     with psycopg.connect(**project.database.conninfo()) as held_up:
         held_up.execute("LOCK TABLE host IN SHARE MODE")
         project.submit({"a": "13\n"})

@@ -1,6 +1,6 @@
-"""Decisions of volunteers, and their effects in an unmodified BOINC client.
+"""Preferences and actions of volunteers, with an unmodified BOINC client.
 
-The scenarios of BOINC's old end-to-end suite about preferences and projects: docs/scenarios.md.
+These are scenarios of BOINC's old end-to-end suite, see docs/scenarios.md.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ GLOBAL = """\
   <idle_time_to_run>17.5</idle_time_to_run>
 </global_preferences>
 """
-#: Estimated at a hundred seconds by a client without benchmarks.
+#: The `rsc_fpops_est` that a client without benchmarks estimates at 100 s.
 HUNDRED_SECONDS = "1e11"
 
 
 def held(client):
-    """How many results the client has."""
+    """Return the number of the client's results."""
     return len(re.findall(r"^ +name: \S+", client.tasks(), re.MULTILINE))
 
 
@@ -68,14 +68,14 @@ def test_a_client_gets_as_much_as_its_preferences_ask_for(our_project, stock_cli
     buffer_of(client, 0)
     project.submit({f"n{n}": "13\n" for n in range(60)}, seconds=300, fpops=HUNDRED_SECONDS)
 
-    # None in store: what keeps its two processors busy for three minutes, BOINC's own least
+    # Without a buffer: work for three minutes on two CPUs, BOINC's minimum
     client.attach()
     ask_until(client, lambda: held(client), what="it computes", every=1)
     say_until(client, "Not requesting tasks: don't need", every=1)
     least = held(client)
     assert 2 <= least <= 6
 
-    # Some in store: 864 seconds of each processor
+    # With a buffer of 864 seconds for each CPU
     buffer_of(client, 0.01)
     client.update()
     say_until(client, "Starting scheduler request", every=1)
@@ -83,7 +83,7 @@ def test_a_client_gets_as_much_as_its_preferences_ask_for(our_project, stock_cli
     say_until(client, "Not requesting tasks: don't need", every=1)
     assert least < held(client) <= 30
 
-    # A queue of all there is
+    # With a buffer for all the work
     buffer_of(client, 0.1)
     ask_until(client, lambda: held(client) == 60, what="it has all", every=1, within=120)
     sent = project.count(
@@ -107,12 +107,12 @@ def test_a_client_computes_for_two_projects(our_project, stock_client, stage, tm
         "create_account", "alice@example.org", "--name", "alice", "--password", PASSWORD
     )
     [key] = re.findall(r"\b[0-9a-f_]{32,}\b", made)
-    # A client attaches to one project after the other.
+    # Attach to the projects one at a time, as the client requires.
     hosts = "SELECT count(*) FROM host"
     ask_until(client, lambda: our_project.count(hosts), what="attached to the first", every=1)
     client.command("--project_attach", other.url, key)
 
-    # Update one project after the other: of two updates at once the client runs only the later.
+    # Update the projects one at a time: of two simultaneous updates the client runs only the later.
     assimilated = "SELECT count(*) FROM ledger_entry WHERE axis = 6 AND target = 2"
     for project in (other, our_project):
         give_up_at = time.monotonic() + 60

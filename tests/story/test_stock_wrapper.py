@@ -1,4 +1,4 @@
-"""BOINC's wrapper, built elsewhere, behaves the same under both clients."""
+"""BOINC's wrapper behaves the same under a stock client and under ours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOB = """<job_desc>
 </task>
 </job_desc>
 """
-#: Steps of a tenth of a second, counted in a file of the slot.
+#: Steps of 0.1 s, counted in a file of the slot.
 WORKER = """#!/bin/sh
 step=0
 while [ $step -lt $1 ]; do step=$((step + 1)); echo $step > steps; sleep 0.1; done
@@ -56,7 +56,7 @@ def publish(project, folder: Path) -> None:
 
 
 def assert_trickles_came(project, results) -> None:
-    """Each result has sent what its running time allows; a slow computer has more time for it."""
+    """Check that each result sent at least two trickles, and no more than its run time allows."""
     trickles = project.sql("SELECT result_id, variety, text FROM trickle_up ORDER BY id")
     assert {row["variety"] for row in trickles} == {"cpu_time"}
     assert all(re.search(r"<cpu_time>[\d.]+</cpu_time>", row["text"]) for row in trickles)

@@ -1,4 +1,4 @@
-"""Streams of workunits into a real server: memory, lost clients, a crash."""
+"""Streamed submissions to a real server: memory use, disconnects, a crash."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def post(project, body):
 
 
 def open_request(project, **headers):
-    """Begin a request by hand; its body is sent as one likes."""
+    """Send the head of a submission request; return the socket, on which tests send the body."""
     line = socket.create_connection(("127.0.0.1", project.port), timeout=30)
     said = headers_of(project, Host="127.0.0.1", **headers)
     text = "".join(f"{name}: {value}\r\n" for name, value in said.items())
@@ -98,7 +98,7 @@ def test_memory_stays_flat_however_many_workunits_come(project):
     assert max(grown) < 30e6
 
 
-def test_clients_that_go_away_and_a_server_that_dies_leave_no_workunit(project):
+def test_disconnects_and_a_server_crash_leave_no_workunits(project):
     body = body_of(3000)
     half = body[: len(body) // 2].rpartition(b"\n")[0] + b"\n"
 

@@ -1,4 +1,4 @@
-"""On an idle server, a reported result is validated and assimilated at once."""
+"""On an idle server, a reported result is validated and assimilated immediately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.story.test_eight_hosts import Asker
 
 pytestmark = pytest.mark.story
 
-#: The aim is 0.3 s; a test must hold on a busy machine as well.  Polls alone take longer than this.
+#: The aim is 0.3 s; the limit allows for a busy machine, but is shorter than polling takes.
 WITHIN = 2.0
 TIMES = 5
 ASSIMILATED = "SELECT assimilate_state = 2 FROM workunit WHERE name = %s"
@@ -23,7 +23,7 @@ UNSENT = "SELECT count(*) FROM result WHERE server_state = 2"
 
 
 def upload(project, result_name):
-    """Put the output of a result where an upload would end."""
+    """Write the output of a result to the place of its finished upload."""
     [row] = project.sql("SELECT id FROM result WHERE name = %s", result_name)
     with storage.begin_upload(output_name(result_name, row["id"], 0), 0) as arriving:
         arriving.write(b"the answer")

@@ -1,4 +1,4 @@
-"""Volunteers for stories: our own client, and Debian's unmodified BOINC client."""
+"""Clients for stories: our own, and Debian's unmodified BOINC client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PREFERENCES = """\
 
 
 class StockClient:
-    """An unmodified BOINC client (PROTOCOL 12.1), driven by boinccmd as a person would."""
+    """An unmodified BOINC client (PROTOCOL 12.1), controlled by boinccmd."""
 
     def __init__(self, project: Project, name: str) -> None:
         self.project, self.name = project, name
@@ -59,7 +59,7 @@ class StockClient:
         (self.folder / "global_prefs_override.xml").write_text(PREFERENCES)
 
     def start(self) -> None:
-        """Start the client; returns when boinccmd reaches it."""
+        """Start the client; return when boinccmd reaches it."""
         boinc = needs("boinc")
         words = ["--dir", self.folder, "--gui_rpc_port", self.port, "--allow_multiple_clients"]
         with (self.folder / "client.log").open("ab") as output:
@@ -73,7 +73,7 @@ class StockClient:
         return done.stdout + done.stderr
 
     def attach(self) -> str:
-        """Create an account from the client, look it up, attach with the printed key."""
+        """Create an account, look it up, and attach with the printed key; return the key."""
         url = self.project.url
         created = self.command("--create_account", url, self.email, PASSWORD, self.name)
         found = self.command("--lookup_account", url, self.email, PASSWORD)
@@ -83,33 +83,31 @@ class StockClient:
         return str(key)
 
     def attach_with(self, key: str) -> None:
-        """Attach with an account key."""
         self.command("--project_attach", self.project.url, key)
 
     def update(self) -> None:
-        """Contact the project now, whatever waits the client has put upon itself (traps 18, 19)."""
+        """Contact the project now, in spite of the client's back-off (traps 18, 19)."""
         self._boinccmd("--project", self.project.url, "update")
 
     def messages(self) -> str:
-        """The client's event log."""
+        """Return the client's event log."""
         return self.command("--get_messages")
 
     def notices(self) -> str:
-        """The notices of the client."""
         return self.command("--get_notices")
 
     def tasks(self) -> str:
-        """The results that the client has."""
+        """Return boinccmd's list of the client's results."""
         return self.command("--get_tasks")
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut; the programs that it runs go on by themselves."""
+        """Kill the client with SIGKILL; its programs keep running."""
         self.children.kill("boinc")
 
     def stop(self) -> None:
-        """Have the client end in order: what it knows is in client_state.xml, and only there.
+        """Stop the client in order, so that client_state.xml has its complete state.
 
-        It waits 15 s for a program that does not end when asked to, and writes its state after that.
+        The client waits up to 15 s for programs to exit before it writes its state.
         """
         self.children.stop("boinc", within=40)
 
@@ -120,7 +118,7 @@ class StockClient:
         end_programs_in(self.folder)
 
     def log(self) -> str:
-        """The end of the client's output."""
+        """Return the end of the client's output."""
         path = self.folder / "client.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
 
@@ -145,7 +143,7 @@ class StockClient:
 
 
 class OurClient:
-    """The client that comes with the project."""
+    """The project's own client."""
 
     def __init__(self, project: Project, name: str, *, falsifies: bool = False) -> None:
         self.project, self.name = project, name
@@ -155,7 +153,7 @@ class OurClient:
         self.children = Children()
 
     def attach(self) -> str:
-        """Create an account and attach to it."""
+        """Create an account and attach to it; return the command's output."""
         who = ["--create", "--name", self.name, "--email", f"{self.name}@example.org"]
         return self.command("attach", self.project.url, *who, "--password", PASSWORD)
 
@@ -174,7 +172,6 @@ class OurClient:
         return done.stdout + done.stderr
 
     def start(self, *, slots: int = 2, buffer: float = 1.0) -> None:
-        """Start computing."""
         waits = ["--poll", "0.5", "--backoff-scale", "0.01"]
         words = ["run", "--slots", slots, "--buffer", buffer, *waits]
         with (self.folder / "client.log").open("ab") as output:
@@ -182,11 +179,11 @@ class OurClient:
             self.children.start("client", command, environment=self.environment, output=output)
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut."""
+        """Kill the client with SIGKILL."""
         self.children.kill("client")
 
     def stop(self) -> int:
-        """Stop computing; returns the exit code."""
+        """Stop the client; return its exit code."""
         return self.children.stop("client", within=15)
 
     def close(self) -> None:
@@ -195,13 +192,13 @@ class OurClient:
         end_programs_in(self.folder)
 
     def log(self) -> str:
-        """The end of the client's log."""
+        """Return the end of the client's log."""
         path = self.folder / "client.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else "(no log)"
 
 
 def end_programs_in(folder: Path) -> None:
-    """Kill the science programs of a client that cannot do it any more: they run in its slots."""
+    """Kill the science programs in a client's slots, which survive a killed client."""
     slots = folder / "slots"
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():

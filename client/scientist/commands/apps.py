@@ -50,7 +50,7 @@ def _describe_rules(command: argparse.ArgumentParser, default_kind: str) -> None
     add("--title", metavar="T", help="title that volunteers see")
     text = "kind of its programs: a BOINC executable, an archive with run.sh, a command line or a "
     add("--kind", choices=KINDS, help=f"{text}container ({default_kind})")
-    add("--success-rule", choices=RULES, help="how success is determined")
+    add("--success-rule", choices=RULES, help="rule that decides whether a result is a success")
     text = "what to do with a workunit that every active account has tried without an answer"
     add("--when-all-tried", choices=("wait", "fail"), help=f"{text} (default wait)")
     add("--input-template", type=Path, metavar="FILE", help="BOINC's XML template")
@@ -67,10 +67,11 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
     add("app", metavar="NAME")
     text = "an executable, an archive or folder with run.sh, further files; or a URL"
     add("source", metavar="SOURCE", nargs="*", help=text)
-    add("--version", metavar="V", default="1.00", help="such as 1.02 (default 1.00)")
-    add("--platform", action="append", metavar="P", help="default: the platforms of the app's kind")
+    add("--version", metavar="V", default="1.00", help="version number (default 1.00)")
+    text = "platform; repeatable (default: the platforms of the app's kind)"
+    add("--platform", action="append", metavar="P", help=text)
     add("--plan-class", metavar="C", help="plan class: requirements of the computer")
-    add("--main-program", metavar="FILE", help="the file to start, if there are several")
+    add("--main-program", metavar="FILE", help="the file to start, if there are several files")
     add("--cmdline", metavar="WORDS", help="arguments for the program in every workunit")
     add("--source-url", metavar="URL", help="URL from which the project downloads it")
     add("--image", metavar="IMAGE", help="container image, with its digest")

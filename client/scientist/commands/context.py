@@ -39,7 +39,7 @@ def first_line(name: str) -> str:
             with Path(name).expanduser().open(encoding="utf-8") as file:
                 line = file.readline()
     except (OSError, UnicodeDecodeError) as error:
-        hint = "its first line is the secret, in UTF-8."
+        hint = "the first line must be the secret, in UTF-8."
         raise UsageError(f"{name} cannot be read: {error}", hint) from error
     line = line.rstrip("\r\n")
     if not line:

@@ -63,10 +63,13 @@ def list_things(context: Context) -> None:
     if options.what == "batches" and (options.batch or options.status):
         hint = f"scientist list workunits {options.batch or 'BATCH'}"
         raise UsageError("BATCH and --status apply to workunits, not to batches.", hint)
+    if options.what == "results" and options.app:
+        hint = f"scientist list workunits --app {options.app}"
+        raise UsageError("--app applies to batches and workunits, not to results.", hint)
     limit = None if options.all else options.limit or _DEFAULT_LIMIT
     number = _LISTS[options.what](context, limit)
     if limit is not None and number == limit and not context.json:
-        context.err.print(Text(f"the newest {count(limit)}; --all lists them all", style="dim"))
+        context.err.print(Text(f"the newest {count(limit)}; --all lists all rows", style="dim"))
 
 
 def _list_batches(context: Context, limit: int | None) -> int:

@@ -64,7 +64,7 @@ def works_of(options: argparse.Namespace, stack: ExitStack) -> tuple[Iterator[Wo
     files = [Path(name) for name in (*options.files, *listed)]
     if options.ndjson is not None:
         if files or options.param or options.count or options.input_text:
-            hint = "put everything into its lines."
+            hint = "set all fields in the lines of the file."
             raise UsageError("--ndjson cannot be combined with files or parameters.", hint)
         return _lines(_opened(options.ndjson, stack)), None
     if files and options.input_text is not None:

@@ -64,7 +64,7 @@ def describe(commands: Commands) -> None:
 
 def _describe_sources(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--from-file", metavar="LIST", help="a file with one path of a FILE per line")
+    add("--from-file", metavar="LIST", help="a file with the path of one input file per line")
     add("--count", type=positive, metavar="N", help="submit each workunit N times")
     text = (
         "1..1000, 0.0..1.0..0.1, a,b,c or @FILE with one value per line; several options give "

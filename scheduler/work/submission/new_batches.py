@@ -174,7 +174,8 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
         own.filter(pk=wanted) if isinstance(wanted, int) else own.filter(name=wanted.name)
     ).first()
     if batch is None:
-        return f"There is no batch {wanted}. Hint: name a batch of yours, or a new one."
+        batch_name = wanted if isinstance(wanted, int) else wanted.name
+        return f"There is no batch {batch_name}. Hint: name one of your batches, or a new one."
     if batch.app_id is not None and batch.app_id != app_id:
         return (
             f"Batch {batch.name!r} holds workunits of app {batch.app}, not {app}. "

@@ -1,4 +1,4 @@
-"""Publishing app versions: signed, with permanent names, never changed."""
+"""Published app versions are signed, have permanent file names and never change."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ VERSION_XML = b"""<version>
 
 
 def test_version_xml_describes_the_files() -> None:
-    """PROTOCOL 7.5; a file that it does not list is no part of the version."""
+    """PROTOCOL 7.5; a file that version.xml does not list is not part of the version."""
     files = {"version.xml": VERSION_XML, "prog": b"1", "lib.so": b"2", "README": b"3"}
     version = publish(files).version
     assert (version.api_version, version.beta) == ("8.1", True)

@@ -1,4 +1,4 @@
-"""The science that apps name is checked before it is needed."""
+"""`manage.py check_science` reports faults in the science code that apps name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def run(*words):
     return status, out.getvalue().strip()
 
 
-def test_what_every_app_has_from_the_start_is_well():
+def test_default_science_of_an_app_has_no_faults():
     rows.an_app()
     assert run() == (0, "1 app checked: nothing wrong.")
 
 
-def test_what_is_wrong_is_said_with_its_app():
+def test_faults_are_reported_with_their_app():
     rows.an_app("fine")
     rows.an_app("sums", assimilator="datset", validator_options={"absolute": 1}, validator="numerc")
     status, said = run()

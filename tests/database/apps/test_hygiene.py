@@ -1,4 +1,4 @@
-"""Which hosts and accounts are deleted, and all that prevents it."""
+"""Unused hosts and accounts are deleted, unless there is a reason to keep them."""
 
 from __future__ import annotations
 

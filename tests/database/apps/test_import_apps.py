@@ -1,4 +1,4 @@
-"""`manage.py import_apps`: the apps/ folder of a BOINC project, as it is."""
+"""`manage.py import_apps` publishes the apps/ folder of a BOINC project."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLANS = """<plan_classes>
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Three versions of two apps, beside the project's plan classes."""
+    """An apps/ folder with three versions of two apps, next to a file of plan classes."""
     top = tmp_path / "project" / "apps"
     put(top / "primes/1.2" / LINUX / "version.xml", VERSION)
     put(top / "primes/1.2" / LINUX / "primes_1.2_lin", "program", executable=True)

@@ -1,4 +1,4 @@
-"""Plan classes as staff keeps them: judged first, stored whole, tried on hosts."""
+"""Staff commands for plan classes: check, store, remove and try on hosts."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ class TestWrite:
 
 
 class TestRemove:
-    def test_one_that_nobody_names_goes(self) -> None:
+    def test_unused_plan_class_is_removed(self) -> None:
         write("mt", "{}")
         plan_class_store.remove("mt", dry_run=True)
         assert PlanClass.objects.exists()
         plan_class_store.remove("mt")
         assert not PlanClass.objects.exists()
 
-    def test_one_that_app_versions_name_stays(self) -> None:
+    def test_plan_class_of_an_app_version_is_not_removed(self) -> None:
         write("mt", "{}")
         an_app_version(an_app("sieve"), plan_class="mt", deprecated=True, version_num=123)
         with pytest.raises(PlanClassInUse, match=r"mt is named by 1 app version \(sieve 1\.23 "):
@@ -132,7 +132,7 @@ class TestRemove:
 
 
 class TestTry:
-    def test_hosts_say_who_can_run_it_and_why_the_others_cannot(self) -> None:
+    def test_each_host_is_listed_with_the_reason_why_it_cannot_run_it(self) -> None:
         plan = write("mt", '{"min_ncpus": 4, "max_threads": 4}').plan
         big, small = a_host(p_ncpus=8), a_host(p_ncpus=2)
         a_host(p_ncpus=8, rpc_at=NOON - timedelta(days=31))
@@ -186,8 +186,8 @@ class TestTry:
             gpus=(GPU,),
         )
 
-    def test_a_gpu_that_boasts_can_be_stored(self) -> None:
-        """A client may send any number, and JSON has no infinity."""
+    def test_gpu_with_an_infinite_speed_can_be_stored(self) -> None:
+        """A client can send any number, but JSON cannot represent infinity."""
         boast = Gpu(kind="nvidia", ram_bytes=float("inf"), peak_flops=1e300)
         host = a_host(capabilities={"gpus": [boast.as_json()]})
         (gpu,) = plan_class_store.machine_of(Host.objects.get(pk=host.pk)).gpus
@@ -234,7 +234,7 @@ class TestCommand:
         assert run("remove", "mt") == "Removed plan class mt; no app version uses it."
         assert not PlanClass.objects.exists()
 
-    def test_try_says_what_one_host_would_be_told(self, file: Path) -> None:
+    def test_try_shows_the_usage_on_one_host(self, file: Path) -> None:
         run("set", "mt", file)
         host = a_recent_host(p_ncpus=2, p_fpops=3e9)
         assert run("try", "mt", "--host", host.pk) == (

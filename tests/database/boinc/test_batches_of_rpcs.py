@@ -1,4 +1,4 @@
-"""Scheduler RPCs answered together: as if one by one, and none harms another."""
+"""Scheduler RPCs in one batch get the same replies as in separate calls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUSY = "Another scheduler instance is running for this host"
 
 
 def clients(count: int) -> list[ScriptedClient]:
-    """Hosts of as many accounts, attached."""
+    """Return attached clients, each of an account of its own."""
     made = [a_client(email=f"v{number}@example.org") for number in range(count)]
     for client in made:
         client.ask()
@@ -49,7 +49,7 @@ def given(reply: messages.SchedulerReply) -> list[str]:
 
 
 def reported(client: ScriptedClient, *names: str, **fields: Any) -> messages.SchedulerRequest:
-    """A request that reports these results with their outputs, and requests work."""
+    """Return a request that reports these results with outputs and requests work."""
     for name in names:
         put_upload(name, b"the answer")
     client.held = [name for name in client.held if name not in names]
@@ -67,7 +67,7 @@ def test_hosts_of_one_batch_are_given_different_results() -> None:
     assert LedgerEntry.objects.filter(target=40).count() == len(names)
 
 
-def test_twins_go_to_hosts_of_different_accounts_in_one_batch() -> None:
+def test_sibling_results_go_to_hosts_of_different_accounts_in_one_batch() -> None:
     workunits(an_app(), 4, results=2)
     replies = together([client.request(cpu_req_secs=1) for client in clients(8)])
     assert sorted(name for reply in replies for name in given(reply)) == sorted(
@@ -75,7 +75,7 @@ def test_twins_go_to_hosts_of_different_accounts_in_one_batch() -> None:
     )
 
 
-def test_two_hosts_of_one_account_in_one_batch_never_get_twins() -> None:
+def test_two_hosts_of_one_account_in_one_batch_never_get_sibling_results() -> None:
     workunits(an_app(), 2, results=2)
     hosts = [a_client(name=f"computer {number}") for number in range(4)]
     for client in hosts:
@@ -99,7 +99,7 @@ def test_a_batch_costs_as_many_statements_as_one_alone() -> None:
     assert counts[0] == counts[1]
 
 
-def test_the_same_host_twice_in_one_batch_is_told_to_come_again() -> None:
+def test_second_request_of_a_host_in_one_batch_gets_a_retry_delay() -> None:
     workunits(an_app(), 4)
     (client,) = clients(1)
     first, second = together([client.request(cpu_req_secs=1)] * 2)
@@ -143,7 +143,9 @@ def test_one_result_reported_by_two_hosts_of_an_account_counts_once() -> None:
     assert LedgerEntry.objects.filter(source=40, target=51).count() == 1
 
 
-def test_one_whose_judgement_fails_harms_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_whose_evaluation_fails_does_not_affect_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     workunits(an_app(), 20)
     hosts = clients(4)
     names = [client.ask_for_work()[0] for client in hosts]
@@ -165,7 +167,9 @@ def test_one_whose_judgement_fails_harms_nobody_else(monkeypatch: pytest.MonkeyP
     assert set(over) == {names[number] for number in fine}
 
 
-def test_one_whom_the_database_refuses_harms_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_refused_by_the_database_does_not_affect_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     workunits(an_app(), 20)
     hosts = clients(3)
     original = translate.description
@@ -183,7 +187,7 @@ def test_one_whom_the_database_refuses_harms_nobody_else(monkeypatch: pytest.Mon
     assert Result.objects.filter(server_state=ServerState.IN_PROGRESS).count() == 2
 
 
-def test_a_front_that_fails_for_one_answers_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_a_whole_batch_is_raised_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer_all(calls: list[Call]) -> list[Any]:
         raise IntegrityError
 
@@ -214,7 +218,7 @@ def test_a_batch_is_answered_as_the_same_calls_one_after_the_other(
 
 
 def scenario(chance: Random) -> list[messages.SchedulerRequest]:
-    """Hosts of a few accounts that hold results, report some and request more."""
+    """Return requests of six hosts that report some results and request work."""
     apps = [
         an_app("plain", one_result_per=chance.choice(["account", "host", "nothing"])),
         an_app("other", weight=2.0, max_in_progress_per_cpu=chance.choice([None, 1])),
@@ -236,7 +240,7 @@ def scenario(chance: Random) -> list[messages.SchedulerRequest]:
     for client in chance.sample(hosts, len(hosts)):
         done = chance.sample(client.held, chance.randrange(len(client.held) + 1))
         if client.held and chance.random() < 0.3:
-            client.held = client.held[1:]  # lost, or reported at once
+            client.held = client.held[1:]  # lost, or reported in this request
         seconds = chance.choice([0, 1, 1, 3 * 3600])
         requests.append(reported(client, *done, cpu_req_secs=seconds))
     return requests
@@ -254,7 +258,7 @@ def rows() -> list[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_batches_and_daemons_that_meet_lose_nothing() -> None:
+def test_concurrent_batches_and_daemons_keep_all_invariants() -> None:
     app = an_app()
     workunits(app, 60, results=2)
     hosts = clients(6)

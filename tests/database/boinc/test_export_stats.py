@@ -1,4 +1,4 @@
-"""Statistics sites read what BOINC's own export writes, of those who share it."""
+"""The statistics export has BOINC's format and omits accounts without consent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 
 def exported(folder, name):
-    """The elements of a file, each as a dict of texts."""
+    """Export and return the elements of a file, each as a dict of texts."""
     export(folder, now=NOON)
     text = gzip.decompress((folder / f"{name}.gz").read_bytes()).decode()
     assert text.startswith('<?xml version="1.0" encoding="utf-8"?>\n')
@@ -73,7 +73,7 @@ def test_an_account_has_the_fields_of_boincs_user(folder):
     assert list(user)[:7] == order
 
 
-def test_what_an_account_does_not_say_is_left_out(folder):
+def test_empty_fields_of_an_account_are_omitted(folder):
     a_volunteer()
     [user] = exported(folder, "user")
     assert user.keys().isdisjoint({"country", "url", "teamid", "has_profile"})
@@ -182,13 +182,13 @@ def test_names_that_no_xml_can_carry_are_cleaned(folder):
 # Which rows are exported
 
 
-def test_only_those_with_credit_are_told_of(folder):
+def test_only_accounts_with_credit_are_exported(folder):
     rows.a_host()
     Team.objects.create(name="t", created_at=NOON)
     assert [exported(folder, name) for name in ("user", "team", "host")] == [[], [], []]
 
 
-def test_who_does_not_share_is_left_out_with_his_hosts_and_as_a_founder(folder):
+def test_accounts_without_consent_are_omitted_with_their_hosts_and_teams(folder):
     shy = a_volunteer(share_statistics=False)
     rows.a_host(shy, **GAINS)
     Team.objects.create(name="t", founder=shy, created_at=NOON, **GAINS)
@@ -198,12 +198,12 @@ def test_who_does_not_share_is_left_out_with_his_hosts_and_as_a_founder(folder):
     assert (team["userid"], team["founder_name"]) == ("0", "")
 
 
-def test_who_closed_his_account_is_left_out(folder):
+def test_closed_accounts_are_not_exported(folder):
     rows.a_host(a_volunteer(is_active=False), **GAINS)
     assert exported(folder, "user") == exported(folder, "host") == []
 
 
-def test_hosts_are_nobodys_if_their_owner_hides_them(folder):
+def test_hosts_have_no_owner_if_the_account_hides_them(folder):
     rows.a_host(a_volunteer(show_hosts=False), **GAINS)
     [host] = exported(folder, "host")
     assert "userid" not in host

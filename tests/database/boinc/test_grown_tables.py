@@ -1,4 +1,4 @@
-"""Plans of a connection do not outlive the emptiness that they were made for."""
+"""Query plans made for empty tables are renewed after the tables have grown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.sql import plans
 from tests.database.sql.test_web_plans import kept, read_whole
 from tests.work import an_app
 
-# Committed and truncated afterwards: a VACUUM is to see that nothing is there.
+# Tests commit and truncate afterwards: VACUUM must see that the tables are empty.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SOME_PAGES = """
@@ -29,11 +29,11 @@ def _known_to_be_empty():
 
 
 def asks_again(monkeypatch) -> None:
-    """As if a second had gone by."""
+    """Let the next `plans.renew` check the tables, as if a second had passed."""
     monkeypatch.setattr(plans, "CHECK_INTERVAL_SECONDS", 0.0)
 
 
-def test_plans_made_while_tables_were_empty_are_made_anew_once_they_have_grown(monkeypatch):
+def test_plans_made_for_empty_tables_are_renewed_after_growth(monkeypatch):
     app = an_app()
     with kept("results/read_reported") as plan:
         assert list(read_whole(plan())) != []
@@ -56,7 +56,7 @@ def test_plans_are_kept_while_tables_stay_as_they_are(monkeypatch, django_assert
         plans.renew()
 
 
-def test_whoever_answers_a_batch_renews_its_plans(monkeypatch):
+def test_plans_are_renewed_before_each_batch(monkeypatch):
     renewed = []
     monkeypatch.setattr(plans, "renew", lambda: renewed.append("before the batch"))
     assert scheduler_rpc._answer_all([]) == []

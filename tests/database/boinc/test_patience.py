@@ -1,4 +1,4 @@
-"""A database that does not answer keeps no thread waiting."""
+"""A thread does not wait for a database that does not answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def ask(one, query, said):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Every wait is over its limit at once, and only the test calls `check`."""
+    """Every wait exceeds its time limit at once, and only the test calls `check`."""
     monkeypatch.setattr(database_outages, "TIMEOUT_SECONDS", -1.0)
     monkeypatch.setattr(database_outages, "CHECK_SECONDS", 600.0)
 
@@ -48,7 +48,7 @@ def until_it_waits(one):
     assert wait_until(lambda: bool(one._watched), within=30)
 
 
-def test_who_waits_for_a_silent_database_is_told_and_who_comes_next_at_once(impatient):
+def test_queries_fail_while_the_database_does_not_answer(impatient):
     one, said = DatabaseWatchdog(silent), []
     thread = ask(one, "SELECT pg_sleep(60)", said)
     until_it_waits(one)
@@ -61,7 +61,7 @@ def test_who_waits_for_a_silent_database_is_told_and_who_comes_next_at_once(impa
     with pytest.raises(OperationalError, match="does not answer"), one.watching():
         pass
 
-    # It answers again
+    # The database answers again.
     one._probe = lambda: None
     one.check()
     thread = ask(one, "SELECT 1", said)
@@ -69,7 +69,7 @@ def test_who_waits_for_a_silent_database_is_told_and_who_comes_next_at_once(impa
     assert said[1] == (1,)
 
 
-def test_who_waits_for_a_slow_database_goes_on_waiting(impatient):
+def test_query_continues_on_a_slow_database(impatient):
     one, said = DatabaseWatchdog(), []
     thread = ask(one, "SELECT 1 FROM pg_sleep(1)", said)
     until_it_waits(one)
@@ -80,7 +80,7 @@ def test_who_waits_for_a_slow_database_goes_on_waiting(impatient):
     assert said == [(1,)]
 
 
-def test_nobody_tries_a_database_that_answers_soon(monkeypatch):
+def test_database_that_answers_soon_is_not_probed(monkeypatch):
     tried = []
     one, said = DatabaseWatchdog(lambda: tried.append(True)), []
 

@@ -1,4 +1,4 @@
-"""Grants are entered once, and every sum follows: hosts, accounts, teams, apps."""
+"""Each grant is recorded once and added to all sums: host, account, team and app."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.database.passes import a_pass, statements_of
 
 pytestmark = pytest.mark.django_db
 
-#: 3000 seconds of a gigaflop a second.
+#: Credit for 3000 seconds at 1 GFLOPS.
 PAY = Decimal("6.944444")
 
 
@@ -39,7 +39,7 @@ def a_team(name="team"):
 
 
 def asking(app, hosts, letters="", **fields):
-    """A workunit whose results came from these hosts and brought one letter each."""
+    """Create a workunit with a successful result of each host, with one-letter outputs."""
     result_fields = {
         name: fields.pop(name)
         for name in ("app_version", "flops_estimate", "elapsed_time", "runtime_outlier")
@@ -54,7 +54,7 @@ def asking(app, hosts, letters="", **fields):
 
 
 def unbalanced():
-    """The invariants of credit that do not hold."""
+    """Return the names of the violated invariants of credit."""
     return [one.name for one in invariants() if "credit" in one.name and one.find(NOON)]
 
 
@@ -118,7 +118,7 @@ def test_an_accounts_credit_is_kept_app_by_app():
     asking(second, hosts)
     a_pass(validator, now=a_week_later)
     later = AccountAppCredit.objects.get(account=account, app=second)
-    # Half of the past, and half of a grant a week.
+    # After a week, half of the old average, plus half of one grant per seven days.
     assert later.total == 2 * PAY
     assert later.expavg == pytest.approx(6 * float(PAY) + float(PAY) / 14)
     assert unbalanced() == []
@@ -157,7 +157,7 @@ def test_a_workunit_judged_anew_pays_new_results_what_the_others_got():
     assert fresh(app).total_credit == 2
 
 
-def test_what_a_result_was_granted_stays_whatever_others_get_later():
+def test_granted_credit_does_not_change_with_later_results():
     app = rows.an_app()
     workunit, results = asking(app, [rows.a_host() for _ in range(3)])
     for result, amount in zip(results, (2, 3), strict=False):
@@ -190,7 +190,7 @@ def test_a_negative_price_takes_nothing_away():
 
 @pytest.fixture
 def market():
-    """An app, a version that 200 results taught about, an honest host and one that claims twice."""
+    """An app, a version with 200 samples, an honest host and a host that claims double."""
     app = rows.an_app(credit_rule="adaptive")
     version = rows.an_app_version(app, pfc_n=200, pfc_avg=1.0, pfc_scale=1.0)
     hosts = [rows.a_host(), rows.a_host()]
@@ -240,7 +240,7 @@ def test_the_claims_of_the_anonymous_platform_are_not_scaled_but_replaced(market
     assert fresh(workunit).canonical_credit == 200
 
 
-def test_averages_of_claims_are_learned_of_hosts_and_versions(market):
+def test_averages_of_claims_are_updated_for_hosts_and_versions(market):
     app, version, hosts = market
     asking(
         app, hosts, app_version=version, flops_estimate=2e9, elapsed_time=1000, rsc_fpops_est=1e12
@@ -264,7 +264,7 @@ def test_an_odd_running_time_teaches_nothing_but_is_paid(market):
 # Trust and quotas of hosts
 
 
-def test_agreeing_with_nobody_proves_nothing():
+def test_valid_result_without_a_second_host_earns_no_trust():
     app = rows.an_app(target_nresults=2)
     version, host = rows.an_app_version(app), rows.a_host()
     asking(app, [host], app_version=version, min_quorum=1, target_nresults=1)
@@ -307,7 +307,7 @@ def test_the_projects_quota_holds_where_the_app_has_none(settings):
     assert HostAppVersion.objects.get(host=host).max_results_per_day == 71
 
 
-# Cost in statements, and failures
+# The number of statements, crashes and concurrency
 
 
 @pytest.mark.parametrize("count", [1, 60])
@@ -349,7 +349,7 @@ def test_a_crash_between_two_statements_leaves_nothing_half_paid(step, monkeypat
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("step", ["_update_accounts", "_update_teams", "_update_apps"])
-def test_two_validators_pay_the_same_people_one_after_the_other(step, monkeypatch):
+def test_two_validators_grant_credit_to_the_same_accounts_in_turn(step, monkeypatch):
     team = a_team()
     account = rows.an_account(team=team)
     app = rows.an_app(credit_rule="adaptive", min_avg_pfc=1)
@@ -380,7 +380,7 @@ def test_two_validators_pay_the_same_people_one_after_the_other(step, monkeypatc
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_distrusts_a_host_meanwhile_waits_and_has_the_last_word(monkeypatch):
+def test_concurrent_loss_of_trust_waits_for_the_validator_and_prevails(monkeypatch):
     app = rows.an_app()
     version, host = rows.an_app_version(app), rows.a_host()
     record = HostAppVersion.objects.create(host=host, app_version=version, consecutive_valid=7)
@@ -399,13 +399,13 @@ def test_who_distrusts_a_host_meanwhile_waits_and_has_the_last_word(monkeypatch)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_validators_teach_a_version_one_after_the_other(monkeypatch):
+def test_two_validators_update_a_versions_averages_in_turn(monkeypatch):
     app = rows.an_app()
     version = rows.an_app_version(app)
     for _ in range(2):
         hosts = [rows.a_host(), rows.a_host()]
         asking(app, hosts, app_version=version, flops_estimate=2e9, rsc_fpops_est=1e12)
-    # Stopped once the version's averages are read, before they are written.
+    # The first validator stops after it has read the version's averages, before it writes them.
     real = paying.version_averages
     stage = SimpleNamespace(after=lambda averages: averages)
     monkeypatch.setattr(paying, "version_averages", lambda found: stage.after(real(found)))

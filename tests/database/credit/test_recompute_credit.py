@@ -1,4 +1,4 @@
-"""Every sum that is not what its entries add up to is found, and corrected."""
+"""`recompute_credit` finds and corrects sums that differ from their entries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def a_grant(host, app, amount, *, team=None, at=NOON, result_id=0):
 
 @pytest.fixture
 def books():
-    """Entries of 5 and 3 for one host with a team, which no sum includes."""
+    """Credit entries of 5 and 3 for a host with a team; no stored sum includes them."""
     team = Team.objects.create(name="t", created_at=NOON)
     host, app = rows.a_host(rows.an_account(team=team)), rows.an_app("mill")
     a_grant(host, app, 5, team=team, at=NOON - timedelta(days=7))
@@ -60,7 +60,7 @@ def unbalanced():
     return [one.name for one in invariants() if "credit" in one.name and one.find(NOON)]
 
 
-def test_sums_that_agree_are_said_to():
+def test_command_reports_that_all_sums_agree():
     rows.a_host()
     assert said("--verify") == (AGREED, 0)
     assert said() == (AGREED, 0)
@@ -80,7 +80,7 @@ def test_verify_names_every_kind_of_sum_and_ends_with_one(books):
     ]
 
 
-def test_nothing_is_changed_unasked(books):
+def test_nothing_is_changed_without_apply(books):
     host, _, _ = books
     text, status = said()
     assert status == 0
@@ -117,7 +117,7 @@ def test_a_recent_average_is_replayed_in_the_order_of_the_grants(books):
     host, _, _ = books
     said("--apply")
     host.refresh_from_db()
-    # 5 a day at first (its result is purged: a day), half of that after a week, and 3 in a week.
+    # 5 per day (1 day is assumed, as the result is purged), halved after a week; then 3 per week.
     assert host.expavg_credit == pytest.approx(2.5 + 0.5 * 3 / 7)
     assert host.expavg_at == NOON
 
@@ -183,14 +183,14 @@ def test_a_program_is_answered_in_json(books):
         (["--averages"], "Hint: give both."),
     ],
 )
-def test_what_makes_no_sense_is_refused(words, hint):
+def test_invalid_options_are_refused(words, hint):
     with pytest.raises(CommandError, match=hint):
         said(*words)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_grant_meanwhile_is_in_the_corrected_sum_once(monkeypatch):
-    """A grant to a host that is being corrected waits, and adds to the corrected sum."""
+    """A grant waits while the host's sum is corrected, and is then added to the new sum."""
     host, app = rows.a_host(), rows.an_app()
     a_grant(host, app, 5)
 

@@ -1,4 +1,4 @@
-"""The assimilator hands every finished workunit to the science."""
+"""The assimilator hands finished workunits to the app's science code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("targets_allowed")]
 
 @pytest.fixture(autouse=True)
 def kinds_of_ours(monkeypatch):
-    """Assimilators of tests that run in this process, beside those that the project has."""
+    """Register the tests' assimilators, which run in this process."""
     for name, sink in (("remember", sinks.remember), ("fail", sinks.fail), ("ask", sinks.ask)):
         monkeypatch.setitem(assimilators.KINDS, name, lambda *_, sink=sink: sink)
     assimilators._find.cache_clear()
@@ -42,14 +42,14 @@ def empty_sinks():
 
 
 def finished(app=None, *, data=b"answer", **fields):
-    """A workunit with its answer, ready to be handed over."""
+    """Create a workunit with a canonical result, ready to be assimilated."""
     workunit = rows.a_workunit(app, transition_at=None, **fields)
     canonical = rows.a_result(workunit, "valid", output=data, uploaded=True)
     return rows.settled(workunit, canonical, assimilate_state=1)
 
 
 def failed(app=None, **fields):
-    """A workunit that was cancelled, ready to be handed over."""
+    """Create a cancelled workunit, ready to be assimilated."""
     return rows.settled(rows.a_workunit(app, transition_at=None, **fields), assimilate_state=1)
 
 
@@ -75,12 +75,12 @@ def test_a_failed_workunit_leaves_its_reason(settings):
     assert reason == {"workunit": "wu_8", "errors": ["CANCELLED"], "cancel_reason": "wrong input"}
 
 
-def test_nothing_is_ready_nothing_is_done():
+def test_pass_without_ready_workunits_does_nothing():
     rows.a_workunit()
     assert a_pass(assimilator).sentence() == "nothing to do"
 
 
-def test_a_function_is_told_everything():
+def test_a_function_gets_all_facts_of_the_workunit():
     workunit = finished(remembering(name="told"), meta={"range": 7})
     a_pass(assimilator)
     (told,) = sinks.handed_over
@@ -103,7 +103,7 @@ def test_no_transaction_is_open_while_the_science_works():
     assert open_ == [False]
 
 
-def test_what_fails_is_put_off_and_others_go_on(caplog):
+def test_failing_workunit_is_put_off_and_others_are_assimilated(caplog):
     bad = finished(rows.an_app(assimilator="fail"), name="bad")
     good = finished(remembering())
     tally = a_pass(assimilator)
@@ -117,7 +117,7 @@ def test_what_fails_is_put_off_and_others_go_on(caplog):
     assert a_pass(assimilator).seen == 0
 
 
-def test_it_waits_longer_each_time_it_fails():
+def test_delay_grows_with_each_failure():
     bad = finished(rows.an_app(assimilator="fail"))
     waits = []
     now = rows.hours(0)
@@ -130,7 +130,7 @@ def test_it_waits_longer_each_time_it_fails():
 
 
 def times_out_of(workunit, *, until_parked=20):
-    """Pass after pass, each when the workunit is due again; how many it took to park it."""
+    """Run passes until the workunit is parked; return their number, or None if it is not."""
     now = rows.hours(0)
     for number in range(1, until_parked + 1):
         assert a_pass(assimilator, now=now).seen >= 1
@@ -163,7 +163,7 @@ def test_success_forgets_what_failed_before():
 
 
 def test_leases_of_others_do_not_count_as_failures():
-    """A workunit whose lease ran out nine times waits no longer than any other."""
+    """A workunit whose lease expired nine times has the delay of a first failure."""
     bad = finished(rows.an_app(assimilator="fail"), lease_token=9)
     a_pass(assimilator)
     bad.refresh_from_db()
@@ -174,7 +174,7 @@ def test_leases_of_others_do_not_count_as_failures():
     "trouble",
     [TransientScienceError("away"), OperationalError("deadlock"), OSError(errno.EIO, "disk")],
 )
-def test_what_may_heal_parks_only_after_ten_times_as_many(trouble):
+def test_transient_errors_park_only_after_ten_times_as_many(trouble):
     sinks.answers[:] = [trouble] * 30
     workunit = finished(rows.an_app(assimilator="ask", max_science_failures=2))
     assert times_out_of(workunit, until_parked=30) == 20
@@ -227,7 +227,7 @@ def test_an_app_whose_science_failed_slowly_is_left_alone_for_the_rest_of_the_pa
     assert a_pass(assimilator).seen == 2
 
 
-def test_what_failed_before_comes_last():
+def test_workunits_that_failed_before_are_assimilated_last():
     app = remembering()
     stale = finished(app, name="stale")
     poison.record(poison.Stage.ASSIMILATE, {stale.pk: "?"}, {stale.pk: app.pk}, now=rows.hours(0))
@@ -294,7 +294,7 @@ def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, c
         assert a_pass(assimilator, now=again).done == {"waiting for room on disk": 3}
     again += assimilator.FULL_DISK_DELAY + timedelta(seconds=1)
     assert a_pass(assimilator, now=again).done == {"assimilated": 3}
-    # Once when it begins, and once when it is over.
+    # One event when the disk is full, and one when it has room again.
     [full, room] = caplog.records
     assert (full.getMessage(), full.workunits) == ("disk_full", 3)
     assert (room.getMessage(), room.put_off) == ("disk_has_room", 6)
@@ -304,7 +304,7 @@ def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, c
 
 @pytest.mark.parametrize("moment", ["files are there", "files are on the disk"])
 def test_a_crash_between_the_files_and_the_settlement_leaves_each_file_once(moment, monkeypatch):
-    """The next to come finds the names taken by the very files that it files."""
+    """The next pass finds that files of the crashed pass already have these names."""
 
     class Crash(BaseException):
         pass
@@ -329,7 +329,7 @@ def test_a_crash_between_the_files_and_the_settlement_leaves_each_file_once(mome
     assert {path.parent.name for path in kept} == {workunit.name for workunit in workunits}
 
 
-def test_who_is_slow_keeps_nobody_waiting_for_the_settlement(monkeypatch):
+def test_slow_workunit_is_settled_before_the_next_one_begins(monkeypatch):
     monkeypatch.setattr(assimilator, "SLOW", timedelta(0))
     app = remembering()
     first = finished(app)
@@ -388,8 +388,8 @@ def test_a_lease_keeps_others_away_until_it_runs_out():
     assert workunit.assimilate_state == 2
 
 
-def test_who_lost_his_lease_settles_nothing():
-    """A lease expires during the call and another process takes over: the first is fenced off."""
+def test_assimilator_with_an_expired_lease_settles_nothing():
+    """The lease expires during the call, and another process takes the workunit over."""
     workunit = finished(remembering())
 
     def another_takes_over():
@@ -403,12 +403,12 @@ def test_who_lost_his_lease_settles_nothing():
     assert workunit.finished_at == rows.hours(1)
     assert workunit.lease_token == 2
     assert moves(workunit) == ["assimilation: READY→DONE"]
-    # At least once means twice here; the key identifies the workunit.
+    # The workunit was handed over twice, with the same key.
     assert len({told.key for told in sinks.handed_over}) == 1
     assert len(sinks.handed_over) == 2
 
 
-def test_who_lost_his_lease_to_another_who_still_works_settles_nothing():
+def test_assimilator_settles_nothing_while_another_holds_the_lease():
     workunit = finished(remembering())
 
     def another_claims():
@@ -423,7 +423,7 @@ def test_who_lost_his_lease_to_another_who_still_works_settles_nothing():
     assert workunit.lease_until == rows.hours(2)
 
 
-def test_what_goes_to_our_own_database_is_written_exactly_once():
+def test_rows_in_the_projects_database_are_written_exactly_once():
     app = rows.an_app(assimilator="python:tests.database.sinks.write_a_row")
     steady = finished(app, name="steady")
     stumbling = finished(app, name="stumble")
@@ -446,7 +446,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
     assert Workunit.objects.filter(assimilate_state=2).count() == count
 
 
-def test_what_a_pass_had_claimed_when_the_database_went_away_is_taken_by_the_next(monkeypatch):
+def test_workunits_claimed_before_a_database_outage_are_taken_by_the_next_pass(monkeypatch):
     workunit = finished(rows.an_app(assimilator="remember"))
     with monkeypatch.context() as patch:
         patch.setattr(assimilator, "_settle", refuse)

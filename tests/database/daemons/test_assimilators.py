@@ -1,4 +1,4 @@
-"""Each kind of assimilator, as the daemon drives it."""
+"""Each kind of assimilator, run by the daemon."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TestOptions:
             ("script:x", {"environment": {"A": 1}}, "it must be an object of texts"),
         ],
     )
-    def test_what_is_not_understood_is_refused_with_what_is(self, name, given, said):
+    def test_unknown_options_are_refused_with_the_valid_ones(self, name, given, said):
         with pytest.raises(BadOptions) as refused:
             assimilators.find(name, given, timedelta(minutes=1))
         assert said in str(refused.value)
@@ -130,7 +130,7 @@ class TestCallable:
         assert a_pass(assimilator).done == {"deferred": 1}
         workunit.refresh_from_db()
         waits = workunit.assimilate_after - rows.hours(1)
-        # Starting the worker takes a moment, and the hour is counted from then.
+        # The hour begins after the worker has started, which takes a moment.
         assert timedelta(0) <= waits < timedelta(minutes=1)
 
     def test_its_passing_troubles_are_counted_apart(self):
@@ -197,7 +197,7 @@ class TestScript:
         assert workunit.assimilate_after >= rows.hours(2)
 
     def test_one_that_hangs_is_killed_with_its_children(self, tmp_path, settings):
-        settings.SCIENCE_CONFINEMENT = "none"  # elsewhere processes have other numbers
+        settings.SCIENCE_CONFINEMENT = "none"  # a PID namespace changes process ids
         note = tmp_path / "pid"
         script = a_script(tmp_path, f"sleep 600 & echo $! >{note}; wait")
         finished(an_app(f"script:{script}", science_time_limit=timedelta(seconds=4)))
@@ -220,7 +220,7 @@ def is_running(pid):
 
 
 class _Receiver(HTTPServer):
-    """A server that records requests and returns the answers it was given."""
+    """An HTTP server that records requests and returns prepared responses."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Answerer)
@@ -283,7 +283,7 @@ class TestWebhook:
         assert headers["X-Manyhands-Signature"] != webhook.signature(body, SECRET[::-1])
         assert state(workunit) == 2
 
-    def test_what_is_no_text_is_sent_in_base64_and_what_is_long_not_at_all(self, receiver):
+    def test_binary_outputs_are_sent_in_base64_and_long_outputs_are_omitted(self, receiver):
         app = an_app("webhook", url=receiver.url, secret=SECRET, max_bytes=3)
         finished(app, data=b"\xff\xfe")
         finished(app, data=b"long")
@@ -315,7 +315,7 @@ class TestWebhook:
         assert f"answered {status}" in failure.error
         assert len(receiver.got) == 1
 
-    def test_nobody_there_may_heal(self, receiver):
+    def test_unreachable_webhook_is_a_transient_failure(self, receiver):
         url = receiver.url.replace("/take", "")
         receiver.shutdown()
         receiver.server_close()
@@ -377,8 +377,8 @@ class TestTable:
         assert table_rows("sum") == [(1,)]
         assert "invalid input syntax" in error()
 
-    def test_who_comes_second_inserts_nothing(self, monkeypatch):
-        """The settlement finds another's token: its rows are not written, nor twice."""
+    def test_second_assimilator_inserts_no_row(self, monkeypatch):
+        """The settlement finds the lease token of another process and writes no row."""
         workunit = finished(an_app("table", **self.OPTIONS), data=b'{"sum": 1}')
         find = assimilators.find
 
@@ -406,7 +406,7 @@ class TestTable:
         assert a_pass(assimilator).done == {"assimilated": 2}
         assert table_rows("k, why") == [(f"Manyhands/{gone.pk}", "CANCELLED: wrong")]
 
-    def test_what_is_no_json_is_a_failure(self):
+    def test_output_that_is_not_json_is_a_failure(self):
         finished(an_app("table", **self.OPTIONS), data=b"42 sums")
         a_pass(assimilator)
         assert "is not JSON" in error()

@@ -1,4 +1,4 @@
-"""The clock of the daemons notices when it is set, and nothing due suffers."""
+"""The daemons' clock detects that it was set, and due times are adjusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def read():
-    """Read a watched clock so many seconds after it was read first, when it shows so many hours."""
+    """Return a function that reads a watched clock showing `hours`, at monotonic `seconds`."""
     shown = []
     clock = WatchedClock(lambda: shown[-1][0], lambda: shown[-1][1])
 
@@ -41,7 +41,7 @@ def test_what_was_due_before_the_clock_was_set_back_is_due_at_once(read, caplog)
     assert [record.seconds for record in said] == [3601]
 
 
-def test_what_a_pass_that_began_before_wakes_later_is_found_too(read):
+def test_rows_woken_by_an_earlier_pass_are_corrected_too(read):
     read(1, 0.0)
     read(0, 1.0)
     late = rows.a_workunit(transition_at=rows.hours(1))
@@ -64,7 +64,7 @@ def test_a_clock_that_is_set_forward_moves_deadlines_before_anything_is_given_up
     assert result.report_deadline == rows.hours(1.5) - timedelta(seconds=2)
 
 
-def test_time_that_passes_is_no_step(read):
+def test_passing_time_is_not_a_clock_step(read):
     for hours, seconds in ((0, 0.0), (1, 3600.0), (2, 7201.0)):
         read(hours, seconds)
     assert not Outage.objects.exists()

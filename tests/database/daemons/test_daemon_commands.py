@@ -1,4 +1,4 @@
-"""The commands of the daemons: their output and their refusals."""
+"""The commands of the daemons: their output and their error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file deleter deletes files that are no longer needed, and nothing else."""
+"""The file deleter deletes files that are no longer needed, and no other files."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
 
 
 def test_what_comes_after_everything_else_was_deleted_goes_too():
-    """From a result that did not reply to its late report, and to the end of its file."""
+    """A result times out, is reported late, and its uploaded file is deleted."""
     host = rows.a_host()
     workunit = rows.a_workunit(transition_at=rows.hours(0))
     canonical = rows.a_result(workunit, "valid", output=b"x", uploaded=True)
@@ -273,7 +273,7 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         workunit, _ = a_ready_workunit(app)
         a_ready_result(workunit, host=host)
     now = rows.hours(0) + timedelta(seconds=1)
-    # Two for outputs; nine for inputs, a transaction among them; one for other marked files.
+    # Two statements for outputs; nine for inputs, with a transaction; one for other marked files.
     assert statements_of(lambda: a_pass(file_deleter, now=now)) == 12
     assert not File.objects.exists()
     assert not Result.objects.exclude(file_delete_state=2).exists()

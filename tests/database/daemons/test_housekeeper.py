@@ -1,4 +1,4 @@
-"""Each chore is done when it is due, once, and keeps no other from being done."""
+"""The housekeeper does each chore once when it is due, even if others fail."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def only(monkeypatch, *chores):
     monkeypatch.setattr(housekeeper, "CHORES", chores)
 
 
-# When
+# Intervals
 
 
 def test_a_chore_is_done_when_its_interval_is_over_and_not_before():
@@ -125,7 +125,7 @@ def test_what_was_granted_lately_or_never_is_left_alone():
     assert fresh(never).expavg_at is None
 
 
-def test_next_to_nothing_becomes_nothing_and_is_not_touched_again():
+def test_tiny_average_becomes_zero_and_is_not_updated_again():
     host = rows.a_host(expavg_credit=1e-7, expavg_at=LONG_AGO, total_credit=Decimal(3))
     a_pass(housekeeper)
     assert (fresh(host).expavg_credit, host.total_credit) == (0, 3)
@@ -225,7 +225,7 @@ def test_batches_whose_time_is_over_are_given_up_and_finished_ones_completed():
     assert (fresh(late).state, fresh(done).state) == (Batch.State.ABORTED, Batch.State.COMPLETE)
 
 
-# Leftovers
+# Old rows and unknown files
 
 
 def a_refusal(number, at):
@@ -242,7 +242,7 @@ def test_refusals_of_long_ago_are_dropped():
     assert list(Refusal.objects.all()) == [kept]
 
 
-def test_what_a_result_said_goes_after_its_rows():
+def test_old_messages_of_purged_results_are_deleted():
     result = rows.a_result(rows.a_workunit(), "sent", host=rows.a_host())
     gone = result.pk + 1
     trickle = {"host": result.host, "app": result.app, "said_at": LONG_AGO}
@@ -277,7 +277,7 @@ def test_files_that_nobody_knows_are_deleted_once_a_day():
     assert not path.exists()
 
 
-def test_heartbeats_of_what_is_no_more_are_dropped():
+def test_old_heartbeats_are_deleted():
     Heartbeat.objects.create(name="web one", seen_at=LONG_AGO)
     Heartbeat.objects.create(name="web two", seen_at=NOON)
     assert a_pass(housekeeper).done == {"heartbeats dropped": 1}

@@ -1,4 +1,4 @@
-"""Daemons and reports on two real connections, each stopped half way."""
+"""Daemons and reports that run concurrently on two database connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 20
 
 
 class Meanwhile:
-    """An act on another connection, in a separate thread."""
+    """A function that runs in a separate thread on another connection."""
 
     def __init__(self, act):
         self.answer = None
@@ -52,7 +52,7 @@ class Meanwhile:
 
 @contextmanager
 def stopped_in(monkeypatch, module, name):
-    """The first call of a function waits until `go` is set; later ones do not."""
+    """Make the first call of a function wait for `go`; yield the events `arrived` and `go`."""
     arrived, go = threading.Event(), threading.Event()
     real = getattr(module, name)
 
@@ -70,7 +70,7 @@ def stopped_in(monkeypatch, module, name):
 
 
 def report(result_id, *, at):
-    """Do as a report: lock the workunit, settle the result, wake the transitioner."""
+    """Write what a report writes: lock the workunit, settle the result, make it due."""
     with transaction.atomic():
         result = Result.objects.get(pk=result_id)
         Workunit.objects.select_for_update(no_key=True).get(pk=result.workunit_id)
@@ -141,7 +141,7 @@ def test_the_validator_leaves_a_workunit_alone_while_a_report_settles():
 
 
 def test_a_transitioner_judges_what_was_reported_before_its_lock(monkeypatch):
-    """The lock and the reading are two statements: the second sees what the first waited out."""
+    """Results are read by a second statement, which sees commits made before the lock."""
     workunit = rows.a_workunit()
     done = rows.a_result(workunit, "success", output=b"a")
     sent = rows.a_result(workunit, "sent")

@@ -1,4 +1,4 @@
-"""Subjects on which science code fails too often are parked; others go on."""
+"""Subjects on which science code fails too often are parked; others are not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_limit_of_one_parks_at_once():
     assert fail(rows.an_app(max_science_failures=1), 7) == {7}
 
 
-def test_what_is_parked_stays_parked_since_then():
+def test_parking_time_does_not_change():
     app = rows.an_app(max_science_failures=1)
     fail(app, 7)
     assert fail(app, 7, now=rows.hours(2)) == {7}
@@ -82,11 +82,11 @@ def test_counting_costs_one_statement(count):
     assert ScienceFailure.objects.filter(parked_at=NOON).count() == count
 
 
-def test_nothing_failed_nothing_is_asked():
+def test_no_failures_cost_no_statement():
     assert statements_of(lambda: fail(rows.App(pk=1))) == 0
 
 
-def test_parking_is_said_once(caplog):
+def test_parking_is_logged_once(caplog):
     app = rows.an_app("sums", max_science_failures=1)
     fail(app, 7)
     fail(app, 7)

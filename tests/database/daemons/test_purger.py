@@ -1,4 +1,4 @@
-"""The purger archives what is finished, and keeps the ledger's days in order."""
+"""The purger archives finished workunits and maintains the ledger's partitions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def made_days():
-    """The ledger's days are made, so that a pass only does what its test is about."""
+    """Create the ledger's partitions first, so that a pass does only what is tested."""
     purger.tend_ledger(now=NOON)
 
 
 def purgeable(app=None, host=None, **fields):
-    """A workunit of which nothing is left to do."""
+    """Create a finished workunit whose files are deleted."""
     workunit = rows.a_workunit(app, transition_at=None)
     canonical = rows.a_result(workunit, "valid", host=host, output=b"x", file_delete_state=2)
     rows.a_result(workunit, "unneeded", file_delete_state=2)
@@ -75,7 +75,7 @@ def test_a_finished_workunit_is_archived_and_its_rows_are_dropped(settings):
     assert CreditEntry.objects.count() == 1
 
 
-def test_every_column_that_says_something_goes_with_it(settings):
+def test_archive_has_every_column_that_is_not_null(settings):
     workunit = purgeable(delay_bound=timedelta(days=1, seconds=30.5))
     result = workunit.results.first()
     columns = {
@@ -94,7 +94,7 @@ def test_every_column_that_says_something_goes_with_it(settings):
     assert None not in line["workunit"].values()
 
 
-def test_the_timeline_goes_with_it_in_words(settings):
+def test_archive_has_the_timeline_as_text(settings):
     workunit = rows.a_workunit(cancel_requested_at=NOON)
     rows.a_result(workunit)
     a_pass(transitioner)
@@ -147,7 +147,7 @@ def test_messages_usage_refusals_and_failures_go_with_it_and_only_these(settings
 
 
 def with_messages(workunit, result, number):
-    """All that can hang on a result, and once what can hang on its workunit."""
+    """Add messages and failures to a result and, if `number` is 0, to its workunit."""
     app, host = workunit.app, rows.a_host()
     UsageSample.objects.create(result_id=result.pk, at=NOON, fraction_done=0.5)
     trickle = TrickleUp.objects.create(
@@ -205,7 +205,7 @@ def test_rows_are_kept_for_as_long_as_the_project_says(settings):
     assert a_pass(purger, now=rows.hours(23)).seen == 1
 
 
-def test_what_is_woken_while_it_is_archived_stays(settings, monkeypatch):
+def test_workunit_woken_during_archiving_is_not_purged(settings, monkeypatch):
     workunit = purgeable()
     append = storage.append_archive
 
@@ -228,13 +228,13 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
 
 
 def rows_read_whole():
-    """How many rows of each table this transaction has read by reading the whole table."""
+    """Return the number of rows that this transaction read by sequential scans, by table."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT relname, seq_tup_read FROM pg_stat_xact_user_tables")
         return dict(cursor.fetchall())
 
 
-def test_what_was_planned_before_is_forgotten_before_rows_are_dropped():
+def test_cached_plans_are_discarded_before_rows_are_dropped():
     purgeable()
     with CaptureQueriesContext(connection) as captured:
         a_pass(purger)
@@ -269,7 +269,7 @@ def test_plans_from_a_small_day_do_not_read_whole_tables_for_each_row():
     assert {table: number for table, number in read.items() if number > 4 * 2000} == {}
 
 
-#: 2 000 workunits with a result and an output each, none of which is finished.
+#: Inserts of 2000 unfinished workunits, with a result and an output each.
 MANY = {
     "workunit": """
         INSERT INTO workunit (name, app_id, outputs, meta, created_at)
@@ -286,7 +286,7 @@ MANY = {
 }
 
 
-# The ledger's days
+# Partitions of the ledger
 
 
 def days_made():
@@ -296,7 +296,7 @@ def days_made():
 
 
 def tables():
-    """The days around noon; migrating made the real coming days, too."""
+    """Return the partitions of January 2026; the migration also made those of today."""
     return [name for name in days_made() if name.startswith("ledger_entry_202601")]
 
 

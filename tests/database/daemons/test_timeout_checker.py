@@ -1,4 +1,4 @@
-"""The timeout checker gives up on results, and wakes their workunits."""
+"""The timeout checker ends overdue results and makes their workunits due."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_an_assignment_that_was_never_acknowledged_is_given_up():
     assert result.workunit.transition_at == rows.hours(0)
 
 
-def test_one_that_was_acknowledged_or_has_time_or_knows_no_such_rule_is_left_alone():
+def test_acknowledged_recent_or_exempt_assignments_are_kept():
     an_unacknowledged(acknowledged_at=rows.hours(-0.9))
     an_unacknowledged(sent_at=rows.hours(-0.05))
     an_unacknowledged(rows.an_app())
@@ -169,7 +169,7 @@ def test_deadlines_move_by_an_outage_before_anything_is_given_up():
 
 
 def refuse(workunit, *hosts, at=None, first_at=None, **fields):
-    """Refuse a workunit to hosts, since a day ago unless `first_at` is given."""
+    """Record refusals of a workunit to hosts, the first of them a day before by default."""
     at = at or rows.hours(0)
     for host in hosts:
         rows.refuse(workunit, host, at, first_at=first_at or at - timedelta(days=1), **fields)
@@ -244,7 +244,7 @@ def test_a_result_refused_to_as_many_hosts_as_its_app_bears_is_given_up():
     [{"rpc_at": rows.hours(-31 * 24)}, {"denied": True}, {"merged": True}],
     ids=["not seen for a month", "denied", "merged"],
 )
-def test_hosts_that_are_not_about_count_neither_as_refused_nor_as_seen(away):
+def test_inactive_hosts_count_neither_as_refused_nor_as_seen(away):
     here, gone = rows.a_host(), rows.a_host()
     if away.pop("merged", False):
         away = {"merged_into": here}
@@ -304,20 +304,20 @@ def test_a_pass_counts_what_was_refused_since_the_last_one_however_much_that_is(
         refuse(workunit, host)
     assert a_pass(timeout_checker, limit=3).counts["workunits unsendable"] == 5
     assert states(old) == [(False, False)]
-    # It is refused to the host once more when that asks again.
+    # The host asks again and is refused again.
     Refusal.objects.filter(workunit_id=old.pk).update(at=rows.hours(1))
     a_pass(timeout_checker, now=rows.hours(1))
     assert states(old) == [(True, True)]
 
 
-def test_what_was_locked_is_looked_at_again_in_the_next_pass():
+def test_each_pass_counts_again_from_shortly_before_the_last_pass():
     last = timeout_checker._counted_at
     a_pass(timeout_checker)
     assert timeout_checker._uncounted_since(WHOLE, now=rows.hours(0.01)) == NOON - RECOUNT_WINDOW
     assert last[WHOLE] == NOON
 
 
-def test_what_is_sent_already_is_not_given_up():
+def test_sent_results_are_not_given_up():
     host = rows.a_host()
     workunit = rows.a_workunit(transition_at=None)
     rows.a_result(workunit, "sent", host=host)
@@ -326,7 +326,7 @@ def test_what_is_sent_already_is_not_given_up():
     assert states(workunit) == [(False, False)]
 
 
-def test_operators_hear_once_of_a_result_that_is_hard_to_send(caplog):
+def test_result_that_is_hard_to_send_is_logged_once(caplog):
     hosts = [rows.a_host() for _ in range(4)]
     workunit = an_unsent()
     refuse(workunit, hosts[0])
@@ -359,6 +359,6 @@ def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
         workunit = rows.a_workunit(app, transition_at=None)
         an_overdue(workunit, host=host, app_version=version)
     HostAppVersion.objects.create(host=host, app_version=version)
-    # The signs; the results, in a transaction, with two for their hosts; ends; refusals.
+    # Signs of life; results in a transaction, with two for hosts; expired workunits; refusals.
     assert statements_of(lambda: a_pass(timeout_checker)) == 8
     assert not Result.objects.filter(server_state=4).exists()

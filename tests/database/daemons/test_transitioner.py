@@ -1,4 +1,4 @@
-"""The transitioner writes the verdicts of the judgement."""
+"""The transitioner applies the verdicts of its rules to the database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_new_workunit_gets_its_results():
     assert {(r.server_state, r.outcome, r.priority, r.app_id) for r in results} == {
         (2, 0, 7, workunit.app_id)
     }
-    # The safety net: one and a half times its delay bound of seven days.
+    # The safety net: 1.5 times the delay bound of seven days.
     assert workunit.transition_at == rows.hours(252)
     assert tally.sentence() == "1 workunit: 1 replicated"
     assert moves(results[0]) == ["result: nothing→UNSENT"]
@@ -74,7 +74,7 @@ def test_attempts_end_one_by_one_and_their_workunit_stays_open():
 
 
 def test_no_last_result_is_made_where_it_could_not_make_the_quorum():
-    # An untrusted host was sent the only result, which raised the quorum, and failed on it.
+    # The only result was sent to an untrusted host, which raised the quorum, and it failed.
     workunit = rows.a_workunit(max_total_results=2)
     rows.a_result(workunit, "error")
     a_pass(transitioner)
@@ -84,7 +84,7 @@ def test_no_last_result_is_made_where_it_could_not_make_the_quorum():
 
 
 def forgotten():
-    """Workunits that are not due although there is something to do."""
+    """Return workunits that need a transition but are not due."""
     (asked,) = [one for one in invariants() if one.name == "nobody_is_forgotten"]
     return asked.find(NOON)
 
@@ -203,7 +203,7 @@ def test_a_result_that_nobody_may_have_is_given_up():
     assert moves(unsent) == ["result: UNSENT→OVER/COULDNT_SEND"]
 
 
-def test_a_wish_to_give_up_is_forgotten_if_somebody_was_given_the_result_meanwhile():
+def test_request_to_give_up_is_dropped_if_the_result_was_sent_meanwhile():
     workunit = rows.a_workunit(unsendable_at=rows.hours(-1), min_quorum=1, target_nresults=1)
     rows.a_result(workunit, "sent")
     a_pass(transitioner)
@@ -213,7 +213,7 @@ def test_a_wish_to_give_up_is_forgotten_if_somebody_was_given_the_result_meanwhi
 
 @pytest.fixture
 def answered():
-    """A workunit with its answer, and one result that disagreed, not yet handed to the science."""
+    """A workunit to revalidate: one of its results was invalid, and it is not assimilated."""
     workunit = rows.a_workunit(revalidate_requested_at=rows.hours(-1))
     canonical = rows.a_result(workunit, "valid", output=b"a")
     rows.a_result(workunit, "valid", output=b"a")
@@ -297,7 +297,7 @@ def test_a_retry_is_urgent_and_waits_for_a_reliable_host():
     assert (retry.priority, retry.reliable_until) == (17, rows.hours(3))
 
 
-def test_without_a_bound_on_turnarounds_a_retry_waits_for_nobody():
+def test_without_a_bound_on_turnarounds_a_retry_goes_to_any_host():
     workunit = rows.a_workunit(rows.an_app(retry_priority=10), min_quorum=1, target_nresults=1)
     rows.a_result(workunit, "error")
     a_pass(transitioner)
@@ -314,7 +314,7 @@ def test_all_results_of_an_accelerated_batch_are_urgent():
     assert set(workunit.results.values_list("priority", flat=True)) == {10}
 
 
-def test_results_are_for_whom_their_workunit_is():
+def test_results_have_the_target_of_their_workunit():
     host = rows.a_host()
     targets = [
         ({"target_host": host}, (1, host.pk)),
@@ -372,7 +372,7 @@ def test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once():
 
 
 def a_mixture(count: int) -> None:
-    """Workunits of which each wants something else."""
+    """Create workunits that need, in turn, to be cancelled or to be replicated."""
     app = rows.an_app()
     host = rows.a_host()
     for number in range(count):
@@ -396,7 +396,7 @@ def test_an_idle_pass_costs_one_statement_and_its_transaction():
     assert statements_of(lambda: a_pass(transitioner)) == 3
 
 
-# Where every account had its turn
+# Workunits that have no eligible account left
 
 
 def tried(app, *hosts, word="error", **fields):
@@ -444,7 +444,7 @@ def test_a_refusal_from_before_the_newest_version_excuses_no_computer(seconds):
 @pytest.mark.parametrize(
     ("kind", "is_over"), [("account", True), ("host", False), ("nothing", False)]
 )
-def test_whose_turn_it_is_depends_on_how_results_are_kept_apart(kind, is_over):
+def test_remaining_accounts_depend_on_the_one_result_per_rule(kind, is_over):
     app = rows.an_app(fail_when_all_tried=True, one_result_per=kind)
     account = rows.an_account()
     host = rows.a_host(account)
@@ -472,7 +472,7 @@ def test_a_workunit_that_waits_for_an_account_looks_soon_whether_that_is_still_a
 
 
 @pytest.mark.parametrize("word", ["sent", "success"])
-def test_what_may_still_be_the_answer_is_waited_for(word):
+def test_workunit_waits_for_results_that_may_be_the_answer(word):
     workunit = tried(rows.an_app(fail_when_all_tried=True), rows.a_host(), word=word)
     a_pass(transitioner)
     workunit.refresh_from_db()

@@ -45,7 +45,7 @@ def is_handled(trickle):
     return trickle.handled_at is not None
 
 
-# Built in
+# Built-in handlers
 
 
 def test_progress_is_noted_and_wakes_nobody():
@@ -59,7 +59,7 @@ def test_progress_is_noted_and_wakes_nobody():
     assert a_pass(trickle_handler).seen == 0
 
 
-def test_the_last_word_counts_whatever_the_order_of_arrival():
+def test_latest_progress_counts_in_any_order_of_arrival():
     result = running()
     say(result, done(0.5), minute=9)
     say(result, done(0.25), minute=3)
@@ -94,14 +94,14 @@ def test_usage_is_kept_at_most_once_a_minute():
     ]
 
 
-def test_a_clock_that_is_ahead_is_not_believed():
+def test_sample_with_a_future_time_gets_the_current_time():
     result = running()
     say(result, done(0.1), minute=60 * 24 * 365)
     a_pass(trickle_handler)
     assert UsageSample.objects.get().at == NOON
 
 
-def test_what_says_nothing_is_handled_and_leaves_no_sample():
+def test_empty_progress_is_handled_without_a_sample():
     trickle = say(running(), "<fraction_done>soon</fraction_done>")
     a_pass(trickle_handler)
     assert is_handled(trickle)
@@ -118,7 +118,7 @@ def test_an_unknown_variety_is_named_once_and_marked_as_handled(caplog):
     assert [(line.app, line.variety) for line in named] == [(result.app.name, "gossip")]
 
 
-# An app's own
+# Handlers of an app
 
 
 def test_a_handler_extends_the_deadline_and_answers():
@@ -135,7 +135,7 @@ def test_a_handler_extends_the_deadline_and_answers():
     assert result.report_deadline == deadline + timedelta(hours=6)
 
 
-def test_what_is_late_stays_late():
+def test_deadline_that_has_passed_is_not_extended():
     result = running(an_app(trickle_handlers=handler("extend")))
     update(result, report_deadline=NOON)
     say(result, "<a>1</a>", variety="news")
@@ -202,7 +202,7 @@ def test_others_go_on_when_one_fails():
     assert (is_handled(bad), is_handled(good)) == (False, True)
 
 
-def test_whoever_lost_the_lease_settles_nothing(monkeypatch):
+def test_handler_with_an_expired_lease_settles_nothing(monkeypatch):
     result = running(an_app(trickle_handlers=handler("extend")))
     deadline = result.report_deadline
     trickle = say(result, "x", variety="news")

@@ -1,4 +1,4 @@
-"""The demonstration of trust, in small."""
+"""The demonstration of trust, with 150 workunits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_two_different_liars_and_a_silent_host_change_no_answer(played, capsys):
     assert "0 violations" in capsys.readouterr().out
 
 
-def test_two_liars_who_agree_are_believed_only_where_they_meet(played):
+def test_two_colluding_hosts_are_valid_only_in_shared_workunits(played):
     story = played(trust.TOGETHER)
     believed = story.accepted_wrong_answers()
     standing = {one.name: one for one in story.host_summaries()}

@@ -1,4 +1,4 @@
-"""The validator compares, chooses, marks and pays."""
+"""The validator sets validate states, chooses canonical results and grants credit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.database.passes import a_pass, moves, statements_of
 
 pytestmark = pytest.mark.django_db
 
-#: 3000 seconds of a gigaflop a second.
+#: Credit for 3000 seconds at 1 GFLOPS.
 PAY = Decimal("6.944444")
 
 
 def asking(letters: str, /, *, app=None, words: str = "", **fields):
-    """A workunit whose results have an output of one letter each; a dot is one without output."""
+    """Create a workunit with a result for each letter, its output; a dot means no output."""
     workunit = rows.a_workunit(app, need_validate=True, transition_at=None, **fields)
     states = words.split() or ["success"] * len(letters)
     results = [
@@ -163,13 +163,13 @@ def test_totals_are_the_sums_of_the_entries():
     for row in (host, other, account):
         row.refresh_from_db()
     assert (host.total_credit, other.total_credit, account.total_credit) == (PAY, PAY, 2 * PAY)
-    # Two hours after the work was sent, a day's worth would be twelve times as much.
+    # The average is per day: two hours after the sending, it is twelve times the credit.
     assert host.expavg_credit == pytest.approx(12 * float(PAY))
     assert account.expavg_credit == pytest.approx(24 * float(PAY))
     assert host.turnaround_seconds == 3600
 
 
-def test_what_was_paid_before_is_not_paid_again():
+def test_paid_results_are_not_paid_again():
     workunit, (first, second) = asking("aa")
     CreditEntry.objects.create(
         result_id=first.pk,
@@ -213,7 +213,7 @@ def test_a_host_earns_trust_and_loses_it():
     assert (lost.consecutive_valid, lost.n_valid) == (0, 9)
 
 
-def test_an_unknown_validator_is_said_once_and_its_work_waits(caplog):
+def test_unknown_validator_is_logged_once_and_its_work_waits(caplog):
     workunit, _ = asking("aa", app=rows.an_app("odd", validator="bitwize"))
     other, _ = asking("aa")
     a_pass(validator)

@@ -1,4 +1,4 @@
-"""While a validator runs, no lock is held and nothing is lost: real connections."""
+"""While a validator runs, it holds no lock, and concurrent reports are kept."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_two_validators_share_the_work_without_waiting(monkeypatch):
     assert judged(first) == [1, 1]
 
 
-def test_who_lost_his_lease_neither_waits_nor_settles(monkeypatch):
+def test_validator_with_an_expired_lease_neither_waits_nor_settles(monkeypatch):
     workunit, (result, _other) = asking("apple", "ant", app=an_app())
     later = NOON + timedelta(hours=1)
     with stopped_in(monkeypatch, turns, "_ask") as (arrived, go):

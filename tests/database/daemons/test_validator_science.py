@@ -1,4 +1,4 @@
-"""The science of one app may fail as it likes; its results and other apps do not."""
+"""Failing science code of one app harms neither the app's results nor other apps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def an_app(**fields):
 
 
 def asking(*texts, app, words="", **fields):
-    """A workunit whose results have these texts as outputs; None is one without output."""
+    """Create a workunit with a result for each text, its output; None means no output."""
     workunit = rows.a_workunit(app, need_validate=True, transition_at=None, **fields)
     states = words.split() or ["success"] * len(texts)
     results = [
@@ -109,7 +109,7 @@ def test_an_output_that_is_gone_from_the_disk_is_computed_again():
     assert states(results) == [OPEN, ERROR]
 
 
-def test_a_disk_that_is_away_takes_no_result_along(settings, tmp_path):
+def test_unavailable_disk_invalidates_no_result(settings, tmp_path):
     workunit, results = asking("apple", "ant", app=an_app())
     settings.VAR_DIR = tmp_path / "not mounted"
     tally = a_pass(validator)
@@ -118,7 +118,7 @@ def test_a_disk_that_is_away_takes_no_result_along(settings, tmp_path):
     assert refreshed(workunit).validate_after == NOON + timedelta(seconds=10)
 
 
-def test_a_canonical_output_that_is_gone_is_nobody_elses_fault():
+def test_missing_canonical_output_does_not_invalidate_other_results():
     app = an_app()
     workunit, results = asking("apple", "ant", app=app, words="valid success")
     rows.settled(workunit, results[0])
@@ -165,7 +165,7 @@ def test_a_suspicious_result_is_not_believed_alone_but_with_another():
     ("text", "said"),
     [("raise", "this cannot be"), ("crash", "exit status 9"), ("hang", "did not answer")],
 )
-def test_science_that_fails_puts_its_workunit_off_and_blames_no_result(text, said, caplog):
+def test_failing_science_puts_the_workunit_off_without_invalid_results(text, said, caplog):
     app = an_app(science_time_limit=QUICK)
     workunit, results = asking("apple", text, app=app)
     tally = a_pass(validator)
@@ -182,7 +182,7 @@ def test_science_that_fails_puts_its_workunit_off_and_blames_no_result(text, sai
 
 
 def test_all_others_are_judged_in_the_same_pass():
-    """Before it, after it, and those of other apps."""
+    """Workunits before and after the failing ones, and those of other apps."""
     app, other = an_app(), an_app()
     odd = asking("raise", "apple", app=app)[0]
     crash = asking("apple", "crash", app=app)[0]
@@ -207,7 +207,7 @@ def test_a_hang_ends_its_apps_turn_and_no_other():
     assert not refreshed(hang).canonical_result_id
 
 
-def test_what_a_turn_has_no_time_for_is_given_back_at_once(monkeypatch):
+def test_workunits_beyond_the_time_of_a_turn_are_released_at_once(monkeypatch):
     workunit, _ = asking("apple", "ant", app=an_app())
     monkeypatch.setattr(turns, "TURN_SECONDS", -1.0)
     tally = a_pass(validator)
@@ -219,7 +219,7 @@ def test_what_a_turn_has_no_time_for_is_given_back_at_once(monkeypatch):
     assert a_pass(validator).done["results valid"] == 2
 
 
-def test_a_turn_takes_so_many_and_says_that_there_are_more(monkeypatch):
+def test_turn_has_a_limit_and_reports_that_more_are_due(monkeypatch):
     app = an_app()
     for _ in range(3):
         asking("apple", "ant", app=app)
@@ -270,7 +270,7 @@ def test_what_fails_too_often_is_parked_and_left_alone(caplog):
     assert refreshed(workunit).need_validate
 
 
-def test_what_may_heal_waits_longer_each_time_and_succeeds_in_the_end(caplog):
+def test_transient_errors_have_growing_delays_until_success(caplog):
     app = an_app(max_science_failures=2)
     workunit, results = asking("later", "later", app=app)
     now, waits = NOON, []
@@ -295,7 +295,7 @@ def test_a_wait_is_never_longer_than_six_hours():
     assert poison.wait_after(500, turns.MAX_WAIT) == timedelta(hours=6)
 
 
-def test_what_may_heal_is_parked_after_ten_times_as_many_failures():
+def test_workunit_is_parked_after_ten_times_as_many_transient_errors():
     app = an_app(max_science_failures=1)
     asking("later", "ant", app=app)
     now, parked = NOON, []
@@ -305,7 +305,7 @@ def test_what_may_heal_is_parked_after_ten_times_as_many_failures():
     assert parked == [False] * 9 + [True]
 
 
-def test_a_validator_that_cannot_be_loaded_is_nobodys_fault(caplog):
+def test_validator_that_cannot_be_loaded_invalidates_no_result(caplog):
     app = an_app(validator="python:no.such.module.Class")
     workunit, results = asking("apple", "ant", app=app)
     assert not a_pass(validator).more
@@ -316,7 +316,7 @@ def test_a_validator_that_cannot_be_loaded_is_nobodys_fault(caplog):
     assert "No module named 'no'" in said[0].reason
 
 
-def test_options_that_a_validator_does_not_take_are_said_and_its_work_waits(caplog):
+def test_invalid_validator_options_are_logged_and_the_work_waits(caplog):
     app = an_app(validator="numeric", validator_options={"absolut": 0.1})
     workunit, _ = asking("1.0", "1.05", app=app)
     a_pass(validator)
@@ -325,12 +325,12 @@ def test_options_that_a_validator_does_not_take_are_said_and_its_work_waits(capl
     assert "did you mean 'absolute'?" in said[0].reason
 
 
-# Others at work at the same time
+# Concurrent changes
 
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Have something happen while the science compares."""
+    """A list of functions that are called once after the next comparison."""
     happenings = []
     call = worker.call
 
@@ -382,7 +382,7 @@ def test_a_workunit_is_compared_by_one_validator_at_a_time(meanwhile):
     assert others[0].done == {}
 
 
-def test_whoever_comes_back_after_his_lease_settles_nothing(meanwhile):
+def test_validator_that_returns_after_its_lease_settles_nothing(meanwhile):
     workunit, results = asking("apple", "ant", app=an_app())
     later = NOON + timedelta(hours=1)
     meanwhile.append(lambda: a_pass(validator, now=later))
@@ -393,7 +393,7 @@ def test_whoever_comes_back_after_his_lease_settles_nothing(meanwhile):
     assert moves(results[0]) == ["validation: INIT→VALID"]
 
 
-def test_who_lost_his_lease_to_another_who_still_compares_settles_nothing(meanwhile):
+def test_validator_settles_nothing_while_another_holds_the_lease(meanwhile):
     workunit, results = asking("apple", "ant", app=an_app())
     lease = rows.hours(2)
     meanwhile.append(lambda: rows.update(workunit, lease_token=99, lease_until=lease))
@@ -402,7 +402,7 @@ def test_who_lost_his_lease_to_another_who_still_compares_settles_nothing(meanwh
     assert refreshed(workunit).lease_until == lease
 
 
-def test_what_asks_no_more_is_not_judged_and_its_lease_ends(meanwhile):
+def test_workunit_that_no_longer_needs_validation_is_released(meanwhile):
     workunit, results = asking("apple", "ant", app=an_app())
     meanwhile.append(lambda: rows.update(workunit, need_validate=False))
     assert a_pass(validator).done == {"settled by another": 1}

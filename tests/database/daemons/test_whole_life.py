@@ -1,4 +1,4 @@
-"""Workunits from submission to archive, with hosts that lie, err and fall silent."""
+"""Workunits from submission to archive, with hosts that lie, fail or disappear."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NeverStop:
 
 
 def let_daemons_work(ahead):
-    """Every daemon until nothing is due, `ahead` of the clients' clock."""
+    """Run every daemon until nothing is due, with its clock `ahead` of the clients' clock."""
     for daemon in registry.DAEMONS:
         drive = Drive(
             clock=lambda: timezone.now() + ahead, stop=NeverStop(), limit=daemon.batch, pause=1.0
@@ -87,7 +87,7 @@ def test_every_workunit_comes_to_its_end_and_nothing_is_left(seed, settings):
 
 
 def a_turn(client, chance):
-    """A client requests work and reports some of its results: right, wrong or failed."""
+    """Request work and report some results: right, wrong, failed or without output."""
     client.ask_for_work(seconds=30.0)
     for name in list(client.held):
         mood = chance.random()

@@ -1,4 +1,4 @@
-"""Generators keep a cushion of unsent results, and make nothing twice."""
+"""Work generators keep a cushion of unsent results and create no workunit twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_workunits_without_results_yet_are_counted():
     assert len(names()) == 10
 
 
-def test_what_was_sent_is_made_up_for_where_it_left_off():
+def test_cushion_is_refilled_from_the_generators_last_state():
     app = app_of(cushion=4)
     a_pass(work_generator)
     a_pass(transitioner)
@@ -86,7 +86,7 @@ def test_a_generator_that_is_exhausted_says_so_once_and_is_asked_when_changed(ca
     assert names() == numbers(1, 5)
 
 
-def test_a_generator_that_asks_for_patience_gets_it():
+def test_generator_can_defer_its_next_call():
     app_of("patient")
     a_pass(work_generator)
     a_pass(transitioner)
@@ -137,7 +137,7 @@ def test_a_source_that_is_away_is_waited_for_and_forgiven():
     assert not ScienceFailure.objects.exists()
 
 
-def test_whoever_was_overtaken_submits_nothing(monkeypatch):
+def test_generator_with_an_expired_lease_submits_nothing(monkeypatch):
     app = app_of(cushion=3)
     ask = work_generator._ask
 

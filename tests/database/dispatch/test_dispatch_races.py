@@ -1,4 +1,4 @@
-"""Interleaved claims: each sees the other, and no host leaves without work."""
+"""Concurrent claims never give sibling results to one account or lose a result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def other() -> Iterator[psycopg.Connection]:
 
 
 def take(somebody: psycopg.Connection, host: Host, workunit: str, result: str) -> None:
-    """Claim a result as another RPC does, and leave the transaction open."""
+    """Claim a result as another RPC would, and leave the transaction open."""
     somebody.execute(_LOCK, [workunit])
     somebody.execute(_TAKE, [host.pk, host.account_id, result])
 
@@ -54,7 +54,7 @@ def attached(email: str, name: str = "computer") -> tuple[ScriptedClient, Host]:
 
 
 def on_sleep(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> list[float]:
-    """Have something happen while a claim waits for its next look; returns the waits."""
+    """Call `act` in the first wait of a claim; return the list of waits in seconds."""
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -78,7 +78,7 @@ def test_a_claim_looks_again_while_another_holds_the_workunit(
     assert len(waits) == 1
 
 
-def test_a_claim_that_fails_leaves_the_result_to_the_one_who_waited(
+def test_result_of_a_failed_claim_goes_to_the_waiting_claim(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workunits(an_app(), 1)
@@ -89,7 +89,7 @@ def test_a_claim_that_fails_leaves_the_result_to_the_one_who_waited(
     assert ada.ask_for_work() == ["upper_0_0"]
 
 
-def test_no_work_is_not_said_while_another_might_still_give_it_back(
+def test_claim_does_not_return_no_work_while_another_claim_may_fail(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workunits(an_app(), 1)
@@ -103,10 +103,10 @@ def test_no_work_is_not_said_while_another_might_still_give_it_back(
     assert 0.15 <= sum(waits) <= 0.25
 
 
-def test_a_twin_taken_between_the_look_and_the_lock_is_seen(
+def test_sibling_result_claimed_between_read_and_lock_is_detected(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hazard of one statement: its snapshot is older than the other host's commit."""
+    """A single statement would have a snapshot older than the commit of the other host."""
     workunits(an_app(), 1, results=2)
     ada, _host = attached("ada@example.org", "first")
     _same, second = attached("ada@example.org", "second")
@@ -123,7 +123,7 @@ def test_a_twin_taken_between_the_look_and_the_lock_is_seen(
     assert Result.objects.filter(server_state=4).count() == 1
 
 
-def test_a_workunit_cancelled_between_the_look_and_the_lock_is_not_sent(
+def test_workunit_cancelled_between_read_and_lock_is_not_sent(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workunits(an_app(), 1)

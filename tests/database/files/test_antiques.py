@@ -69,7 +69,7 @@ def test_what_is_younger_than_the_oldest_unassimilated_workunit_stays():
     assert (young.exists(), old.exists()) == (True, False)
 
 
-def test_nothing_is_antique_before_a_month_unless_one_says_so():
+def test_minimum_age_is_a_month_by_default():
     path = an_upload("wu_0_r900_0", at=NOON - timedelta(days=29))
     delete_antique_files(NOON)
     assert path.exists()

@@ -39,7 +39,7 @@ def lines(settings, **where):
 
 
 class Crash(BaseException):
-    """As if the daemon's process ended here."""
+    """Stands for the end of the daemon's process."""
 
 
 def test_each_record_is_a_line_with_the_key_of_its_workunit(settings):
@@ -76,7 +76,7 @@ def test_a_crash_between_writing_and_settling_leaves_each_record_once(where, set
             a_pass(assimilator)
     assert len(lines(settings)) == (0 if where == "before the files" else 3)
     assert Workunit.objects.filter(assimilate_state=1).count() == 3
-    # The lease has run out; others have joined meanwhile, so that the batch is another one.
+    # The lease has expired, and more workunits are finished, so the batch is a different one.
     workunits.append(finished(app, data=b'{"sum": 3}'))
     a_pass(assimilator, now=rows.hours(2), limit=2)
     a_pass(assimilator, now=rows.hours(2), limit=2)
@@ -102,8 +102,8 @@ def test_a_crash_while_a_part_is_written_leaves_the_old_part(settings, monkeypat
     assert [line["sum"] for line in lines(settings)] == [0, 1]
 
 
-def test_who_lost_his_lease_leaves_each_record_once(settings, monkeypatch):
-    """Both write; the second to come finds the first one's lines."""
+def test_record_is_written_once_after_a_lost_lease(settings, monkeypatch):
+    """Two processes write the same records; the second finds the lines of the first."""
     finished(an_app(), data=b'{"sum": 1}')
     settle = assimilator._settle
 

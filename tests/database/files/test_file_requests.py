@@ -1,4 +1,4 @@
-"""Files are put on hosts, fetched from there and deleted there."""
+"""Requests of staff to put files on hosts, fetch them, and delete them there."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_file_is_put_until_the_host_lists_it(host, path):
     assert request.done_at == NOON
 
 
-def test_a_reply_that_was_lost_is_said_again_after_an_hour(host, path):
+def test_request_is_repeated_after_an_hour(host, path):
     file_requests.put_file(host.pk, path, now=NOON)
     assert take(host).puts
     assert not take(host, now=NOON + timedelta(minutes=59)).puts

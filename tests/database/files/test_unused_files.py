@@ -1,4 +1,4 @@
-"""A file is deleted once it has no references, and not before."""
+"""A file is deleted when it has no references, and not earlier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.database.passes import a_pass
 pytestmark = pytest.mark.django_db
 
 LATER = NOON + timedelta(days=2)
-#: Statements that decide whether a file has references, and the package of each.
+#: Statement that decides whether a file has references -> its package.
 JUDGES = {
     "files/mark_unused_files": "scheduler",
     "files/read_unused_files": "scheduler",
@@ -30,12 +30,12 @@ JUDGES = {
 }
 
 
-#: Tables that only name a file: they keep none, and are deleted with the file's row.
+#: Tables whose references do not keep a file; their rows are deleted with the file's row.
 NAMES_ALONE = {"job_file"}
 
 
 def referring():
-    """Every table with a foreign key to `file` that keeps it, and its column."""
+    """Return table and column of each foreign key that keeps a file from deletion."""
     return sorted(
         (model._meta.db_table, field.column)
         for model in apps.get_models(include_auto_created=True)
@@ -47,7 +47,7 @@ def referring():
 
 
 def a_file(content=b"in"):
-    """A file without references."""
+    """Store a file without references and return its row."""
     staged = storage.stage_bytes(content)
     kept, _ = download_files.keep(
         {staged.digest.sha256: download_files.Wanted(staged, "in")}, now=NOON
@@ -74,7 +74,7 @@ def test_every_foreign_key_to_a_file_is_considered(statement, package):
 
 
 def test_these_are_the_tables_that_refer_to_files():
-    """A new one needs a line in every statement above, and a way below."""
+    """A new table needs a condition in every statement of JUDGES, and a function below."""
     assert referring() == [
         ("app_version_file", "file_id"),
         ("file_hold", "file_id"),
@@ -118,7 +118,7 @@ def _by_a_hold(file):
 
 
 @pytest.mark.parametrize("refer", [_by_a_workunit, _by_an_app_version, _by_a_request, _by_a_hold])
-def test_what_refers_to_a_file_keeps_it_and_its_end_lets_it_go(refer):
+def test_reference_keeps_a_file_until_it_ends(refer):
     file = a_file()
     refer(file)
     assert unused_files.mark_forgotten_for_deletion(NOON, 10) == 0
@@ -159,7 +159,7 @@ def test_a_walk_over_all_files_goes_on_where_it_was():
     assert [is_marked(file) for file in many] == [True, True, False, True, True]
 
 
-def test_the_housekeeper_lets_files_go():
+def test_housekeeper_marks_unused_files_for_deletion():
     held, forgotten = a_file(), a_file(b"forgotten")
     a_hold(held, until=NOON)
     tally = a_pass(housekeeper)
@@ -176,7 +176,7 @@ def _submit(app, person, content):
     ).workunit_ids[0]
 
 
-def test_what_two_people_submit_alike_is_one_file_until_neither_needs_it(tmp_path):
+def test_equal_content_of_two_submitters_is_one_file_until_neither_needs_it(tmp_path):
     app = rows.an_app()
     content = b"the same"
     ids = [_submit(app, rows.an_account(), content) for _ in range(2)]

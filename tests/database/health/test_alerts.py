@@ -1,4 +1,4 @@
-"""The facts that alerts are judged by, read from tables and files."""
+"""The facts for alerts are read from tables and files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def found() -> list[tuple[str, str]]:
     return [(alert.kind, alert.sentence) for alert in alerts.current(now=NOON)]
 
 
-def test_all_is_well():
+def test_no_alerts_without_problems():
     a_workunit(transition_at=NOON)
     assert found() == []
 
@@ -78,7 +78,7 @@ def test_results_that_nobody_compares_are_dated_by_their_report():
     assert found() == [("daemon_behind", "The validator is 2 h behind.")]
 
 
-def test_what_is_put_off_or_parked_is_not_waiting():
+def test_deferred_or_parked_workunits_do_not_count_as_waiting():
     update(waiting_for_validation(), validate_after=NOON + timedelta(hours=1))
     parked = waiting_for_validation()
     ScienceFailure.objects.create(
@@ -158,7 +158,7 @@ def test_open_batches_are_reminded_of_before_they_are_given_up():
     assert found() == [("batch_expires", "2 batches expire within 3 d: sooner, soon.")]
 
 
-def test_a_full_disk_is_told(monkeypatch):
+def test_full_disk_is_an_alert(monkeypatch):
     monkeypatch.setattr("scheduler.storage.has_room_for", lambda nbytes: nbytes == 0)
     assert [kind for kind, _ in found()] == ["disk_nearly_full"]
     monkeypatch.setattr("scheduler.storage.has_room_for", lambda _nbytes: False)
@@ -178,7 +178,7 @@ def test_they_take_two_statements_whatever_there_is():
 
 def test_the_command_ends_with_status_1_if_there_is_anything():
     out = io.StringIO()
-    with pytest.raises(SystemExit) as ended:  # the daemons were alive at noon, long ago
+    with pytest.raises(SystemExit) as ended:  # the last signs of life are from NOON, long ago
         call_command("alerts", "--json", stdout=out)
     assert ended.value.code == 1
     assert json.loads(out.getvalue())["alerts"][0]["kind"] == "daemon_silent"

@@ -1,4 +1,4 @@
-"""Counts of all work: exact, at most a minute old, and purged work stays in them."""
+"""Counts of work are exact, at most a minute old, and include purged work."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def big_tables(monkeypatch):
-    """Tables of any size are counted as large ones are."""
+    """Count small tables by the method for large tables."""
     monkeypatch.setattr(counts, "SMALL_NBYTES", -1)
 
 
 def seen(now=NOON):
-    """The current status as a process with an empty cache reads it."""
+    """Return the current status, read with an empty cache."""
     status.forget_own()
     return status.current(now=now)
 
@@ -112,7 +112,7 @@ def test_counting_costs_a_constant_number_of_statements(big_tables):
     assert numbers[0] == numbers[1]
 
 
-# After the purge
+# Purged work
 
 
 def purgeable(app, batch=None, *, done=True, credit=7):

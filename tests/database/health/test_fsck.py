@@ -1,4 +1,4 @@
-"""`fsck` prints the rows that break an invariant, and nothing else."""
+"""`fsck` prints the rows that break an invariant, and no others."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def unguarded():
 
 
 def broken():
-    """The names of the invariants that do not hold, with the rows that break them."""
+    """Return the violated invariants, with the names of the rows that break them."""
     found = {one.name: one.find(NOON) for one in invariants()}
     return {name: [v.name for v in violations] for name, violations in found.items() if violations}
 
 
 def in_the_ledger(row, axis, target, *, source=0, because=2, by=3):
-    """A move as it should have been written."""
+    """Create a ledger entry for a move."""
     is_workunit = row._meta.db_table == "workunit"
     return LedgerEntry.objects.create(
         at=NOON,
@@ -66,7 +66,7 @@ def in_the_ledger(row, axis, target, *, source=0, because=2, by=3):
 
 @pytest.fixture
 def workunit(settings):
-    """A sound workunit, with results, after a pass; fsck finds nothing wrong with it."""
+    """A workunit with results after a pass, in which fsck finds no violation."""
     workunit = rows.a_workunit()
     in_the_ledger(workunit, 4, 1, because=1, by=1)
     a_pass(transitioner)
@@ -272,7 +272,7 @@ def test_damage_is_found_by_reading_and_told_with_what_to_do(workunit):
 
 
 def read_violations():
-    """The violations that `fsck --digests` reports, by invariant."""
+    """Return the violations that `fsck --digests` reports, by invariant."""
     page = StringIO()
     with suppress(SystemExit):
         call_command("fsck", "--digests", "--json", stdout=page)
@@ -285,7 +285,7 @@ def read_violations():
 
 
 def an_answer(workunit, data=b"answer"):
-    """The canonical result of an assimilated workunit, with its answer in `results`."""
+    """Assimilate the workunit and return the path of its output in `results`."""
     result = rows.a_result(workunit, "valid", output=data, uploaded=True)
     rows.settled(workunit, result, assimilate_state=2)
     return storage.keep_result(
@@ -314,6 +314,15 @@ def test_answers_that_are_missing_or_changed_are_found():
     assert other == f"{folder}/{changed.parent.name}/out"
     assert difference.startswith("has SHA-256 ")
     assert whole.exists()
+
+
+def test_answer_with_changed_bytes_of_the_same_length_is_found():
+    answer = an_answer(rows.a_workunit(rows.an_app()), b"answer")
+    assert "answers_are_kept" not in read_violations()
+    with answer.open("r+b") as file:
+        file.write(b"ANSWER")
+    ((_, difference),) = read_violations()["answers_are_kept"]
+    assert difference.startswith("has SHA-256 ")
 
 
 def test_an_answer_that_staff_gave_up_is_not_missed():
@@ -369,20 +378,20 @@ def without_constraint(name):
 
 
 def moved(row, axis, *states):
-    """The ledger of a row that went through these states of an axis."""
+    """Create the ledger entries of a row that moved through these states of an axis."""
     for source, target in pairwise(map(int, states)):
         move = next(m for m in MOVES if (m.axis, m.source, m.target) == (axis, source, target))
         in_the_ledger(row, axis, target, source=source, because=move.because, by=move.by)
 
 
 def give_up_outputs(result):
-    """Make a result's outputs READY to be deleted, as the transitioner does."""
+    """Mark a result's outputs as READY to be deleted, as the transitioner does."""
     rows.update(result, file_delete_state=1)
     moved(result, Axis.RESULT_FILES, 0, 1)
 
 
 def answered(*words, assimilate_state=2, file_delete_state=0, **fields):
-    """A sound workunit whose first result is canonical; returns it with its results."""
+    """Create a workunit with a complete ledger; return it and its results, the first canonical."""
     workunit = rows.a_workunit(transition_at=None, **fields)
     results = [rows.a_result(workunit, word) for word in words]
     rows.settled(
@@ -403,7 +412,7 @@ def answered(*words, assimilate_state=2, file_delete_state=0, **fields):
 
 @pytest.fixture
 def finished():
-    """A sound workunit with nothing left to do: its files are deleted."""
+    """A finished workunit whose files are deleted, in which fsck finds no violation."""
     workunit, result = answered("valid", file_delete_state=2)
     give_up_outputs(result)
     rows.update(result, file_delete_state=2)
@@ -420,7 +429,7 @@ def test_a_workunit_with_both_an_answer_and_a_reason_is_found(finished):
 
 def test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found(finished):
     without_constraint("workunit_is_assimilated_with_an_answer_or_a_reason")
-    # Due, so that it is not also forgotten.
+    # Due, so that it does not also violate `nobody_is_forgotten`.
     rows.update(finished, canonical_result=None, transition_at=NOON)
     moved(finished, Axis.WORKUNIT, 2, 1)
     assert broken() == {"answer_or_reason": [finished.name]}
@@ -452,19 +461,19 @@ def test_canonical_outputs_given_up_while_a_result_is_out_are_found():
     assert broken() == {}
     give_up_outputs(canonical)
     assert broken() == {"canonical_outputs_kept_until_judged": [workunit.name]}
-    # The transitioner is about to look at it.
+    # A workunit that is due is no violation: the transitioner will process it.
     rows.update(workunit, transition_at=NOON)
     assert broken() == {}
 
 
 def test_canonical_outputs_given_up_before_a_success_is_judged_are_found():
     workunit, canonical, _waiting = answered("valid", "success", need_validate=True)
-    # Its inputs are not needed any more.
+    # The inputs are no longer needed.
     rows.update(workunit, file_delete_state=1)
     moved(workunit, Axis.WORKUNIT_FILES, 0, 1)
     assert broken() == {}
     give_up_outputs(canonical)
-    # It is also forgotten: the success came too late now, and the transitioner does not look.
+    # The success is now too late, and the workunit is not due to be marked so.
     assert broken() == {
         "canonical_outputs_kept_until_judged": [workunit.name],
         "nobody_is_forgotten": [workunit.name],

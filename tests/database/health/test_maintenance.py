@@ -1,4 +1,4 @@
-"""The maintenance switch: what is closed, what volunteers read, and what waits."""
+"""Maintenance stops the scheduler, uploads and daemons, and clients get a message."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def loop_without_a_database(monkeypatch):
 
 
 class Switching(StopSign):
-    """A stop sign whose third pause is the end of the maintenance."""
+    """A stop sign that ends the maintenance in its third pause."""
 
     pauses = 0
 

@@ -67,7 +67,7 @@ class TestList:
         assert run("list") == "Nothing is parked."
         assert "5 failures, still tried" in run("list", "--troubled")
 
-    def test_it_can_be_of_one_app(self):
+    def test_list_can_be_limited_to_one_app(self):
         parked_assimilation(rows.an_app("sums"), name="here")
         parked_assimilation(rows.an_app("other"), name="there")
         assert [one["subject"] for one in run_json("list", "--app", "sums")["parked"]] == ["here"]
@@ -161,7 +161,7 @@ class TestRetry:
         workunit.refresh_from_db()
         assert (workunit.assimilate_after, workunit.validate_after) == (None, rows.hours(9))
 
-    def test_nothing_named_nothing_is_done(self):
+    def test_retry_without_a_selection_does_nothing(self):
         with pytest.raises(CommandError, match="Nothing is selected"):
             run("retry")
 
@@ -178,7 +178,7 @@ class TestDrop:
         assert moves(workunit) == ["assimilation: READY→DONE"]
         assert ScienceFailure.objects.count() == 0
 
-    def test_whoever_hands_it_over_at_that_moment_settles_nothing(self, monkeypatch):
+    def test_assimilation_in_progress_is_not_settled_after_a_drop(self, monkeypatch):
         workunit = finished()
         settle = assimilator._settle
 

@@ -1,4 +1,4 @@
-"""Why nothing moves in a batch: the cause and how many workunits, from the tables."""
+"""The reasons why a batch makes no progress, each with a number of workunits."""
 
 from __future__ import annotations
 

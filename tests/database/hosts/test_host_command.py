@@ -57,7 +57,7 @@ def test_a_host_is_shown_with_its_records_and_its_last_decisions(host):
     )
     said = run("show", host.pk)
     assert "sieve 1.00 x86_64-pc-linux-gnu: 7 valid, 0 in a row; 2 sent today, of 9" in said
-    assert "2026-01-01 12:00:00: 0 given; refused 3 for memory; told: No" in said
+    assert "2026-01-01 12:00:00: 0 sent; refused 3 for memory; messages: No" in said
     facts = json.loads(run("show", host.pk, "--json"))
     assert (facts["app_versions"][0]["n_valid"], len(facts["last_decisions"])) == (7, 1)
 

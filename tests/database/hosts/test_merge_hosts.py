@@ -1,4 +1,4 @@
-"""Two rows of one computer become one, and nothing is lost on the way."""
+"""Merging two rows of one computer keeps its results, credit and client."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def inputs(tmp_path: Path) -> list[Path]:
 
 
 class TestCreateAccount:
-    def test_it_says_the_key_and_says_it_again(self) -> None:
+    def test_account_key_is_printed_also_by_a_second_call(self) -> None:
         words = ("create_account", "ada@example.org", "--password", "secret")
         made = run_json(*words)
         again = run_json(*words)
@@ -78,7 +78,7 @@ class TestCreateAccount:
         assert owner is not None
         assert owner.account.name == "ada"
 
-    def test_staff_is_staff(self) -> None:
+    def test_staff_option_creates_a_member_of_staff(self) -> None:
         run("create_account", "boss@example.org", "--password", "pw", "--staff")
         assert Account.objects.get().is_superuser
 
@@ -243,7 +243,7 @@ class TestPublishApp:
             packages.open_package(path).__enter__()
 
     @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
-    def test_an_archive_is_told_by_what_is_in_it_and_not_by_its_name(
+    def test_archive_format_is_detected_by_content_and_not_by_name(
         self, suffix: str, tmp_path: Path
     ) -> None:
         path = tmp_path / "program"
@@ -461,7 +461,7 @@ class TestLinesAndOptionsTogether:
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Standard error of a wrong command line, which exits with 2."""
+    """Run an invalid command line, which must exit with 2, and return its standard error."""
     utility = ManagementUtility(["manage.py", *words])
     with pytest.raises(SystemExit) as ended:
         utility.execute()

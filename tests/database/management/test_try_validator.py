@@ -1,4 +1,4 @@
-"""A validator tried on files, as the daemon would run it."""
+"""`manage.py try_validator` runs a validator on files, as the daemon would."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def no_worker_is_left():
 
 @pytest.fixture
 def files(tmp_path):
-    """Files with these texts, in a separate folder."""
+    """Return a function that writes texts to files and returns their paths."""
 
     def made(*texts, ending="txt"):
         paths = [tmp_path / f"{number}.{ending}" for number in range(1, len(texts) + 1)]

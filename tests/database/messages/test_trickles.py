@@ -1,4 +1,4 @@
-"""Trickles up are stored once, and trickles down are sent once."""
+"""Each trickle up is stored once, and each trickle down is sent once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def keep(result, *given):
     return trickles.keep(given, host_id=result.host_id, now=NOON)
 
 
-# Up
+# Trickles up
 
 
 def test_a_trickle_is_kept_with_its_result_host_and_app(running):
@@ -54,7 +54,7 @@ def test_a_repeat_is_kept_once_in_one_request_and_in_the_next(running):
     assert TrickleUp.objects.count() == 2
 
 
-def test_the_result_of_another_host_is_not_spoken_for(running, caplog):
+def test_trickle_for_the_result_of_another_host_is_not_stored(running, caplog):
     other = a_result(a_workunit(), "sent")
     assert keep(running, said(other), said("nobody_0")) == 0
     assert not TrickleUp.objects.exists()
@@ -91,7 +91,7 @@ def test_keeping_costs_one_statement_and_nothing_costs_none(running):
     assert statements_of(lambda: keep(running)) == 0
 
 
-# Down
+# Trickles down
 
 
 def test_what_waits_is_sent_once_and_oldest_first(running):
@@ -145,7 +145,7 @@ def test_a_line_of_255_bytes_is_not_too_long(running):
     assert trickles.send_down(running.name, "x" * 255 + "\nend", now=NOON).text.endswith("end")
 
 
-def test_only_a_result_in_progress_can_hear(running):
+def test_messages_are_sent_to_results_in_progress_only(running):
     over = a_result(running.workunit, "success")
     with pytest.raises(trickles.CannotSend, match="is over"):
         trickles.send_down(over.name, "hello", now=NOON)

@@ -1,4 +1,4 @@
-"""Accounts, passwords and keys."""
+"""Creating accounts, logging in, changing passwords and revoking keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BACKEND = "scheduler.people.accounts.MasterPasswordBackend"
 
 @pytest.fixture(autouse=True)
 def own_backend() -> Iterator[None]:
-    """Log in with the password that clients use."""
+    """Use the authentication backend for the password digests of clients."""
     with override_settings(AUTHENTICATION_BACKENDS=[BACKEND]):
         yield
 
@@ -167,7 +167,7 @@ def test_the_same_account_created_by_four_at_once_is_one_with_one_key() -> None:
 
 @pytest.mark.django_db
 class TestLoggingIn:
-    """PROTOCOL 1.3, and the web."""
+    """PROTOCOL 1.3, and the log-in on the website."""
 
     def test_the_password_returns_the_key(self) -> None:
         made = ada()
@@ -219,7 +219,7 @@ class TestLoggingIn:
 
 @pytest.mark.django_db
 class TestKeys:
-    """How clients are recognised."""
+    """Keys by which clients identify their account."""
 
     def test_both_keys_find_their_account_in_one_statement(self) -> None:
         made = ada()

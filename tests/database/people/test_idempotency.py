@@ -1,4 +1,4 @@
-"""A request is carried out once, however often it is sent with one key."""
+"""A request is carried out once, even if it is repeated with the same key."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def send(program, body=None, *, key: str, path: str = "/queues"):
 
 
 @pytest.mark.django_db
-def test_a_repeat_is_told_what_the_first_was_told():
+def test_a_repeat_gets_the_answer_of_the_first_request():
     program = staff()
     first, again = send(program, key="k"), send(program, key="k")
     assert first.status_code == again.status_code == 201
@@ -160,7 +160,7 @@ def test_a_repeat_waits_for_the_first_to_end(first_succeeds):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_who_waits_too_long_is_told_to_come_again(monkeypatch):
+def test_repeat_that_waits_too_long_gets_a_retry_answer(monkeypatch):
     monkeypatch.setattr(idempotency, "CLAIM_TIMEOUT", timedelta(milliseconds=50))
     account = an_account()
     claimed, go_on = Event(), Event()
@@ -183,7 +183,7 @@ def test_who_waits_too_long_is_told_to_come_again(monkeypatch):
 
 
 def wait_until_somebody_waits() -> None:
-    """Until a backend of this database waits for a lock; PostgreSQL itself knows."""
+    """Return when a session of this database waits for a lock; fail after 20 seconds."""
     for _ in range(2000):
         with connection.cursor() as cursor:
             cursor.execute(

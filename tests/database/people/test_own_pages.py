@@ -39,7 +39,7 @@ ORDER BY w.id
 
 
 def fill(batches: str, first: int, last: int) -> None:
-    """Put workunits with a result each into the batches of this name."""
+    """Add workunits with one result each to the batches whose names are LIKE `batches`."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_FILL, [first, last, batches])
@@ -49,9 +49,9 @@ def fill(batches: str, first: int, last: int) -> None:
 
 
 def touched(ask: Callable[[], Any]) -> tuple[int, int]:
-    """How many statements read workunits or results, and how many pages they touch together.
+    """Return the number of statements that read workunits or results, and of their pages.
 
-    Planned as a web process plans.
+    The statements are planned with the options of a web process.
     """
     options = re.findall(r"-c (enable_\w+)=(\w+)", settings.WEB_PLANS)
     with transaction.atomic(), connection.cursor() as cursor:
@@ -77,7 +77,7 @@ def touched(ask: Callable[[], Any]) -> tuple[int, int]:
 @pytest.fixture
 def ada() -> Scientist:
     with connection.cursor() as cursor:
-        # Pages of rows that tests before this one rolled back would be planned with.
+        # Otherwise the planner would count the pages of rows that earlier tests rolled back.
         cursor.execute("TRUNCATE workunit, result CASCADE")
     return Scientist(an_account("ada"))
 
@@ -109,7 +109,7 @@ def costs(one: Scientist) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_other_peoples_rows_make_no_page_of_ones_own_cost_more(ada: Scientist) -> None:
+def test_rows_of_other_accounts_do_not_slow_down_own_lists(ada: Scientist) -> None:
     primes, bob = an_app("primes"), an_account("bob")
     batches_of(ada.account, primes, "mine_1", "mine_2", "mine_3")
     batches_of(bob, primes, *(f"theirs_{n}" for n in range(5)))
@@ -123,7 +123,7 @@ def test_other_peoples_rows_make_no_page_of_ones_own_cost_more(ada: Scientist) -
         assert large[what][1] <= pages * 1.5 + 2, (what, small, large)
 
 
-def test_pages_of_ones_own_are_whole_in_order_and_nobody_elses(ada: Scientist) -> None:
+def test_own_lists_are_complete_ordered_and_without_rows_of_others(ada: Scientist) -> None:
     primes, bob = an_app("primes"), an_account("bob")
     batches_of(ada.account, primes, "mine_1", "mine_2", "mine_3", "mine_and_empty")
     batches_of(bob, primes, "theirs_1")

@@ -93,7 +93,7 @@ def test_who_is_allowed_may_submit_until_he_is_forbidden(ada):
         require_submit(ada, primes)
 
 
-def test_who_may_submit_for_all_apps_may_for_those_to_come(ada):
+def test_right_to_submit_for_all_apps_includes_new_apps(ada):
     say("submitter", "allow", EMAIL, "--all-apps")
     require_submit(ada, an_app("new"))
     assert "every app" in say("submitter", "show", EMAIL)

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: started once, found again, private, repaired."""
+"""The embedded PostgreSQL: concurrent starts, restarts, file modes and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from project import database_owner
 from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.house.tracked import ROOT
 
-# Its server is started once.
+# All tests run in one xdist worker, so that the server is started once.
 pytestmark = pytest.mark.xdist_group("started_postgres")
 
 
@@ -50,7 +50,7 @@ def ask(server, statement):
 
 @pytest.fixture(scope="module")
 def private(tmp_path_factory):
-    """A folder that only we may enter, as `mktemp -d` makes."""
+    """A folder with mode 700, as `mktemp -d` creates."""
     folder = tmp_path_factory.mktemp("private")
     folder.chmod(0o700)
     return folder
@@ -58,7 +58,7 @@ def private(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def at_once(private):
-    """Output of four processes that start the server at once, and how many started it."""
+    """Outputs of four processes that start the server at once, and the number of starts."""
     with ThreadPoolExecutor(4) as threads:
         said = list(threads.map(lambda _: manage(private / "var", "start"), range(4)))
     log = EmbeddedPostgres(private / "var").log.read_text()
@@ -117,7 +117,7 @@ def test_a_killed_server_is_started_again_with_all_that_was_committed(server):
     assert ask(server, "SELECT word FROM kept") == ("committed",)
 
 
-def test_what_a_stopped_servers_number_has_become_does_not_keep_it_from_starting(server):
+def test_reused_process_id_of_a_stopped_server_does_not_prevent_a_start(server):
     assert server.stop()
     left = server.data / "postmaster.pid"
     left.write_text(f"{os.getpid()}\n{server.data}\n1\n5432\n{server.sockets}\n\n0 0\nready   \n")

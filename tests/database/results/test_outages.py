@@ -1,4 +1,4 @@
-"""Outages are noticed once, recorded by people, and move deadlines."""
+"""Outages are detected once or recorded by staff, and extend deadlines."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_thread_beats_until_it_is_stopped(monkeypatch):
     stop = heartbeat.start(every=0.001)
     assert all(beaten.acquire(timeout=10) for _ in range(3))
     stop.set()
-    # A thread that outlives the patch may write a real heartbeat into a later test's database.
+    # After the patch is undone, a running thread could write a heartbeat during a later test.
     for thread in threading.enumerate():
         if thread.name == "heartbeat":
             thread.join(timeout=10)

@@ -25,7 +25,7 @@ from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db
 
-#: The column of each axis that has only one.
+#: Axis -> its column, for axes that are stored in one column.
 COLUMNS = {
     Axis.VALIDATION: "validate_state",
     Axis.RESULT_FILES: "file_delete_state",
@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 def a_row(axis):
-    """A row that may be in any state of the axis, as far as CHECK constraints are concerned."""
+    """Create a row whose CHECK constraints allow every state of the axis."""
     if axis in {Axis.RESULT, Axis.VALIDATION, Axis.RESULT_FILES}:
         return rows.a_result(rows.a_workunit(), "success")
     workunit = rows.a_workunit()
@@ -48,7 +48,7 @@ def a_row(axis):
 
 
 def columns(axis, state, row):
-    """The values of the columns in which the state is stored."""
+    """Return the values of the columns that store this state of an axis."""
     if axis is Axis.RESULT:
         return {"server_state": state // 10, "outcome": state % 10}
     if axis is Axis.WORKUNIT:
@@ -61,7 +61,7 @@ def columns(axis, state, row):
 
 
 def set_unguarded(row, **values):
-    """Change columns while no trigger fires; CHECK constraints still hold."""
+    """Change columns without firing triggers; CHECK constraints still apply."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")
         type(row).objects.filter(pk=row.pk).update(**values)
@@ -69,7 +69,7 @@ def set_unguarded(row, **values):
 
 
 def is_refused(act, reason):
-    """Whether the database refuses an act for this reason."""
+    """Return whether the database refuses a call; raise other errors than for `reason`."""
     try:
         with transaction.atomic():
             act()

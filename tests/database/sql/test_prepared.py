@@ -44,7 +44,7 @@ VALUES: dict[str, Any] = {
 
 
 def known() -> list[str]:
-    """The texts of ours that this connection keeps prepared."""
+    """Return the project's statements that are prepared on this connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement FROM pg_prepared_statements WHERE name LIKE 'manyhands%%'")
         return [row[0] for row in cursor.fetchall()]

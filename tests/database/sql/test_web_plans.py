@@ -1,4 +1,4 @@
-"""The cached plans of a web process read no growing table whole."""
+"""The cached query plans of a web process never scan a whole large table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db import connection
 import scheduler
 from scheduler import sql
 
-#: Tables of few rows in any project.
+#: Tables that have few rows in every project.
 SMALL = {
     "app",
     "app_version",
@@ -26,7 +26,7 @@ SMALL = {
     "plan_class",
     "platform",
 }
-#: Statements of commands and passes, which are planned each time for the tables as they are.
+#: Statement that may read whole tables -> reason.  Commands and passes plan it at each call.
 NOT_OF_THE_WEB = {
     "health/count_others": "counts whole tables, shared by all processes for some seconds",
     "health/count_results": "counts whole tables, shared by all processes for some seconds",
@@ -85,7 +85,7 @@ def kept(name: str) -> Iterator[Callable[[], dict[str, Any]]]:
 
 
 def read_whole(node: dict[str, Any]) -> Iterator[str]:
-    """Tables that grow, and indexes on them, that a plan reads from the first row to the last."""
+    """Yield each scan in a plan that reads the whole of a large table or of its index."""
     kind, table, index = (node.get(key) for key in ("Node Type", "Relation Name", "Index Name"))
     if kind in READERS and "Index Cond" not in node and table not in SMALL and index not in FEW:
         yield f"{kind} of {index or table}"
@@ -95,7 +95,7 @@ def read_whole(node: dict[str, Any]) -> Iterator[str]:
 
 @pytest.fixture
 def _as_created(db):
-    """Tables without rows and without statistics, as after their creation."""
+    """Truncate the tables, so that they are empty as after their creation."""
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
 

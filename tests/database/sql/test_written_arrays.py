@@ -1,4 +1,4 @@
-"""Lists as statements write them: PostgreSQL reads the same values."""
+"""PostgreSQL reads a list that a statement contains as the values of the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right after a bulk load no pass reads a whole table that nobody has analysed."""
+"""After a bulk load and before ANALYZE, no pass reads a whole large table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.database.passes import a_pass
 from tests.scripted_client import a_client
 from tests.work import an_app
 
-# Committed and truncated afterwards: what is rolled back would bloat the tables of others.
+# Tests commit and truncate afterwards: rolled-back rows would bloat the tables of other tests.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Tables that grow with the work.
@@ -35,7 +35,7 @@ LARGE = (
     "credit_entry",
     "ledger_entry_default",
 )
-#: Of 50 000 workunits some are new, some reported, some assimilated, some late; most wait.
+#: Loads 50 000 workunits: 500 new, 1000 reported, 1000 overdue, the others unsent.
 _LOAD = (
     """
     INSERT INTO workunit (
@@ -82,14 +82,14 @@ def load() -> None:
     }
     assert Host.objects.count() == 1
     with transaction.atomic(), connection.cursor() as cursor:
-        # A bulk load, not moves: triggers and foreign keys would only cost time.
+        # Triggers and foreign keys are off, because they would slow the bulk load down.
         cursor.execute("SET LOCAL session_replication_role = replica")
         for statement in _LOAD:
             cursor.execute(statement, params)
 
 
 def as_superuser(statement: str, params: list[object]) -> None:
-    """Execute what the project's role may not; with a DATABASE_URL, its role must be allowed to."""
+    """Execute a statement as superuser, or with a DATABASE_URL as the role of that URL."""
     if (server := connection.embedded) is None:
         with connection.cursor() as cursor:
             cursor.execute(statement, params)
@@ -107,7 +107,7 @@ def never_analysed() -> Iterator[None]:
                 cursor.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = {word})")
 
     set_autovacuum("false")
-    # TRUNCATE leaves what was known of the values that other tests' rows had.
+    # TRUNCATE keeps the statistics of the rows of other tests.
     as_superuser("DELETE FROM pg_statistic WHERE starelid = ANY(%s::regclass[])", [list(LARGE)])
     yield
     set_autovacuum("true")
@@ -115,7 +115,7 @@ def never_analysed() -> Iterator[None]:
 
 @pytest.fixture
 def read_whole(monkeypatch) -> set[tuple[str, str]]:
-    """Which statements read the whole of which large tables, by their plans."""
+    """Record (statement, table) for each large table that a statement scans sequentially."""
     found: set[tuple[str, str]] = set()
     real = sql._run
 
@@ -168,7 +168,7 @@ def test_every_pass_renews_its_plans(monkeypatch):
 
 
 def test_known_files_are_looked_up_one_by_one_whatever_they_are(never_analysed):
-    """Once prepared, the statement is planned for no files in particular."""
+    """The prepared statement has a generic plan, made without the actual parameters."""
     statement = sql.load("files/lock_known_files")
     for place, name in enumerate(("contents", "names"), 1):
         statement = statement.replace(f"%({name})s", f"${place}")

@@ -1,4 +1,4 @@
-"""Files in an S3 store: submitted, deleted, moved; and while it is away."""
+"""Files in an S3 store: submission, deletion, moves and outages of the store."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_one_file_that_cannot_be_put_takes_the_others_back(bucket, monkeypatch):
     assert store.keys_in(bucket) == []
 
 
-def test_what_arrives_otherwise_than_it_was_sent_is_noticed_and_not_kept(bucket):
+def test_corrupted_upload_to_the_store_is_detected_and_deleted(bucket):
     away = storage.store()
     digest = storage.stage_bytes(b"as it was hashed").digest
     with pytest.raises(storage.StoreDamaged, match=r"did not store in_1 .* Hint"):
@@ -173,7 +173,7 @@ def test_a_store_that_tells_no_hash_is_read_back(bucket, monkeypatch):
 
 
 class Mute:
-    """A client whose answers lack something."""
+    """An S3 client that drops the fields `forget` from responses to `put_object`."""
 
     def __init__(self, client, forget):
         self._client, self._forget = client, forget
@@ -194,7 +194,7 @@ def test_a_large_file_is_sent_in_parts(bucket, monkeypatch, tmp_path):
 
 
 def test_what_a_crash_left_in_the_store_is_an_orphan_and_goes_after_a_day(bucket):
-    """It is put before the commit, which never came."""
+    """The file was stored before the commit, which did not happen."""
     submitted(b"known")
     storage.publish_all({"in_orphan_1": storage.stage_bytes(b"orphan")})
     client = store.client(bucket)
@@ -223,13 +223,13 @@ def test_the_antique_pass_is_tried_again_when_the_store_is_back(bucket, settings
         ({"endpoint": AWAY}, "does not answer"),
     ],
 )
-def test_what_the_store_says_is_told_with_what_to_do(bucket, settings, change, said):
+def test_store_errors_are_reported_with_a_hint(bucket, settings, change, said):
     settings.STORAGE = replace(bucket, **change)
     with pytest.raises(storage.StoreError, match=said):
         submitted(b"one")
 
 
-def test_files_that_miss_in_the_store_are_found_by_fsck(bucket):
+def test_files_missing_in_the_store_are_found_by_fsck(bucket):
     submitted(b"one")
     storage.delete_downloads([File.objects.get().name])
     assert "inputs_exist" in broken()
@@ -309,7 +309,7 @@ def test_what_is_damaged_or_missing_is_named_and_left_alone(bucket, settings):
     assert len(store.keys_in(bucket)) == 1
 
 
-def test_a_move_that_broke_off_goes_on(bucket, settings, monkeypatch):
+def test_interrupted_move_can_be_continued(bucket, settings, monkeypatch):
     settings.STORAGE = replace(bucket, writes=False)
     submitted(b"one", b"two")
     monkeypatch.setattr("scheduler.files.move_files._BATCH", 1)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def purged(app=None, *, now=NOON, **fields):
-    """A workunit that was answered, purged at a moment."""
+    """Create an assimilated workunit, then delete its files and purge it at `now`."""
     workunit = rows.a_workunit(app, transition_at=None, **fields)
     rows.an_input(workunit, workunit.name.encode())
     canonical = rows.a_result(workunit, "valid", output=b"x", file_delete_state=2)

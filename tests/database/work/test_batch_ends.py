@@ -1,4 +1,4 @@
-"""How batches end: outputs are kept until they are retired; others follow them."""
+"""The end of batches: kept outputs, retirement, and batches that follow others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def woken(workunit):
 
 
 def broken() -> list[str]:
-    """Violations of the invariants about files; rows of tests have no ledger."""
+    """Return violations of invariants about files only, because test rows have no ledger."""
     about = {"kept_outputs_exist", "needed_outputs_exist", "inputs_have_a_workunit"}
     found = [one for one in invariants.invariants() if one.name in about]
     return [str(what) for one in found for what in one.find(LATER)]
@@ -90,7 +90,7 @@ def test_explain_says_that_files_are_kept():
     assert "its outputs are kept until its batch is retired" in said
 
 
-def test_what_a_purged_workunit_came_to_is_remembered_by_its_batch():
+def test_batch_keeps_the_totals_of_purged_workunits():
     batch = a_batch(keep_outputs=False)
     done, failed = done_in(batch), failed_in(batch)
     update(done.results.get(), granted_credit=7)
@@ -134,7 +134,7 @@ def test_an_aborted_batch_stays_so_and_tells_when_its_last_workunit_was_over():
     assert (reread(batch).state, batch.completed_at) == (State.ABORTED, LATER)
 
 
-def test_what_is_over_cannot_be_aborted_nor_what_runs_be_retired():
+def test_ended_batch_cannot_be_aborted_and_open_batch_cannot_be_retired():
     over, running = a_batch("over", state=State.COMPLETE), a_batch("running")
     in_batch(running, transition_at=None)
     with pytest.raises(BatchNotReady, match=r"there is nothing to abort.*Hint: retire it"):
@@ -167,7 +167,7 @@ def test_the_housekeeper_goes_on_where_a_crash_cut_an_end_short(state, monkeypat
     make = in_batch if state == State.ABORTED else done_in
     for _ in range(5):
         make(batch)
-    # The batch's own state is committed, and the first chunk perhaps.
+    # As after a crash: the state of the batch is committed, the workunits are not.
     update(batch, state=state)
     assert batches.finish(now=NOON) == 5
     assert batches.finish(now=NOON) == 0
@@ -214,7 +214,7 @@ def test_a_batch_that_others_follow_is_not_deleted():
 
 
 def a_chain(**fields):
-    """Two batches, the second after the first, and a workunit of each."""
+    """Two batches with a workunit each; the second batch follows the first."""
     first = a_batch("first")
     second = a_batch("second", first.submitter, after=first, app=first.app, **fields)
     waiting = in_batch(second, release_state=1, pending_dependency_count=1)
@@ -242,7 +242,7 @@ def test_a_batch_waits_until_the_one_that_it_follows_is_done():
 
 
 @pytest.mark.parametrize("how", ["failed", "aborted", "purged"])
-def test_a_batch_fails_with_the_one_that_it_follows_and_so_does_who_follows_it(how):
+def test_failed_batch_fails_all_batches_that_follow_it(how):
     first, second, waiting = a_chain()
     third = a_batch("third", first.submitter, after=second, app=first.app)
     last = in_batch(third, release_state=1, pending_dependency_count=1)
@@ -287,7 +287,7 @@ def test_a_batch_waits_on_if_the_one_that_it_follows_is_added_to_meanwhile(monke
     assert (waiting.pending_dependency_count, second.let_go_at) == (1, None)
 
 
-def test_fsck_finds_who_was_let_go_early_and_who_waits_unseen():
+def test_fsck_finds_workunits_released_too_early_or_never_released():
     first, second, unseen = a_chain()
     in_batch(first)
     early = in_batch(second, release_state=1, pending_dependency_count=1)
@@ -314,7 +314,7 @@ def test_after_any_waits_for_the_end_whatever_it_is():
     assert state_of(waiting) == (3, 0)
 
 
-def test_letting_go_survives_a_crash_between_two_chunks(monkeypatch):
+def test_release_continues_after_a_crash_between_two_chunks(monkeypatch):
     monkeypatch.setattr(followers, "_CHUNK", 2)
     first, second, _ = a_chain()
     for _ in range(4):
@@ -326,7 +326,7 @@ def test_letting_go_survives_a_crash_between_two_chunks(monkeypatch):
     assert not Workunit.objects.filter(pending_dependency_count__gt=0).exists()
 
 
-def test_who_is_born_waiting_while_others_are_let_go_is_let_go_too():
+def test_workunit_submitted_during_the_release_is_released_too():
     first, second, _ = a_chain()
     update(first, state=State.COMPLETE)
     assert followers.settle(now=NOON) == 1
@@ -339,7 +339,7 @@ def test_who_is_born_waiting_while_others_are_let_go_is_let_go_too():
     assert reread(late).pending_dependency_count == 0
 
 
-# Trying again
+# Retries
 
 
 def test_what_failed_is_submitted_again_with_all_that_it_was_given():

@@ -1,4 +1,4 @@
-"""Batches: accelerated, expired, completed, retired."""
+"""Batches are accelerated, expire, are completed and retired."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_batch_is_complete_when_all_its_workunits_are_assimilated():
     assert [state(b) for b in (done, open_, empty)] == [State.COMPLETE, 1, State.COMPLETE]
 
 
-# Putting away
+# Retiring and deleting
 
 
 @pytest.mark.parametrize("over", [State.COMPLETE, State.ABORTED, State.RETIRED])

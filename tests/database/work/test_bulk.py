@@ -1,4 +1,4 @@
-"""Submissions as streams: the same rows, at once with others, cut half way."""
+"""Streamed submissions: the rows, concurrent submissions and cut connections."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stream(workunits, submitter=None, *, key=None, batch=None, digest="d", now=N
 
 
 def at_once(*calls):
-    """Call all of them at the same time; return their values and exceptions."""
+    """Run functions at the same time; return their values or exceptions, in order."""
     said = [None] * len(calls)
     start = threading.Barrier(len(calls))
 
@@ -76,7 +76,7 @@ def at_once(*calls):
     return said
 
 
-# The same rows
+# All ways of submission
 
 
 NAMES = st.text("abcdefgh", min_size=8, max_size=8)
@@ -109,7 +109,7 @@ WORKUNITS = st.lists(
 
 
 def rows():
-    """All that a submission writes, but for numbers of its own; and nothing of it is left."""
+    """Return the rows that a submission wrote, without their ids, and delete them."""
     workunits = [
         {k: v for k, v in row.items() if k not in {"id", "batch_id"}}
         for row in Workunit.objects.order_by("name").values()
@@ -135,7 +135,7 @@ class TestTheSameRows:
         max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
     )
     @given(WORKUNITS)
-    def test_whichever_way_workunits_come_they_are_the_same(self, described):
+    def test_all_ways_of_submitting_write_the_same_rows(self, described):
         submit(app="sieve", workunits=[new_workunit(one) for one in described], now=NOON)
         as_objects = rows()
         stream(described)
@@ -187,7 +187,7 @@ def test_all_faults_are_counted_after_a_whole_chunk_of_unreadable_lines():
     assert not Workunit.objects.exists()
 
 
-# At the same time
+# Concurrent submissions
 
 
 @pytest.mark.django_db(transaction=True)
@@ -203,7 +203,7 @@ class TestAtTheSameTime:
         assert (File.objects.count(), Workunit.objects.count()) == (1200, 2400)
         assert not File.objects.exclude(doomed_at=None).exists()
 
-    def test_names_in_opposite_order_are_one_submissions(self):
+    def test_equal_names_in_opposite_order_are_taken_by_one_submission(self):
         ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "name": f"w{n}"} for n in range(300)]
         said = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], ada))
@@ -223,7 +223,7 @@ class TestAtTheSameTime:
         assert sorted(type(one).__name__ for one in said) == ["Outcome"] + ["QuotaExceeded"] * 2
         assert Workunit.objects.count() == 200
 
-    def test_one_key_said_twice_at_once_is_carried_out_once(self):
+    def test_two_concurrent_requests_with_one_key_are_carried_out_once(self):
         ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(50)]
         call = lambda: stream(work, ada, key="k", batch=NewBatch())  # noqa: E731  three times
@@ -246,11 +246,11 @@ class TestAtTheSameTime:
         assert (len(seen), any(seen)) == (1100, False)
 
 
-# Half way
+# Interrupted submissions
 
 
 class GoneAway(Exception):
-    """The client."""
+    """Raised when the client has gone away."""
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""Cancelling workunits, holding them back, letting them go."""
+"""Cancelling, holding and releasing workunits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the progress of batches reads pages of their own rows alone."""
+"""Reading the progress of batches reads only the pages of the batches' rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import NOON
 from tests.rows import an_account, an_app
 from tests.scientists import a_batch
 
-# Committed and truncated afterwards: rows rolled back would bloat the tables of others.
+# Tests commit and truncate afterwards: rolled-back rows would bloat the tables of other tests.
 pytestmark = pytest.mark.django_db(transaction=True)
 
 _FILL = """
@@ -34,9 +34,9 @@ SELECT id, app_id, 'r' || id, 0, now(), 4, 1, 1, now(), now(), 2 FROM made
 
 
 def filled(batch: Batch, count: int) -> Batch:
-    """A batch with this number of workunits, each in progress on a host."""
+    """Add workunits with a result in progress to a batch, and return the batch."""
     with transaction.atomic(), connection.cursor() as cursor:
-        # A bulk load, not moves: triggers and foreign keys would only cost time.
+        # Triggers and foreign keys are off, because they would slow the bulk load down.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute(_FILL, {"batch": batch.pk, "app": batch.app_id, "count": count})
         cursor.execute("SET LOCAL session_replication_role = origin")
@@ -45,7 +45,7 @@ def filled(batch: Batch, count: int) -> Batch:
 
 
 def pages(name: str, batches: list[Batch]) -> int:
-    """Pages that a statement touches, once the catalog has been read."""
+    """Return the number of pages that a statement touches, without the catalog's pages."""
     params = {
         "batch_ids": [batch.pk for batch in batches],
         "batch_id": batches[0].pk,

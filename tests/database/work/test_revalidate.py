@@ -208,7 +208,7 @@ class TestDoing:
         a_pass(assimilator, now=now)
         assert state(workunit) == 2
 
-    def test_what_its_science_failed_on_is_forgotten(self):
+    def test_revalidation_deletes_recorded_failures(self):
         workunit, _ = judged(rows.an_app("sums"))
         for stage in (1, 2):
             ScienceFailure.objects.create(
@@ -224,15 +224,15 @@ class TestDoing:
         workunit.refresh_from_db()
         assert workunit.revalidate_requested_at is None
 
-    def test_asking_twice_is_asking_once(self):
+    def test_second_request_changes_nothing(self):
         workunit, _ = judged(rows.an_app("sums"))
         assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
         assert revalidate.request([workunit.pk], now=rows.hours(1)) == []
         workunit.refresh_from_db()
         assert workunit.revalidate_requested_at == workunit.transition_at == NOON
 
-    def test_an_answer_that_is_taken_back_is_settled_by_nobody(self, monkeypatch):
-        """Staff asks while the assimilator works: it settles nothing, and gets the next answer."""
+    def test_assimilation_is_not_settled_after_a_revalidation_request(self, monkeypatch):
+        """Staff requests revalidation during assimilation, so the assimilator settles nothing."""
         workunit, _ = judged(rows.an_app("sums"))
         settle = assimilator._settle
 
@@ -246,7 +246,7 @@ class TestDoing:
         assert a_pass(assimilator).done == {"settled by another": 1}
         assert state(workunit) == 0
 
-    def test_at_most_so_many(self):
+    def test_number_of_revalidations_is_limited(self):
         app = rows.an_app("sums")
         for _ in range(3):
             judged(app)

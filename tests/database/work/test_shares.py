@@ -1,4 +1,4 @@
-"""Fair share on the tables: the order of workunits, and the accounts charged."""
+"""Fair share in the database: the order of workunits, and the accounts charged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def clock_of(account):
 
 
 def whose(*groups) -> list[int]:
-    """Which of the submissions each workunit is of, in the order in which they are sent."""
+    """Return the index of each workunit's submission, in the order of dispatch."""
     owner = {id_: index for index, done in enumerate(groups) for id_ in done.workunit_ids}
     rows = Workunit.objects.order_by("-priority", "id").values_list("id", flat=True)
     return [owner[id_] for id_ in rows]
@@ -60,8 +60,6 @@ def whose(*groups) -> list[int]:
 
 @pytest.mark.django_db
 class TestWithFairShare:
-    """The project uses fair share."""
-
     @pytest.fixture(autouse=True)
     def _on(self, fair, app):
         pass
@@ -84,7 +82,7 @@ class TestWithFairShare:
         twice = clock_of(ada)
         assert (twice - once) == (once - NOON) > timedelta(0)
 
-    def test_who_was_idle_starts_now(self):
+    def test_clock_of_an_idle_submitter_starts_now(self):
         long_ago = NOON - timedelta(days=100)
         idle, new = a_submitter(logical_start_at=long_ago), an_account()
         give(idle, 1)
@@ -111,7 +109,7 @@ class TestWithFairShare:
         assert any("uses fair share" in warning for warning in done.warnings) is not is_superuser
         assert not any("uses fair share" in warning for warning in more.warnings)
 
-    def test_a_submitter_hurries_on_no_batch_of_his_before_those_of_others(self):
+    def test_submitter_cannot_accelerate_a_batch_ahead_of_other_submitters(self):
         ada, staff = an_account(), an_account(is_superuser=True)
         wish = {"accelerate": True}
         submit(app="sieve", workunits=[WORK], batch="sweep", submitter=ada, now=NOON)
@@ -145,7 +143,7 @@ class TestWithFairShare:
             with CaptureQueriesContext(connection) as captured:
                 give(an_account(), size)
             counts.append(len(captured))
-        # Making the account is one of them.
+        # One of these statements creates the account.
         assert counts[0] == counts[1]
 
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
         ("success", {"failed": True}, Status.FAILED),
     ],
 )
-def test_a_workunit_is_where_all_say(results, fields, expected):
+def test_every_source_derives_the_same_status(results, fields, expected):
     ending = {name for name in ("done", "failed") if fields.pop(name, False)}
     batch = a_batch()
     workunit = a_workunit(batch=batch, **fields)

@@ -1,4 +1,4 @@
-"""Submitting workunits: refused as a whole, or written in a handful of statements."""
+"""A submission of workunits is written in a few statements, or refused as a whole."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ GOOD = NewWorkunit(outputs=(NewOutput(open_name="out", max_nbytes=1000),))
 
 @pytest.fixture
 def own_folder() -> Path:
-    """Where this test's files are."""
     return Path(settings.VAR_DIR)
 
 
@@ -109,7 +108,7 @@ class TestWhatIsWritten:
         assert (row.transition_at, row.created_at) == (NOON, NOON)
         assert (row.rsc_fpops_est, row.rsc_memory_bound) == (3.6e12, 5e8)
 
-    def test_the_birth_is_in_the_ledger(self) -> None:
+    def test_creation_is_recorded_in_the_ledger(self) -> None:
         an_app()
         done = submit_some(GOOD)
         assert list(
@@ -154,7 +153,7 @@ class TestWhatIsWritten:
         assert [names[i] for i in done.workunit_ids] == [f"w{i}" for i in range(20)]
         assert list(done.workunit_ids) == sorted(done.workunit_ids)
 
-    def test_made_names_differ_between_submissions(self) -> None:
+    def test_generated_names_differ_between_submissions(self) -> None:
         an_app()
         names = {*submit_some(GOOD, GOOD).names, *submit_some(GOOD, GOOD).names}
         assert len(names) == 4
@@ -205,7 +204,7 @@ class TestWhatIsWritten:
 
 @pytest.mark.django_db
 class TestWhatIsRefused:
-    """Nothing is written when anything is refused."""
+    """If a submission has a fault, nothing is written."""
 
     def test_an_unknown_app_is_refused_with_a_near_miss(self) -> None:
         an_app("mersenne")
@@ -303,8 +302,6 @@ class TestWhatIsRefused:
 
 @pytest.mark.django_db
 class TestBatches:
-    """Workunits of one person, together."""
-
     def test_a_batch_is_made_and_then_added_to(self) -> None:
         app, ada = an_app(), an_account()
         first = submit_some(GOOD, batch="b", submitter=ada)
@@ -344,7 +341,7 @@ class TestBatches:
 
 @pytest.mark.django_db
 class TestWarnings:
-    """Submissions that are allowed and probably a mistake."""
+    """Submissions that are accepted with a warning."""
 
     def test_a_plain_submission_is_not_warned_of(self) -> None:
         an_app()
@@ -386,7 +383,7 @@ def test_a_thousand_workunits_take_as_many_statements_as_one(*, with_inputs: boo
         counts.append([q["sql"].split()[0] for q in captured.captured_queries])
     assert counts[0] == counts[1]
     statements = [word for word in counts[0] if word not in {"SAVEPOINT", "RELEASE"}]
-    # One of them reads the hosts that are about, for a quorum of 2.
+    # One statement reads the active hosts, because the quorum is 2.
     assert len(statements) == (11 if with_inputs else 7)
 
 
@@ -430,7 +427,7 @@ REFERENCES = "SELECT count(*) FROM workunit_file WHERE file_id = %s"
 
 @pytest.mark.django_db(transaction=True)
 class TestTheDeleterAtTheSameMoment:
-    """A file that one transaction marks for deletion while another submits its content again."""
+    """One transaction marks a file for deletion while another submits its content again."""
 
     def test_a_content_doomed_meanwhile_is_stored_anew(self) -> None:
         an_app()
@@ -528,7 +525,7 @@ def test_nothing_to_submit_is_nothing_and_no_error() -> None:
 
 @pytest.mark.django_db
 class TestForWhomWorkIs:
-    """Targeted and broadcast work, and what the app must have for it."""
+    """Targeted and broadcast work, and the settings of the app that they need."""
 
     def test_targets_and_classes_are_written(self) -> None:
         app, ada = an_app(), an_account()
@@ -549,7 +546,7 @@ class TestForWhomWorkIs:
         assert (rows[1].max_timeouts, rows[2].rsc_bandwidth_bound) == (4, 5e4)
         assert not any(row.broadcast for row in rows)
 
-    def test_who_does_not_exist_is_refused(self) -> None:
+    def test_unknown_targets_are_refused(self) -> None:
         an_app()
         kept = Host.objects.create(account=an_account(), rpc_at=NOON, created_at=NOON)
         gone = Host.objects.create(

@@ -1,4 +1,4 @@
-"""Workunits that a shell submits by BOINC's templates."""
+"""Workunits submitted from the command line with BOINC's templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two programs of one submitter's at the same moment."""
+"""Two programs of one submitter run at the same time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def send(account, content):
 
 
 class Meanwhile:
-    """An act that another thread carries out, from the call of `go_on`."""
+    """A function that another thread runs after the call of `go_on`."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
@@ -40,12 +40,12 @@ class Meanwhile:
         self._doing: Future[object] | None = None
 
     def go_on(self) -> None:
-        """Start it, and return once it waits for a lock of ours or is done."""
+        """Start the function; return when it waits for a lock or has ended."""
         self._doing = self._threads.submit(self._do)
         give_up_at = time.monotonic() + 30
         while not self._doing.done():
             with connection.cursor() as cursor:
-                # pg_stat_activity would stay as it was at the transaction's first look.
+                # Within a transaction, pg_stat_activity would show the state at its first read.
                 cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
                 if cursor.fetchone() != (0,):
                     return
@@ -53,7 +53,7 @@ class Meanwhile:
             time.sleep(0.01)
 
     def ends(self) -> Future[object]:
-        """Wait for its end."""
+        """Wait for the end of the function and return its future."""
         assert self._doing is not None
         self._threads.shutdown()
         return self._doing
@@ -67,7 +67,7 @@ class Meanwhile:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("other", [b"first", b"other"])
-def test_a_name_is_one_content_whoever_of_two_is_first(other):
+def test_name_gets_one_content_in_either_order_of_two_submissions(other):
     ada = an_account("ada")
 
     other_program = Meanwhile(lambda: send(ada, other))

@@ -1,4 +1,4 @@
-"""The administration: every list and page, its refusals, and its actions."""
+"""The admin: lists, pages, refusals and actions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ RECORDS = [
         "WorkunitFile",
     }
 ]
-#: A session, its account, the rows, the bounded count; filters by app or platform read their names.
+#: Queries for session, account, rows and bounded count; filters also read app or platform names.
 QUERY_BUDGET = 9
 
 
@@ -112,7 +112,7 @@ def admin(chief: Account) -> Client:
 
 
 def purge_some(batch: Batch, now: datetime) -> None:
-    """Leave what a purge leaves."""
+    """Create the rows that a purge leaves."""
     models.BatchUsage.objects.create(batch=batch, day=now.date())
     models.PurgedWorkunits.objects.create(app=batch.app, done=2, failed=1)
     models.PurgedResults.objects.create(app=batch.app, outcome=1, results=4)
@@ -120,7 +120,7 @@ def purge_some(batch: Batch, now: datetime) -> None:
 
 @pytest.fixture
 def rows(chief: Account, now: datetime) -> dict[str, Any]:
-    """Two rows of everything that has relations, so that a query per row would show."""
+    """Create several rows of each related model, so that tests notice a query per row."""
     app = App.objects.create(name="primes", created_at=now)
     platform = Platform.objects.create(name="x86_64-pc-linux-gnu")
     file = File.objects.create(name="in", sha256="a" * 64, md5="b" * 32, nbytes=5, created_at=now)
@@ -174,7 +174,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
 
 
 def beside_work(account: Account, now: datetime) -> None:
-    """Rows that belong to no workunit."""
+    """Create rows that belong to no workunit."""
     models.Installation.objects.create(id=1, identifier=uuid4())
     models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
     models.LoginNetwork.objects.create(account=account, network="192.0.2.0/24", last_login_at=now)
@@ -182,7 +182,7 @@ def beside_work(account: Account, now: datetime) -> None:
 
 
 def beside_results(result: Result, number: int, now: datetime) -> None:
-    """A row of everything that results and hosts bring along."""
+    """Create one row of each model that refers to a result or its host."""
     ids = {"result_id": result.pk}
     models.TrickleUp.objects.create(
         **ids, host=result.host, app=result.app, said_at=now, received_at=now
@@ -232,7 +232,7 @@ def page_of(row: Any) -> str:
 
 
 def filters_of(client: Client, model: Any) -> list[str]:
-    """The query of every choice that the list of a model offers beside it."""
+    """Return the query string of every filter choice in the admin list of a model."""
     answer = client.get(list_of(model))
     change_list = answer.context["cl"]
     return [
@@ -265,7 +265,7 @@ def test_a_list_answers_within_the_query_budget(
 
 
 def test_headers_are_words_and_values_are_rounded(subtests: Any, admin: Client, rows: Any) -> None:
-    """No header has an abbreviation of the wire, and no cell a number with 12 decimals."""
+    """No header is an abbreviated field name, and no cell has a number with many decimals."""
     for model in OWN:
         with subtests.test(model=model.__name__):
             CreditEntry.objects.update(amount=12.345678901234)
@@ -365,8 +365,8 @@ def test_a_rows_page_answers_within_the_query_budget(
     for model in OWN:
         with subtests.test(model=model.__name__):
             row = model.objects.order_by("-pk").first()
-            # An account's form offers all rights; a page with parts reads them, and what
-            # they belong to; why a workunit is where it is takes facts from many tables.
+            # An account's form offers all rights; a page with inlines reads their rows; the
+            # explanation of a workunit's state reads many tables.
             with django_assert_max_num_queries(QUERY_BUDGET + 10):
                 assert admin.get(page_of(row)).status_code == 200
 
@@ -430,7 +430,7 @@ def test_a_form_writes_only_the_columns_that_were_changed_in_it(admin: Client, r
 
 
 def form_of(client: Client, name: str, *args: Any) -> dict[str, Any]:
-    """The form as it stands there, as a browser would send it back."""
+    """Return the form's initial values, as a browser would send them unchanged."""
     form = client.get(reverse(name, args=args)).context["adminform"].form
     values = {name: form[name].value() for name in form.fields}
     return {
@@ -494,7 +494,7 @@ def test_an_app_made_by_hand_gets_its_time_of_birth(admin: Client) -> None:
 
 @pytest.fixture
 def lived(rows: dict[str, Any], now: datetime) -> Workunit:
-    """A workunit with a life behind it, written to the ledger in another order than it was lived."""
+    """Return a finished workunit whose ledger entries are not in chronological order."""
     workunit, result = rows["workunits"][0], rows["results"][0]
     LedgerEntry.objects.filter(workunit_id=workunit.pk).delete()
     by = Actor.SCHEDULER
@@ -506,7 +506,7 @@ def lived(rows: dict[str, Any], now: datetime) -> Workunit:
     return workunit
 
 
-def test_the_timeline_is_told_in_the_laws_words_in_the_order_of_time(
+def test_the_timeline_is_chronological_and_uses_the_labels_of_moves(
     lived: Workunit, admin: Client
 ) -> None:
     events = admin.get(page_of(lived)).context["timeline"]
@@ -619,7 +619,7 @@ def test_parked_science_that_is_gone_is_reported(admin: Client, rows: Any, actio
     assert models.ScienceFailure.objects.filter(pk=left.pk).exists()
 
 
-def test_the_front_page_says_what_needs_somebody(admin: Client) -> None:
+def test_the_front_page_lists_what_needs_attention(admin: Client) -> None:
     page = admin.get(reverse("admin:index")).content.decode()
     assert "Needs attention" in page
     assert "No daemon has ever run here." in page
@@ -870,7 +870,7 @@ def test_where_rows_can_be_selected_they_are_counted(admin: Client, rows: Any, m
     assert 'class="action-counter"' in page, "the script of the page looks for it"
 
 
-def test_the_lists_say_in_words_who_may_what(admin: Client, rows: Any) -> None:
+def test_the_lists_show_rights_in_words(admin: Client, rows: Any) -> None:
     assert "primes" in admin.get(list_of(models.Submitter)).content.decode()
     page = admin.get(list_of(models.ApiToken)).content.decode()
     assert "Select API token" in page

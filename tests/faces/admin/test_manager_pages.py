@@ -61,7 +61,7 @@ def test_an_address_of_boincs_manager_answers_with_a_page(client: Client, name: 
 
 @pytest.mark.parametrize("name", [*ADDRESSES, "notices.php", "rss_main.php"])
 def test_no_argument_changes_an_answer(client: Client, name: str) -> None:
-    """A page that differs would tell which accounts and computers exist."""
+    """A different page would reveal which accounts and computers exist."""
     account = an_account("Ada Lovelace", email=SECRET)
     host = a_host(account, domain_name="secret-computer")
     plain = client.get(f"/{name}").content

@@ -102,7 +102,7 @@ def test_a_manager_pays_nobody(manager, wish):
         ({"input_template": "<input_template>"}, "/input_template"),
     ],
 )
-def test_what_daemons_would_find_out_at_night_is_refused_now(staff, wish, pointer):
+def test_values_that_would_fail_in_daemons_are_refused(staff, wish, pointer):
     an_app("primes")
     answer = staff.send("patch", "/apps/primes", wish)
     assert answer.status_code == 422
@@ -123,7 +123,7 @@ def test_what_daemons_would_find_out_at_night_is_refused_now(staff, wish, pointe
         {"total_credit": 1},
     ],
 )
-def test_what_has_not_the_shape_is_refused(staff, wish):
+def test_a_body_of_a_wrong_shape_is_refused(staff, wish):
     an_app("primes")
     assert staff.send("patch", "/apps/primes", wish).status_code == 400
 

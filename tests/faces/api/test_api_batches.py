@@ -27,7 +27,7 @@ def eve() -> Scientist:
     return Scientist()
 
 
-# How far
+# Progress
 
 
 def test_a_batch_tells_how_far_it_is_in_words(eve):
@@ -182,7 +182,7 @@ def test_a_later_call_brings_only_what_came_since(eve):
     [one, end] = ndjson(eve, batch)
     assert one["name"] == before.name
     after = done_in(batch)
-    # Chosen just now: not handed on, and again when it is.
+    # A workunit that is assimilated after the cursor was issued is listed then.
     update(after, finished_at=None)
     update(after, assimilate_state=2, finished_at=None)
     told = ndjson(eve, batch, since=end["cursor"])
@@ -217,7 +217,7 @@ def test_outputs_that_no_archive_tells_apart_get_names_of_their_own(eve):
         assert tar.getnames() == [*members, "MANIFEST.ndjson"]
 
 
-def test_one_workunit_may_be_asked_for_by_name_or_id(eve):
+def test_a_workunit_can_be_read_by_name_or_id(eve):
     batch = a_batch(submitter=eve.account)
     done_in(batch)
     wanted = done_in(batch)
@@ -281,11 +281,11 @@ def test_ten_thousand_outputs_cost_a_statement_a_page_and_come_in_order(
 
 
 def _copies(workunit, number: int) -> None:
-    """Add this number of equal workunits, whose outputs are one file."""
+    """Add `number` copies of a workunit, whose outputs are the same file."""
     from django.db import connection
 
     with connection.cursor() as cursor:
-        # Those of triggers and foreign keys may read whole tables, planned where these were empty.
+        # Ignore statements of triggers and foreign keys, which were planned for empty tables.
         cursor.execute("DISCARD PLANS")
         cursor.execute(
             """
@@ -312,7 +312,7 @@ def _copies(workunit, number: int) -> None:
             """,
             [workunit.canonical_result_id, workunit.canonical_result_id],
         )
-        # Statistics of empty tables would let the join read one of them for each row of the other.
+        # With statistics of empty tables the planner would choose a nested loop.
         cursor.execute("ANALYZE workunit, result")
         cursor.execute(
             """
@@ -402,7 +402,6 @@ def test_the_rate_is_that_of_the_last_minutes(eve):
 
 @pytest.fixture
 def rights(eve):
-    """Allow eve to submit for every app."""
     submitters.allow(eve.account, apps=None, now=NOON)
 
 
@@ -431,7 +430,7 @@ def test_a_batch_is_made_changed_aborted_and_retired(eve):
 
 
 @pytest.mark.usefixtures("rights")
-def test_a_batch_may_follow_ones_own_batch_and_no_others(eve):
+def test_a_batch_can_follow_a_batch_of_the_same_account_only(eve):
     app, others = an_app(), a_batch("theirs")
     first = eve.post("batches", {"app": app.name}).json()
     second = eve.post("batches", {"app": app.name, "after": first["id"]}).json()
@@ -464,7 +463,7 @@ def test_a_batch_that_cannot_be_is_refused(eve, body, status, said):
     assert Batch.objects.count() == 1
 
 
-def test_who_may_not_submit_makes_no_batch_and_retries_nothing(eve):
+def test_an_account_without_permission_cannot_create_or_retry_batches(eve):
     batch = a_batch(submitter=eve.account)
     assert eve.post("batches", {"app": batch.app.name}).status_code == 403
     assert eve.post(f"batches/{batch.pk}/retry").status_code == 403

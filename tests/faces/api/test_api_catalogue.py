@@ -1,4 +1,4 @@
-"""The API's catalogue: platforms, queues, hosts, app versions, figures."""
+"""Platforms, queues, hosts, app versions and project figures over the API."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_queues_are_kept_by_staff_alone(ada):
     assert program.send("get", "/queues").status_code == 200
 
 
-def test_who_was_staff_keeps_no_queues(ada):
+def test_a_former_member_of_staff_keeps_no_queues(ada):
     update(ada, is_superuser=True)
     program = a_program(ada, *ALL_SCOPES)
     update(ada, is_superuser=False)
@@ -140,7 +140,7 @@ def test_a_filter_that_makes_no_sense_is_refused(staff, query):
     assert staff.send("get", f"/hosts?{query}").status_code == 400
 
 
-def test_who_has_the_answer_already_is_spared_it(ada):
+def test_a_matching_etag_gets_no_body(ada):
     host, program = a_host(ada), a_program(ada)
     first = program.send("get", f"/hosts/{host.pk}")
     again = program.send("get", f"/hosts/{host.pk}", headers={"If-None-Match": first["ETag"]})
@@ -215,5 +215,5 @@ def test_totals_are_public(client):
     ]
 
 
-def test_a_bad_token_does_not_keep_anybody_from_what_is_public():
+def test_public_operations_work_with_a_bad_token():
     assert Program("mh_nonsense").send("get", "/status").status_code == 200

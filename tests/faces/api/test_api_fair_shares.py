@@ -56,7 +56,7 @@ def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
     assert got / CLAIMS == pytest.approx(part, rel=0.05)
 
 
-def test_who_is_forbidden_and_allowed_again_goes_on_where_his_share_stood(settings):
+def test_an_account_that_is_allowed_again_keeps_its_share(settings):
     settings.PROJECT = replace(settings.PROJECT, fair_share=True)
     app, ada, now = an_app(), Scientist(), timezone.now()
     submitters.allow(ada.account, apps=None, now=now)

@@ -1,4 +1,4 @@
-"""Files over the API: uploaded before the work that needs them, and held."""
+"""Files over the API: uploads before a submission, and holds."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def bob(client):
 
 
 @pytest.mark.django_db
-def test_a_content_is_kept_once_and_held_by_each_who_sent_it(caller, bob):
+def test_a_content_is_stored_once_with_a_hold_per_account(caller, bob):
     first, again, others = caller.put(query="?name=primes.txt"), caller.put(), bob.put()
     assert [one.status_code for one in (first, again, others)] == [201, 200, 200]
     file = File.objects.get()
@@ -143,7 +143,7 @@ def test_a_hold_that_is_past_is_dropped_with_its_file(caller):
 
 
 @pytest.mark.django_db
-def test_more_bytes_than_a_person_may_keep_are_refused_before_they_are_read(caller, ada):
+def test_bytes_above_the_limit_are_refused_before_they_are_read(caller, ada):
     Submitter.objects.filter(account=ada).update(max_kept_bytes=10)
     assert caller.put().status_code == 201
     answer = caller.put(b"x" * 5)
@@ -154,7 +154,7 @@ def test_more_bytes_than_a_person_may_keep_are_refused_before_they_are_read(call
 
 
 @pytest.mark.django_db
-def test_what_is_packed_is_unpacked_no_further_than_there_is_room(caller, monkeypatch):
+def test_unpacking_stops_at_the_free_space(caller, monkeypatch):
     content = bytes(10_000_000)
     packed = gzip.compress(content)
     reads = []
@@ -172,7 +172,7 @@ def test_what_is_packed_is_unpacked_no_further_than_there_is_room(caller, monkey
 
 
 @pytest.mark.django_db
-def test_who_may_submit_nothing_fills_no_disk(caller, client):
+def test_an_account_without_permission_cannot_store_files(caller, client):
     caller.put()
     volunteer = Caller(client, an_account("vera"))
     sent = volunteer.put(b"7\n" * 1000)

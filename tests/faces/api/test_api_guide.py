@@ -1,4 +1,4 @@
-"""The API guide names only refusals of the schema; a story types its consoles."""
+"""The API guide names only problem codes of the schema."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.scientists import a_batch
 
 __all__ = ["schema"]
 
-#: Name of the operation -> the path, and two changes.
+#: Name of the operation -> the path and two different bodies.
 CHANGES = {
     "change_app": ("/apps/primes", {"beta": True}, {"beta": False}),
     "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),
@@ -48,7 +48,7 @@ def change(program: Program, way: str, body, match: str | None = None):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_is_as_it_was_read_is_changed_and_what_is_not_is_not(chief, ways, name) -> None:
+def test_a_change_needs_the_current_etag(chief, ways, name) -> None:
     way, (_, first, second) = ways[name], CHANGES[name]
     read = chief.send("get", way)
     made = change(chief, way, first, read["ETag"])
@@ -73,13 +73,13 @@ def test_a_mistake_is_told_before_what_has_changed_meanwhile(chief, ways, name) 
     assert "no_such_field" in answer.content.decode()
 
 
-def test_whatever_is_not_there_matches_nothing(chief, ways) -> None:
+def test_a_missing_resource_is_404_with_any_if_match(chief, ways) -> None:
     eve = a_program(an_account("eve"))
     assert change(eve, ways["change_batch"], {"meta": {}}, "*").status_code == 404
     assert change(chief, "/queues/none", {"order": "fifo"}, "*").status_code == 404
 
 
-def test_who_may_only_read_is_refused_whatever_he_matches(ways) -> None:
+def test_an_account_without_the_right_is_refused_with_a_current_etag(ways) -> None:
     eve = a_program(an_account("eve"))
     read = eve.send("get", ways["change_app"])
     assert change(eve, ways["change_app"], {"beta": True}, read["ETag"]).status_code == 403
@@ -87,7 +87,7 @@ def test_who_may_only_read_is_refused_whatever_he_matches(ways) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_read_the_same_one_changes_it(chief, ways) -> None:
+def test_one_of_two_concurrent_changes_succeeds(chief, ways) -> None:
     way = ways["change_queue"]
     read = chief.send("get", way)["ETag"]
 

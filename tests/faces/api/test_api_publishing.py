@@ -308,7 +308,7 @@ def test_an_archive_that_nobody_could_run_is_refused(staff, files, words, hint) 
     ],
     ids=["a table", "half an archive", "another content"],
 )
-def test_what_is_no_archive_is_refused(staff, name, content, words) -> None:
+def test_a_file_that_is_no_archive_is_refused(staff, name, content, words) -> None:
     an_app()
     answer = send(staff, (name, content))
     assert answer.status_code == 422, answer.content
@@ -335,7 +335,7 @@ def test_a_form_that_is_not_right_is_refused(staff) -> None:
     assert staff.post("/api/v1/apps/none/versions", {"version": "1"}).status_code == 404
 
 
-def test_only_who_manages_an_app_publishes_for_it() -> None:
+def test_only_managers_of_an_app_can_publish_for_it() -> None:
     app = an_app()
     ada, bob = an_account(), an_account()
     submitters.allow(ada, apps=[app], may_manage=True, now=timezone.now())

@@ -1,4 +1,4 @@
-"""Versions published with an idempotency key: long work comes before the claim."""
+"""Versions published with an idempotency key, which is claimed after long work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def send_with_key(account, *files, key: str = "k", **fields):
 
 
 def backends(state: str) -> int:
-    """The number of other backends of this database in this state."""
+    """Return the number of other backends of this database in this state."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_clear_snapshot()")
         cursor.execute(
@@ -83,7 +83,7 @@ def test_a_fetch_holds_no_transaction_and_no_key(chief, site: Site, monkeypatch)
     assert site.asked == ["/run.sh"], "a repeat fetches nothing"
 
 
-def test_of_two_with_one_key_at_once_one_publishes_and_the_other_is_told(chief) -> None:
+def test_one_of_two_concurrent_requests_with_a_key_publishes(chief) -> None:
     an_app()
     files = ("p.tar.gz", packed({"run.sh": RUN}))
     with ThreadPoolExecutor(2) as threads:
@@ -116,7 +116,7 @@ def test_a_key_of_another_program_is_refused_and_leaves_nothing(chief) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_idempotency_key")
 
 
-def test_what_is_refused_leaves_its_key_free_and_its_files_to_the_deleter(chief) -> None:
+def test_a_refusal_releases_its_key_and_files(chief) -> None:
     an_app()
     assert send_with_key(chief, ("run.sh", RUN)).status_code == 201
     for key in ("", "other"):

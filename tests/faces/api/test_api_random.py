@@ -1,7 +1,7 @@
-"""The API answers random requests as its schema describes, by schemathesis.
+"""The API answers random requests of schemathesis as its schema describes.
 
-``API_CASES`` is the number of cases for each operation, made twice (5); ``make test-api`` makes
-many, and adds the boundary values of every field, and chains of calls.
+``API_CASES`` is the number of cases for each operation (5), which are run twice; ``make test-api``
+runs more cases, boundary values of every field, and chains of calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.faces.apis import ALL_SCOPES, a_token
 from tests.faces.owned import PLACES, everything
 
 CASES = int(os.environ.get("API_CASES", "5"))
-#: The statuses with which a request that is valid by the schema may be answered.
+#: The allowed statuses of replies to requests that are valid by the schema.
 UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "412", "416", "422", "429"]
 
 
@@ -49,7 +49,7 @@ def configuration(token: str, *, phases: list[str], parameters: dict[str, Any]):
 
 
 def tried(server, configuration) -> tuple[Counter[str], list[str]]:
-    """The number of cases of each operation, and the failures."""
+    """Run the cases; return their number by operation, and the failures."""
     schema = schemathesis.openapi.from_url(f"{server}/api/v1/schema", config=configuration)
     counts: Counter[str] = Counter()
     faults: list[str] = []

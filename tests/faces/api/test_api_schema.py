@@ -1,4 +1,4 @@
-"""The schema and its pages: complete, valid, and from here alone."""
+"""The schema is complete and valid, and its pages load nothing from other servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that the server fetches by itself: from where, how often, how much."""
+"""Programs that the server fetches: allowed addresses, retries, and size limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def staff():
 
 
 class Site:
-    """A foreign web server: `pages` maps a path to a function of the connection."""
+    """A web server to fetch from; `pages` maps a path to a function of the request handler."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
@@ -138,13 +138,13 @@ def test_redirects_are_followed_as_far_as_makes_sense(staff, site, monkeypatch) 
 
 @pytest.fixture
 def slow_to_greet() -> Iterator[int]:
-    """The port of a server that sends its TLS handshake byte by byte."""
+    """Yield the port of a server that sends its TLS handshake byte by byte."""
 
     def greet(listener: socket.socket) -> None:
         with suppress(OSError):
             connected, _ = listener.accept()
             with connected:
-                # A record of a handshake, 16 kB long, of which some bytes come.
+                # The header of a handshake record of 16 kB, which is sent only in part.
                 for byte in b"\x16\x03\x03\x40\x00\x02" + bytes(200):
                     connected.sendall(bytes([byte]))
                     time.sleep(0.02)
@@ -157,7 +157,7 @@ def slow_to_greet() -> Iterator[int]:
         greeting.join()
 
 
-def test_what_cannot_be_fetched_is_said(staff, site, slow_to_greet, monkeypatch) -> None:
+def test_a_failed_fetch_is_reported(staff, site, slow_to_greet, monkeypatch) -> None:
     allow(monkeypatch, import_limit=timedelta(seconds=0.2))
     monkeypatch.setattr("scheduler.storage.MAX_PACKAGE_BYTES", 1000)
     an_app()
@@ -211,7 +211,7 @@ def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch,
     really = socket.getaddrinfo
 
     def resolve(host, *more, **how):
-        # A foreign name on the Internet that resolves to this machine.
+        # A public host name that resolves to this machine.
         return really("127.0.0.1" if host == "inside.example.org" else host, *more, **how)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
@@ -257,7 +257,7 @@ def rsync_server(tmp_path) -> Iterator[str]:
     (tmp_path / "programs").mkdir()
     (tmp_path / "rsyncd.conf").write_text(
         "use chroot = no\n"
-        # Started by root, it would serve as the user nobody, which may not enter pytest's folders.
+        # Started by root, the server would run as nobody, without access to pytest's folders.
         + (f"uid = {os.getuid()}\ngid = {os.getgid()}\n" if os.getuid() == 0 else "")
         + f"[programs]\npath = {tmp_path}/programs\nread only = yes\n"
     )

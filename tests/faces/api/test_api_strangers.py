@@ -50,14 +50,14 @@ BY_PASSWORD = {"read_weak_key"}
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """As if nothing had happened."""
+    """Roll back all changes of the block."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
 
 
 def faults_of(judge) -> list[str]:
-    """Check every operation, each in a transaction that is rolled back; return the faults."""
+    """Call `judge` for each operation and roll back; return the messages of failed assertions."""
     found = []
     for operation in operations():
         if operation.name in BY_PASSWORD:
@@ -70,7 +70,7 @@ def faults_of(judge) -> list[str]:
     return found
 
 
-def test_what_is_anothers_is_not_there(ada, bob):
+def test_rows_of_another_account_are_not_found(ada, bob):
     program = bob.program()
 
     def judge(operation: Operation) -> None:
@@ -91,11 +91,11 @@ def test_what_is_anothers_is_not_there(ada, bob):
     assert faults_of(judge) == []
 
 
-def test_no_filter_leads_to_what_is_anothers(ada, bob):
+def test_no_filter_shows_rows_of_another_account(ada, bob):
     program = bob.program()
 
     def judge(operation: Operation) -> None:
-        # About one's own thing, with a parameter that names another's.
+        # The caller's own rows, with a query parameter that names a row of another account.
         about = ada if operation.place in SHARED else bob
         for name, value in operation.queries(ada).items():
             answer = operation.call(program, about, query=f"?{name}={value}")
@@ -107,8 +107,8 @@ def test_no_filter_leads_to_what_is_anothers(ada, bob):
     assert faults_of(judge) == []
 
 
-def test_who_owns_it_is_let_in(ada):
-    """Otherwise the tests above could pass for other reasons."""
+def test_the_owner_has_access(ada):
+    """The refusals above are not caused by invalid requests."""
     program = ada.program()
 
     def judge(operation: Operation) -> None:
@@ -124,7 +124,7 @@ def test_who_owns_it_is_let_in(ada):
     assert faults_of(judge) == []
 
 
-def test_without_a_token_nobody_is_let_in(ada):
+def test_without_a_token_access_is_refused(ada):
     def judge(operation: Operation) -> None:
         answer = operation.call(Program(), ada)
         text = said(answer)
@@ -156,7 +156,7 @@ def test_a_token_without_the_scope_is_of_no_use(ada):
     assert faults_of(judge) == []
 
 
-def test_who_administers_sees_what_is_anothers(ada):
+def test_administrators_see_rows_of_other_accounts(ada):
     program = everything("chiefsown", is_superuser=True).program(*ALL_SCOPES)
 
     def judge(operation: Operation) -> None:

@@ -118,7 +118,7 @@ class TestWhatIsMade:
         first = post({"app": "sieve", "workunits": [OUT, OUT]}).json()["batch"]
         again = post({"app": "sieve", "batch": first["id"], "workunits": [OUT]}).json()
         assert again["batch"] == {**first, "workunits_before": 2}
-        # An id is no mistake: the batch was known.
+        # The batch was found by its id.
         assert again["warnings"] == []
 
     def test_lines_make_the_same(self, post):
@@ -132,7 +132,7 @@ class TestWhatIsMade:
         answer = post(gzip.compress(body), LINES, **{"Content-Encoding": "gzip"})
         assert answer.json()["count"] == 2
 
-    def test_contents_come_as_text_in_base64_or_by_digest(self, post):
+    def test_contents_are_sent_as_text_base64_or_digest(self, post):
         digest = hashlib.sha256(b"known").hexdigest()
         first = [
             {"app": "sieve", "defaults": OUT},
@@ -161,7 +161,7 @@ class TestWhatIsMade:
         assert files[0] == files[2]
         assert not FileHold.objects.exists()
 
-    def test_what_the_app_says_of_workunits_holds_below_all(self, app, post):
+    def test_defaults_of_the_app_have_the_lowest_precedence(self, app, post):
         app.workunit_defaults = {"min_quorum": 3, "outputs": ["out"], "delay_bound_seconds": 60}
         app.save()
         assert post({"app": "sieve", "workunits": [{}, {"min_quorum": 2}]}).status_code == 201
@@ -171,7 +171,7 @@ class TestWhatIsMade:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
 class TestWhatIsRefused:
-    def test_all_faults_are_told_with_their_lines_and_nothing_is_kept(self, post):
+    def test_all_faults_are_reported_with_lines_and_nothing_is_stored(self, post):
         lines = [
             {"app": "sieve", "defaults": OUT},
             {"input_files": [{"open_name": "in", "content": "x"}]},
@@ -212,7 +212,7 @@ class TestWhatIsRefused:
             ),
         ],
     )
-    def test_what_comes_before_the_workunits_is_judged(self, post, head, pointer):
+    def test_the_head_of_a_stream_is_checked_before_workunits(self, post, head, pointer):
         answer = post([head, {}], LINES)
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["pointer"] == pointer
@@ -248,7 +248,7 @@ class TestWhatIsRefused:
         assert "hint" in answer.json() or answer.json()["errors"]
         assert not Workunit.objects.exists()
 
-    def test_names_given_twice_and_names_taken_are_told(self, app, post):
+    def test_duplicate_and_existing_names_are_reported(self, app, post):
         a_workunit(app, name="old")
         twice = post([{"app": "sieve", "defaults": OUT}, {"name": "x"}, {"name": "x"}], LINES)
         assert (twice.status_code, twice.json()["errors"][0]["line"]) == (422, 3)
@@ -258,7 +258,7 @@ class TestWhatIsRefused:
         assert [name for name, *_ in rows()] == ["old"]
         assert not Batch.objects.exists()
 
-    def test_files_that_nobody_sent_are_told_with_their_lines(self, post):
+    def test_missing_files_are_reported_with_lines(self, post):
         wants = {"input_files": [{"open_name": "in", "sha256": "0" * 64}]}
         answer = post([{"app": "sieve", "defaults": OUT}, {}, wants], LINES)
         (error,) = answer.json()["errors"]
@@ -287,7 +287,7 @@ class TestWhatIsRefused:
         assert not Workunit.objects.exists()
         assert in_chunks(whole).status_code == 201
 
-    def test_a_hundred_faults_are_told_and_all_are_counted(self, post):
+    def test_a_hundred_faults_are_reported_and_all_are_counted(self, post):
         answer = post([{"app": "sieve", "defaults": OUT}, *[{"min_quorum": 0}] * 1500], LINES)
         assert len(answer.json()["errors"]) == 100
         assert "faults in 1500 workunits" in answer.json()["detail"]
@@ -304,7 +304,7 @@ class TestWhatIsRefused:
             answer = post(body, LINES, **headers)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_long")
 
-    def test_while_the_disk_is_full_one_comes_again_and_nothing_is_kept(self, post, monkeypatch):
+    def test_on_a_full_disk_requests_are_deferred_and_nothing_is_stored(self, post, monkeypatch):
         def write(_spool, _line):
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -315,7 +315,7 @@ class TestWhatIsRefused:
         assert not FileHold.objects.exists()
         assert File.objects.get().doomed_at is not None
 
-    def test_a_client_that_sends_nothing_keeps_nobody_from_submitting(
+    def test_a_stalled_client_does_not_block_other_submissions(
         self, ada, post, client, monkeypatch
     ):
         monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
@@ -344,7 +344,7 @@ class TestWhatIsRefused:
         )
         assert post([{"app": "sieve"}, OUT], LINES).json()["code"] == "busy"
 
-    def test_who_finds_all_turns_taken_is_told_when_to_come_again(self, post, monkeypatch):
+    def test_a_submission_without_a_free_slot_gets_a_retry_time(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
         monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
         answer = post([{"app": "sieve"}, {}], LINES)
@@ -359,14 +359,14 @@ class TestRightsAndQuotas:
     def bob(self):
         return an_account("bob")
 
-    def test_who_may_submit_nothing_is_refused_before_he_takes_a_turn(
+    def test_an_account_without_permission_is_refused_before_it_takes_a_slot(
         self, client, bob, monkeypatch
     ):
         monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
         answer = poster(client, token_of(bob))([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
-    def test_who_has_no_right_is_told_whom_to_ask(self, client, app, bob):
+    def test_a_missing_right_is_refused_with_a_contact(self, client, app, bob):
         post = poster(client, token_of(bob))
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 403
         submitter = Submitter.objects.create(account=bob, created_at=NOON)
@@ -388,7 +388,7 @@ class TestRightsAndQuotas:
         assert "has 2 unfinished workunits and may have 3" in answer.json()["detail"]
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 201
 
-    def test_more_bytes_than_one_may_keep_are_refused_and_let_go(self, client, bob):
+    def test_bytes_above_the_limit_are_refused_and_released(self, client, bob):
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=5, created_at=NOON)
         post = poster(client, token_of(bob))
         big = {**OUT, "input_files": [{"open_name": "in", "content": "123456"}]}
@@ -397,9 +397,7 @@ class TestRightsAndQuotas:
         fits = {**OUT, "input_files": [{"open_name": "in", "content": "12345"}]}
         assert post({"app": "sieve", "workunits": [fits]}).status_code == 201
 
-    def test_what_one_keeps_is_added_up_once_for_a_submission_of_any_length(
-        self, client, bob, monkeypatch
-    ):
+    def test_stored_bytes_are_summed_once_per_submission(self, client, bob, monkeypatch):
         monkeypatch.setattr(bulk, "_CHUNK", 1)
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=20, created_at=NOON)
         post = poster(client, token_of(bob))
@@ -412,7 +410,7 @@ class TestRightsAndQuotas:
                 assert post({"app": "sieve", "workunits": works}).status_code == 201
             return sum("FROM batch" in one["sql"] and "UNION" in one["sql"] for one in said)
 
-        # At first, and when all is written.
+        # At the beginning, and after all is written.
         assert added_up("ab") == added_up("abcdefghijabcdefghij") == 2
 
     def test_the_chunk_that_is_too_much_is_refused_and_all_is_let_go(
@@ -431,7 +429,7 @@ class TestRightsAndQuotas:
         assert not FileHold.objects.exists()
         assert post({"app": "sieve", "workunits": works[:4]}).status_code == 201
 
-    def test_outputs_count_in_what_one_may_keep_until_they_are_retired(self, client, app, bob):
+    def test_outputs_count_in_the_limit_until_they_are_retired(self, client, app, bob):
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=9, created_at=NOON)
         scientist, post = Scientist(bob), poster(client, token_of(bob))
         batch = a_batch("full", bob, app=app, state=Batch.State.COMPLETE)
@@ -465,7 +463,7 @@ class TestRightsAndQuotas:
 class TestOneKeySaidTwice:
     BODY = {"app": "sieve", "workunits": [{"outputs": ["out"], "name": "once"}]}
 
-    def test_a_repeat_makes_nothing_and_is_told_the_same(self, post):
+    def test_a_repeat_creates_nothing_and_gets_the_same_reply(self, post):
         first = post(self.BODY, **{"Idempotency-Key": "k"})
         again = post(self.BODY, **{"Idempotency-Key": "k"})
         assert (first.status_code, again.status_code) == (201, 201)
@@ -473,14 +471,14 @@ class TestOneKeySaidTwice:
         assert again["Idempotent-Replay"] == "true"
         assert Workunit.objects.count() == Batch.objects.count() == 1
 
-    def test_a_repeat_is_told_the_same_though_its_app_takes_no_more(self, app, post):
+    def test_a_repeat_gets_the_same_reply_after_the_app_was_deprecated(self, app, post):
         first = post(self.BODY, **{"Idempotency-Key": "k"})
         app.deprecated = True
         app.save()
         again = post(self.BODY, **{"Idempotency-Key": "k"})
         assert again.json() == first.json()
 
-    def test_a_repeat_is_told_the_same_though_its_moments_have_passed(self, post, monkeypatch):
+    def test_a_repeat_gets_the_same_reply_after_its_times_have_passed(self, post, monkeypatch):
         body = {**self.BODY, "batch": {"expire_at": "2126-01-01T00:00:00Z"}}
         first = post(body, **{"Idempotency-Key": "k"})
         past_it = datetime(2127, 1, 1, tzinfo=UTC)
@@ -488,7 +486,7 @@ class TestOneKeySaidTwice:
         assert post(body).json()["code"] == "invalid"
         assert post(body, **{"Idempotency-Key": "k"}).json() == first.json()
 
-    def test_nothing_is_parsed_of_a_repeat_and_no_turn_taken(self, post, monkeypatch):
+    def test_a_repeat_is_not_parsed_and_takes_no_slot(self, post, monkeypatch):
         read, parsed = orjson.loads, []
         monkeypatch.setattr("orjson.loads", lambda text: parsed.append(text) or read(text))
         body = [{"app": "sieve"}, *[OUT] * 3000]

@@ -1,4 +1,4 @@
-"""API access: the index, tokens, the caller's account, and refusals."""
+"""The API's index, tokens, the caller's account, and refusals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wrong_password_and_an_unknown_address_are_told_apart_by_nobody(client
     assert wrong.json() == unknown.json()
 
 
-def test_who_guesses_ten_times_at_an_account_waits_and_is_told_how_long(client, ada):
+def test_ten_wrong_passwords_for_an_account_are_throttled_with_a_delay(client, ada):
     for _ in range(10):
         assert (
             make(client, email=EMAIL, password="no", name="x", scopes=["read"]).status_code == 401
@@ -71,7 +71,7 @@ def test_who_guesses_ten_times_at_an_account_waits_and_is_told_how_long(client, 
     assert "wait" in answer.json()["hint"]
 
 
-def test_who_guesses_from_one_address_at_many_accounts_waits(client):
+def test_wrong_passwords_from_one_address_for_many_accounts_are_throttled(client):
     for number in range(60):
         make(client, email=f"a{number}@example.org", password="no", name="x", scopes=["read"])
     answer = make(client, email="other@example.org", password="no", name="x", scopes=["read"])
@@ -112,7 +112,7 @@ def test_administer_is_for_staff(ada):
     )
 
 
-def test_who_leaves_the_staff_administers_no_more_whatever_his_token_says(ada):
+def test_a_former_member_of_staff_cannot_use_the_scope_administer(ada):
     Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     client = bearer(a_token(ada, "read", "administer"))
@@ -268,7 +268,7 @@ def test_a_limit_that_is_none_is_refused(ada, limit):
 
 
 @pytest.mark.parametrize("cursor", ["x", "PDE", "é", "PDk5OTk5OTk5OTk5OTk5OTk5OTk5"])
-def test_a_cursor_of_ones_own_making_is_refused(ada, cursor):
+def test_a_forged_cursor_is_refused(ada, cursor):
     answer = bearer(a_token(ada)).get("/api/v1/tokens", {"cursor": cursor})
     assert answer.status_code == 422
     assert answer.json()["code"] == "bad_cursor"
@@ -292,7 +292,7 @@ def test_a_host_that_is_not_the_projects_is_a_problem(client):
     assert answer.json()["code"] == "bad_request"
 
 
-def test_while_the_database_is_away_one_comes_again(monkeypatch):
+def test_without_the_database_requests_get_a_retry_time(monkeypatch):
     def away(**_):
         raise OperationalError
 

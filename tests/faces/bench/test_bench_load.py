@@ -1,4 +1,4 @@
-"""The bench's load generator notices every reply that is not as it should be."""
+"""The benchmark's load generator reports wrong replies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REPORTED = re.compile(r"<result>\s*<name>(\w+)</name>")
 
 
 class Server:
-    """A scheduler that gives one result in each reply, and confirms every upload."""
+    """A fake server that sends one result in each reply, and acknowledges every upload."""
 
     def __init__(self):
         self.given = 0
@@ -106,7 +106,7 @@ class HasNoWork(Server):
 
 
 class ComesAgain(Server):
-    """A server that has work from the third request on."""
+    """A fake server that sends work from the third request on."""
 
     asked = 0
 
@@ -117,7 +117,7 @@ class ComesAgain(Server):
 
 @pytest.fixture
 def play(tmp_path_factory, monkeypatch):
-    """Have one host play against a server of a kind; the server comes back beside the score."""
+    """Return a function that runs one host against a fake server: (server, score)."""
     folder = tmp_path_factory.getbasetemp() / "bench"
     folder.mkdir(exist_ok=True)
     monkeypatch.setattr(crowd, "FOLDER", folder)

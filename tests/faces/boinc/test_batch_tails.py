@@ -1,4 +1,4 @@
-"""The tail of a batch goes before all else, and to quick hosts."""
+"""Results of a batch's tail are sent before other work, and to fast hosts."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_tail_goes_to_quick_hosts_first() -> None:
 
 
 def update_others(left: Result) -> None:
-    """End all results but `left`, as the transitioner would."""
+    """Finish all results except `left`, as the transitioner would."""
     for result in Result.objects.exclude(pk=left.pk):
         update(result, server_state=5, outcome=5)
 

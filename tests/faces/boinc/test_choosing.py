@@ -1,4 +1,4 @@
-"""Every rule of choosing work, as a client sees it."""
+"""The rules of choosing work, tested by requests of clients."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_projects_quota_counts_where_the_app_has_none(settings: Any) -> None
 # In-progress limits
 
 
-def test_what_was_assigned_counts_although_the_client_never_heard_of_it() -> None:
+def test_unacknowledged_assignments_count_in_limits() -> None:
     workunits(an_app(max_in_progress_per_host=2), 5)
     client = attached()
     assert len(client.ask_for_work(seconds=1e9)) == 2
@@ -322,14 +322,14 @@ def test_selected_apps_are_given(prefs: str, given: list[str]) -> None:
     assert [name.split("_")[0] for name in names] == given
 
 
-def test_what_is_urgent_comes_first_however_much_waits_before_it() -> None:
+def test_urgent_results_are_sent_before_a_long_queue() -> None:
     app = an_app()
     workunits(app, 200)
     (urgent,) = workunits(app, 1, priority=7)
     assert attached().ask_for_work() == [f"{urgent.name}_0"]
 
 
-def test_who_selected_other_apps_only_is_told_so() -> None:
+def test_a_volunteer_who_selected_other_apps_gets_a_message() -> None:
     workunits(an_app("one"), 1)
     client = attached()
     prefer("ada@example.org", "<app_id>999</app_id>")

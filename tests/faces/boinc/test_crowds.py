@@ -1,4 +1,4 @@
-"""Crowds that return at once: a bounded queue, and delays that differ."""
+"""Many simultaneous requests: a bounded queue, and different delays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.work import an_app, workunits
 pytestmark = pytest.mark.django_db
 
 
-def test_one_too_many_is_told_at_once_to_come_again_each_at_another_moment(settings: Any) -> None:
+def test_excess_requests_are_refused_immediately_with_different_delays(settings: Any) -> None:
     settings.PROJECT = replace(settings.PROJECT, max_waiting_rpcs=0)
     replies = [a_client(email=f"v{number}@example.org").ask() for number in range(20)]
     assert all("more requests than it can answer" in reply.messages[0].text for reply in replies)
@@ -27,7 +27,7 @@ def test_one_too_many_is_told_at_once_to_come_again_each_at_another_moment(setti
     assert all(150 <= (delay or 0) <= 450 for delay in delays)
 
 
-def test_while_many_wait_even_the_answered_come_again_later(
+def test_under_load_answered_requests_get_longer_delays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     workunits(an_app(), 1)
@@ -45,7 +45,7 @@ def test_a_crowd_is_more_than_one_batch() -> None:
     assert not scheduler_rpc._batches.is_crowded
 
 
-# Where looks begin
+# Where scans begin
 
 
 LANE = (1, 0, 0)
@@ -66,7 +66,7 @@ def test_a_look_begins_where_the_last_one_found_its_first_result() -> None:
     assert water.of(LANE, now=NOON) == (0, 77)
 
 
-def test_a_look_goes_from_the_beginning_every_second_and_finds_what_came_before() -> None:
+def test_a_scan_restarts_every_second_and_finds_older_rows() -> None:
     water = much_given()
     water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
     assert water.of(LANE, now=NOON + LowWaterMarks.FULL_SCAN_INTERVAL) == BEFORE_ALL
@@ -89,7 +89,9 @@ def test_a_lane_off_which_little_was_sent_has_no_mark() -> None:
     assert water.of(LANE, now=NOON) == BEFORE_ALL
 
 
-def test_no_work_behind_a_mark_is_not_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_before_the_low_water_mark_is_found_if_none_is_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from scheduler.dispatch import search
 
     app = an_app()

@@ -189,7 +189,7 @@ def test_only_get_and_head_are_downloads() -> None:
 
 
 def test_trap_07_a_file_that_cannot_be_read_today_is_no_404(monkeypatch) -> None:
-    """A 404 on a download kills the results that need it; a 503 makes clients come again."""
+    """With status 404 clients fail the results that need the file; with 503 they retry."""
     url = publish()
 
     def broken(_name):
@@ -204,7 +204,9 @@ def test_trap_26_what_a_client_needs_for_a_safe_resume_is_known_of_each_file() -
     assert (staged.digest.nbytes, len(staged.digest.md5)) == (len(DATA), 32)
     storage.publish(staged, "in_1")
     url = "/" + storage.download_url_path("in_1")
-    begun = get(url, HTTP_RANGE="bytes=0-9999").body[:-5000]  # clients cut what they mistrust
+    begun = get(url, HTTP_RANGE="bytes=0-9999").body[
+        :-5000
+    ]  # clients truncate partial files that they do not trust
     rest = get(url, HTTP_RANGE=f"bytes={len(begun)}-")
     assert rest.status == "206 Partial Content"
     assert begun + rest.body == DATA

@@ -1,4 +1,4 @@
-"""On a full disk uploads are put off with one line, and go on by themselves."""
+"""On a full disk uploads are deferred with one log line, and resume afterwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def send(name, data) -> UploadReply:
 
 @pytest.fixture(autouse=True)
 def reserve_is_eaten(own_folders, monkeypatch) -> None:
-    """Others may eat the reserve between our look and our write."""
+    """Disable the check of free space, as if it had passed before the disk became full."""
     signing.ensure_keys()
     monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", -(2**62))
     monkeypatch.setattr(face, "_disk_full_logged_at", -1e9)

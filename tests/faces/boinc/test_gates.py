@@ -1,4 +1,4 @@
-"""When a client gets no work, and when it calls again, as the client sees it."""
+"""Reasons to send a client no work, and the delay of its next request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of BOINC's own submitters, replayed; replies are compared by bytes."""
+"""Recorded requests of BOINC's submission tools get byte-identical replies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OUTPUT = """<output_template>
     </result>
 </output_template>
 """
-#: The first ids of batches and workunits in each half of a recording: requests have them.
+#: The first ids of batches and workunits in each half of a recording; requests contain them.
 FIRST_IDS = {
     "boinc_submit": ((1, 1), (9, 10)),
     "submit_api": ((4, 4), (10, 13)),
@@ -63,7 +63,7 @@ def count_from(batch: int, workunit: int) -> None:
 
 
 def compute_all() -> None:
-    """Finish every workunit as a volunteer's computer and the daemons did in the recorded run."""
+    """Finish every workunit as in the recorded run."""
     for workunit in Workunit.objects.order_by("id"):
         [(_, content)] = inputs(workunit)
         answer = a_result(

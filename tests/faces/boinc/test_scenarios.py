@@ -1,4 +1,4 @@
-"""BOINC's old scenarios to which no stock client can be brought, by script."""
+"""BOINC's old test scenarios that a stock client cannot run, by scripted clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_TIME_LIMIT_EXCEEDED = 197
 
 
 def a_windows_version_of(app: App) -> None:
-    """Publish a program for Windows beside the one for Linux."""
+    """Publish a Windows version of an app."""
     now = timezone.now()
     platform = Platform.objects.create(name=WINDOWS)
     version = AppVersion.objects.create(app=app, platform=platform, version_num=100, created_at=now)

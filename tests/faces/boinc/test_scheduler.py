@@ -34,7 +34,7 @@ def statements_of(client: ScriptedClient, **fields: object) -> int:
     return len(queries)
 
 
-# Asking
+# Requests for work
 
 
 def test_a_first_request_is_given_an_id_a_key_and_work() -> None:
@@ -237,7 +237,7 @@ def test_an_apps_own_limit_counts_what_the_host_holds_of_it() -> None:
     assert client.ask_for_work() == ["upper_3_0"]
 
 
-# Reporting
+# Reports
 
 
 def test_a_success_with_its_output_is_settled_and_wakes_the_workunit() -> None:
@@ -334,7 +334,7 @@ def test_times_that_cannot_be_true_are_mended() -> None:
 def test_an_rpc_costs_the_same_number_of_statements_for_1_and_for_50_results(
     asked: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The check that a connection makes once a second is no part of an RPC.
+    # Ignore the health check that a connection makes once a second.
     monkeypatch.setattr(plans, "renew", lambda: None)
     workunits(an_app(), 200)
     one, fifty = a_client(), a_client(email="bob@example.org")

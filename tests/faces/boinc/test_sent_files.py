@@ -1,4 +1,4 @@
-"""Files that BOINC's submitters send before their work."""
+"""Files that BOINC's submission tools upload before they submit workunits."""
 
 from __future__ import annotations
 

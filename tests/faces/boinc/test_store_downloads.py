@@ -1,4 +1,4 @@
-"""Files that live in an S3 store: clients are sent there, or get them through us."""
+"""Downloads of files in an S3 store, by redirect or through the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traps of PROTOCOL section 11 in the scheduler's way, a test for each."""
+"""The traps of PROTOCOL section 11 that concern the scheduler, one test each."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_lost_results_that_the_queue_would_make_late_again_are_given_up() -> Non
     client.ask()
     assert len(client.ask_for_work(seconds=1e9)) == 3
     client.held = []
-    # 1000 s each, on one of four CPUs: 250 s more in front of the next.
+    # 1000 s each, on one of four CPUs: each delays the next by 250 s.
     reply = client.ask(cpu_req_secs=1, estimated_delay=2300.0)
     texts = " ".join(message.text for message in reply.messages)
     assert (texts.count("Resent lost task"), texts.count("(expired)")) == (2, 1)
@@ -306,7 +306,7 @@ def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> 
 
 
 def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
-    """The status and the body of the scheduler's fast path, called as a web server calls it."""
+    """Call the scheduler's fast path as a web server does; return status and body."""
     said: list[str] = []
     answer = scheduler_rpc.scheduler_app(
         {

@@ -1,4 +1,4 @@
-"""Uploads through the WSGI function, as clients send and the world breaks them."""
+"""Uploads through the WSGI function: formats of clients, interruptions and faults."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def keys(own_folders) -> None:
 
 
 def call(body=b"", *, stream=None, length=None, **environ) -> Answer:
-    """Call the application as a server does; wsgiref's validator watches both sides."""
+    """Call the application through wsgiref's validator; return the response."""
     stream = stream or io.BytesIO(body)
     environ = {
         "REQUEST_METHOD": "POST",
@@ -79,7 +79,7 @@ def request_for(name="out_0", data=DATA, *, max_nbytes=100_000, **changes) -> Up
 
 
 def send(name="out_0", data=DATA, *, body=None, **changes) -> UploadReply:
-    """Send a file; `body` is the data after the header."""
+    """Upload a file; `body` replaces the data after the header."""
     request = request_for(name, data, **changes)
     body = data[max(0, request.offset) :] if body is None else body
     return call(uploads.encode_request(request, body)).reply
@@ -90,7 +90,7 @@ def ask_size(name="out_0") -> UploadReply:
 
 
 def cut_off(name="out_0", data=DATA, *, after: int, offset=0) -> UploadReply:
-    """Send a file and lose the connection after this number of its bytes."""
+    """Upload a file, with the connection lost after `after` bytes."""
     whole = uploads.encode_request(request_for(name, data, offset=offset), data[offset:])
     kept = len(whole) - len(data[offset:]) + after
     return call(whole[:kept], length=len(whole)).reply
@@ -148,7 +148,9 @@ def test_the_head_of_a_real_upload_is_kept_and_its_rest_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", ["01_attach/0012", "8_01_attach/0013"])
 def test_a_real_upload_that_was_altered_on_the_way_is_discarded(name) -> None:
-    body = captured_body(name)  # host names in it were replaced after the capture, its MD5 was not
+    body = captured_body(
+        name
+    )  # host names in the file were replaced after the capture, its MD5 was not
     request, _ = uploads.decode_request(body)
     grant = signing.upload_grant(request.name, request.max_nbytes).strip().encode()
     reply = call(re.sub(rb"(<xml_signature>\n)[^<]*", rb"\g<1>" + grant, body, count=1)).reply
@@ -219,7 +221,7 @@ def test_numbers_beyond_two_gibibytes_are_no_surprise() -> None:
     assert reply == UploadReply.later(f"Upload is incomplete: 5 of {nbytes} bytes")
     path = storage.upload_path("out_0")
     partial = path.with_name(".out_0.part")
-    os.truncate(partial, 3 * 2**30)  # sparse: what a long upload leaves, without its bytes
+    os.truncate(partial, 3 * 2**30)  # a sparse file in place of a long partial upload
     assert ask_size().file_size == 3 * 2**30 - 1
     reply = send(data=b"", nbytes=nbytes, max_nbytes=2**40, offset=4 * 2**30)
     assert reply.message == f"length of file {3 * 2**30} bytes < offset {4 * 2**30} bytes"
@@ -289,7 +291,7 @@ many = hypothesis_settings(
     attempts=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 4000)), max_size=8),
 )
 def test_any_row_of_partial_attempts_ends_with_the_identical_file(data, attempts) -> None:
-    """Each attempt starts at or before what the server has, and breaks off anywhere."""
+    """Each attempt starts at or before the received size, and is cut at any point."""
     name = f"out_{secrets.token_hex(8)}"
     for back, sent in attempts:
         size = ask_size(name).file_size
@@ -351,7 +353,7 @@ def test_the_limit_of_the_grant_counts_and_not_the_one_in_the_request() -> None:
 
 
 def test_trap_07_what_may_heal_is_never_refused_for_ever(monkeypatch, caplog) -> None:
-    """Status -1 throws finished work away: 1 for each fault that is ours, or nobody's."""
+    """With status -1 clients discard finished work, so faults of the server return 1."""
     assert call(b"").reply.status == 1
     assert call(b"<data_server_request>\n<file_up", length=900).reply.status == 1
     assert send(md5="0" * 32).status == 1
@@ -463,7 +465,9 @@ def test_trap_02_the_content_type_is_a_lie_and_does_not_matter() -> None:
 
 
 def test_trap_28_a_client_that_expects_100_continue_is_served() -> None:
-    data = b"x" * 3_000_000  # clients expect it above a megabyte; we read, the server answers 100
+    data = (
+        b"x" * 3_000_000
+    )  # clients send this above a megabyte; the web server sends 100 when the body is read
     body = uploads.encode_request(request_for(data=data, max_nbytes=2**30), data)
     answer = call(body, HTTP_EXPECT="100-continue")
     assert answer.status == "200 OK"
@@ -506,7 +510,7 @@ def test_trap_30_a_copied_grant_uploads_that_one_file_and_no_other() -> None:
     assert arrived("out_0") == DATA
 
 
-# Two at once
+# Concurrent uploads
 
 
 class Pausing(io.BytesIO):

@@ -1,4 +1,4 @@
-"""BOINC's submission interface: what it does, and what it refuses."""
+"""BOINC's submission interface: commands and refusals."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_batch_without_a_name_gets_one(world: World) -> None:
     assert name.startswith("ada:remote_test:Thu, 01 Jan 2026 12:00:00 +0000:")
 
 
-def test_a_file_elsewhere_is_one_row_whoever_asks_for_it(world: World) -> None:
+def test_a_remote_file_is_one_row_for_all_submitters(world: World) -> None:
     file = (
         "<input_file><mode>remote</mode><url>https://a.example/x</url><nbytes>5</nbytes>"
         f"<md5>{'a' * 32}</md5></input_file>"
@@ -206,7 +206,7 @@ def test_four_hundred_jobs_take_as_many_statements_as_two(world: World) -> None:
             assert "<batch_id>" in submitted(jobs, batch="")
         return len(captured)
 
-    statements(1, "w")  # savepoints and sequences of a first time
+    statements(1, "w")  # savepoints, and sequences that are used for the first time
     assert statements(400, "b") <= statements(2, "a") + 2
 
 
@@ -271,7 +271,7 @@ def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -
     ],
 )
 def test_what_cannot_be_submitted_is_refused_with_all_of_it(job: str, why: str | None) -> None:
-    if why is None:  # an output template without files is fine: hosts bring nothing back
+    if why is None:  # an output template without files is valid: hosts upload nothing
         assert "<batch_id>" in submitted(job)
         return
     assert why in refused(
@@ -292,7 +292,7 @@ def test_a_batch_is_filled_once() -> None:
     assert refused(a_job()).startswith("batch not in init state. Hint")
 
 
-def test_who_fills_a_batch_at_the_same_moment_is_told_who_was_first(monkeypatch) -> None:
+def test_a_concurrent_second_submission_to_a_batch_is_refused(monkeypatch) -> None:
     found = queries.find_batch
 
     def late(account: Account, **of: object) -> Batch | None:
@@ -352,7 +352,7 @@ def test_a_weak_key_is_refused(world: World) -> None:
     )
 
 
-def test_whoever_may_not_submit_is_told_whom_to_ask(world: World) -> None:
+def test_an_account_without_permission_to_submit_is_refused_with_a_contact(world: World) -> None:
     Submitter.objects.filter(account=world.ada).delete()
     for command, inside in (
         ("query_batches", ""),
@@ -473,7 +473,7 @@ def test_a_batch_that_has_hardly_begun_is_expected_within_a_calendar(world: Worl
 # Outputs
 
 
-def test_one_output_is_sent_to_whom_it_belongs() -> None:
+def test_one_output_is_sent_to_its_owner() -> None:
     for query in (
         {"cmd": "result_file", "result_name": "wu_done_0", "auth_str": md5(KEY + "wu_done_0")},
         {"cmd": "workunit_file", "wu_name": "wu_done", "auth_str": KEY},
@@ -572,7 +572,7 @@ def test_a_request_for_no_output_is_told_why(query: dict[str, object], why: str)
     assert content.decode().startswith(f"ERROR: {why}")
 
 
-def test_any_of_ones_keys_opens_ones_outputs_until_it_is_revoked(world: World) -> None:
+def test_any_key_of_an_account_opens_its_outputs_until_revoked(world: World) -> None:
     further = account_keys.new_key(
         account=world.ada, name="laptop", kind=AccountKey.Kind.SUBMISSION, now=NOON
     )
@@ -583,7 +583,7 @@ def test_any_of_ones_keys_opens_ones_outputs_until_it_is_revoked(world: World) -
     assert get("get_output.php", **query)[0] == "404 Not Found"
 
 
-# Counts and words
+# Counts and descriptions
 
 
 def test_the_project_says_how_much_work_there_is() -> None:
@@ -625,7 +625,7 @@ def test_the_project_says_how_much_work_there_is() -> None:
         ("error", {"exit_status": 200}, "Not started by deadline - canceled"),
     ],
 )
-def test_a_result_is_told_of_in_boincs_words(word, fields, words) -> None:
+def test_a_result_is_described_with_boincs_states(word, fields, words) -> None:
     result = a_result(a_workunit(min_quorum=1), word)
     update(result, **fields)
     assert state_words(result) == words
@@ -636,7 +636,7 @@ def test_queries_cost_the_same_however_many_there_are(
 ) -> None:
     for number in range(30):
         a_result(world.a_workunit(700 + number, f"more_{number}", world.first), "unsent")
-    # The first use of a key on a day is recorded, by two statements more.
+    # The first use of a key on a day is recorded by two more statements.
     post(asked("query_batches", ""))
     for command, inside, most in (
         ("query_batches", "<get_cpu_time>1</get_cpu_time>", 3),

@@ -1,4 +1,4 @@
-"""Requests of BOINC's submitters byte for byte, and every byte of our replies."""
+"""Recorded requests of BOINC's submission tools, with exact bytes of the replies."""
 
 from __future__ import annotations
 
@@ -32,4 +32,4 @@ def test_a_request_has_the_very_reply_that_was_reviewed(case: str) -> None:
     if os.environ.get("MANYHANDS_REWRITE_GOLDEN") == "1":
         expected.write_bytes(reply)
     assert reply == expected.read_bytes()
-    ET.fromstring(reply)  # as Python's library reads it
+    ET.fromstring(reply)  # as BOINC's Python library parses replies

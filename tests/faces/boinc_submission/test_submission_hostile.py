@@ -1,4 +1,4 @@
-"""Hostile and broken requests in the way of BOINC's submitters."""
+"""Hostile and invalid requests to BOINC's submission interface."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_an_entity_bomb_is_no_more_than_its_text() -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_latin_1_is_read_where_it_is_said() -> None:
+def test_latin_1_is_decoded_if_declared() -> None:
     body = '<?xml version="1.0" encoding="ISO-8859-1"?>' + asked(
         "create_batch", "<app_name>remote_test</app_name><batch_name>Zoë</batch_name>"
     )

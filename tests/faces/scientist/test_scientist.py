@@ -37,11 +37,11 @@ URL = "http://testserver/"
 
 @pytest.fixture
 def wire(monkeypatch) -> Wire:
-    """The only way to the project; waits between tries are short."""
+    """Connect the program to the project by a `Wire`; shorten waits between attempts."""
     made = Wire()
     monkeypatch.setattr(transport.httpx, "Client", functools.partial(httpx.Client, transport=made))
     monkeypatch.setitem(Project.__init__.__kwdefaults__, "patience", 0.2)
-    # A request of another thread would not see this test's rows.
+    # A request in another thread would not see the rows of the test's transaction.
     monkeypatch.setattr(uploads, "_MAX_CONCURRENT", 1)
     monkeypatch.setattr(transport.random, "uniform", lambda *_: 0.01)
     return made
@@ -54,7 +54,7 @@ def eve() -> Scientist:
 
 @pytest.fixture
 def run(wire, eve, monkeypatch, tmp_path, capsys):
-    """Run a command as Eve; return its exit code, output and error output."""
+    """Return a function that runs a command as Eve: (exit code, stdout, stderr)."""
     monkeypatch.setenv("MANYHANDS_CONFIG", str(tmp_path / "config"))
     monkeypatch.setenv("MANYHANDS_URL", URL)
     monkeypatch.setenv("MANYHANDS_TOKEN", eve.token)
@@ -108,7 +108,7 @@ def test_a_login_keeps_a_token_and_a_logout_revokes_it(run, monkeypatch):
 
 @pytest.fixture
 def chief(monkeypatch) -> tuple[str, ...]:
-    """The words by which a superuser logs in, as the README prints them."""
+    """Return the options with which a superuser logs in, as in the README."""
     monkeypatch.delenv("MANYHANDS_TOKEN")
     monkeypatch.delenv("MANYHANDS_URL")
     accounts.create_staff(email="admin@localhost.org", password="a long password", now=NOON)
@@ -163,7 +163,7 @@ def test_a_login_that_is_refused_says_why_and_keeps_nothing(
 def test_an_address_that_is_no_project_is_told_from_one_that_is_away(run, wire):
     code, _, complaint = run("list", "--url", f"{URL}elsewhere/")
     assert code == 3
-    assert "not as a Manyhands project does" in complaint
+    assert "does not answer as a Manyhands project" in complaint
     wire.is_down = True
     code, _, complaint = run("list")
     assert code == 3
@@ -179,7 +179,7 @@ def test_without_a_command_there_is_help_and_it_fits_a_terminal(run, monkeypatch
     for words in ([], ["submit"], ["show"], ["app", "create"]):
         code, said, _ = run(*words, "--help")
         assert code == 0
-        # A choice of words is never broken.
+        # Choices of an option are not broken across lines.
         assert all(len(line) <= 80 or "{" in line for line in said.splitlines()), said
 
 
@@ -290,7 +290,7 @@ def test_a_line_that_is_no_workunit_is_named_and_nothing_is_submitted(
     assert Workunit.objects.count() == 0
 
 
-def test_a_name_that_the_api_does_not_have_is_told_with_the_one_that_is_meant(run, fold, tmp_path):
+def test_an_unknown_field_is_reported_with_a_suggestion(run, fold, tmp_path):
     (tmp_path / "w.ndjson").write_text('{"deadline": "3d"}\n{"delay_bound": 7}\n')
     code, _, said = run("submit", "fold", "--ndjson", "w.ndjson")
     assert code == 4
@@ -298,7 +298,7 @@ def test_a_name_that_the_api_does_not_have_is_told_with_the_one_that_is_meant(ru
     assert "Hint: did you mean 'delay_bound_seconds'?" in said
 
 
-def test_what_the_project_refuses_is_told_with_the_lines_it_is_in(run, fold):
+def test_a_refusal_of_the_project_is_shown_with_its_hint(run, fold):
     code, _, said = run("submit", "fold", "--count", "2", "--field", "min_quorum=-1")
     assert code == 4
     assert "min_quorum" in said
@@ -394,7 +394,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
 
 @pytest.fixture
 def nobody(monkeypatch):
-    """Run as another user without stored logins, because root can read every file."""
+    """Run the test as another user if it is run by root, who can read every file."""
     monkeypatch.setenv("MANYHANDS_CONFIG", "/nowhere")
     before = os.geteuid()
     if before == 0:
@@ -427,7 +427,7 @@ def test_an_answer_that_is_lost_makes_no_second_submission(run, fold, wire):
     assert Workunit.objects.count() == 3
 
 
-def test_a_submission_nobody_knows_of_can_be_repeated_by_its_key(run, fold, wire, monkeypatch):
+def test_a_submission_with_a_lost_reply_can_be_repeated_by_its_key(run, fold, wire, monkeypatch):
     monkeypatch.setitem(Project.__init__.__kwdefaults__, "patience", 0.0)
     wire.faults.append(("workunits", lost))
     code, _, said = run("submit", "fold", "--count", "3")
@@ -594,7 +594,7 @@ def test_what_another_project_calls_the_same_is_not_taken_for_it(run, batch, tmp
     assert set(files_in(tmp_path / "out").values()) == {b"of the other project"}
 
 
-def test_what_was_in_place_when_a_fetch_was_killed_is_ones_own(run, batch, tmp_path):
+def test_a_killed_fetch_can_be_repeated(run, batch, tmp_path):
     run("fetch", "b", "out", "--flat")
     (tmp_path / "out" / "MANIFEST.ndjson").unlink()
     for state in (tmp_path / "out" / ".scientist").glob("batch-*.json"):
@@ -640,7 +640,7 @@ def test_a_repeated_pass_counts_what_the_first_brought(run, eve, wire, is_cut):
     contents = [b"%d" % number * 30_000 for number in range(3)]
     for number, content in enumerate(contents):
         done_in(batch, content, name=f"w{number}")
-    # Only w0 arrives whole, or all but w1, which is received twice.
+    # Only w0 is complete, or all but w1, which is received twice.
     fault = cut(45_000) if is_cut else changed(contents[1], contents[0])
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", fault)]
     code, said, _ = run("fetch", "b", "out", "--json")
@@ -688,7 +688,7 @@ def test_a_link_in_the_archive_is_refused(run, batch, wire, tmp_path):
 
 
 def _mended(spoil):
-    """Spoil the archive so that its own sums agree."""
+    """Return a fault that changes the archive and corrects its checksums."""
 
     def fault(request, answer):
         return httpx.Response(200, content=_summed(spoil(request, answer).read()))
@@ -697,7 +697,7 @@ def _mended(spoil):
 
 
 def _summed(content: bytes) -> bytes:
-    """The archive with the checksum of every header computed again."""
+    """Return the archive with recomputed checksums of all headers."""
     blocks = bytearray(content)
     for start in range(0, len(blocks) - 512, 512):
         head = blocks[start : start + 512]
@@ -717,7 +717,7 @@ def test_a_folder_that_cannot_be_made_is_named(run, batch, tmp_path):
 # Showing, retrying, ending
 
 
-def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
+def test_lists_and_single_items_are_shown(run, batch, fold):
     code, said, _ = run("list")
     assert code == 0
     assert said.splitlines()[1].split()[:2] == [str(batch.pk), "b"]
@@ -735,7 +735,7 @@ def test_lists_and_one_of_them_show_what_is_there(run, batch, fold):
     assert json.loads(run("show", "workunit", "w0", "--json")[1])["status"] == "done"
 
 
-def test_a_number_is_the_id_of_a_batch_and_what_else_it_may_mean_is_told(run, eve):
+def test_a_number_is_a_batch_id_and_an_ambiguity_is_reported(run, eve):
     first = a_batch("b", submitter=eve.account)
     other = a_batch(str(first.pk), submitter=eve.account)
     unit = in_batch(first, name="b")
@@ -763,7 +763,13 @@ def test_a_number_is_the_id_of_a_batch_and_what_else_it_may_mean_is_told(run, ev
     assert (json.loads(said)["id"], told) == (by_name.pk, "")
 
 
-def test_what_is_listed_of_anothers_is_nothing(run, wire):
+def test_list_of_results_refuses_the_option_app(run):
+    code, _, complaint = run("list", "results", "--app", "prog")
+    assert code == 2
+    assert "--app applies to batches and workunits, not to results." in complaint
+
+
+def test_lists_have_nothing_of_other_accounts(run, wire):
     theirs = a_batch("theirs", submitter=an_account())
     in_batch(theirs, name="their-workunit")
     other = Scientist(email="mallory@example.org")
@@ -773,7 +779,7 @@ def test_what_is_listed_of_anothers_is_nothing(run, wire):
         assert "You have no" in complaint or "no such thing" in complaint
 
 
-def test_to_cancel_one_is_asked_and_told_what_it_is(run, eve, monkeypatch):
+def test_cancel_shows_the_batch_and_asks_for_confirmation(run, eve, monkeypatch):
     batch = a_batch("b", submitter=eve.account)
     one = in_batch(batch, name="one")
     in_batch(batch, name="two")
@@ -801,7 +807,7 @@ def test_failed_workunits_are_submitted_again(run, batch):
     assert Workunit.objects.filter(name="broken.2").exists()
 
 
-def test_a_batch_is_retired_when_one_says_yes(run, batch):
+def test_a_batch_is_retired_after_confirmation(run, batch):
     running = in_batch(batch)
     code, _, said = run("retire", "b", "--yes")
     assert (code, "Hint: " in said) == (4, True)
@@ -886,7 +892,7 @@ def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
 
 @pytest.fixture
 def watched(eve, monkeypatch):
-    """A batch whose watcher, each time it sleeps, has the next of some things happen."""
+    """Return a batch, its workunits, and a list of functions that the watcher's sleeps call."""
     batch = a_batch("b", submitter=eve.account)
     workunits = [in_batch(batch, transition_at=None) for _ in range(2)]
     happenings = []
@@ -1061,7 +1067,7 @@ def test_a_fetch_writes_a_table_of_parameters_names_and_outputs(run, eve, tmp_pa
     assert rows["w2"] == head | {"input": "x,y.txt", "l": "[1, 2]", "out": ""}
 
 
-def test_a_table_that_is_somebody_elses_stays(run, eve, tmp_path):
+def test_a_table_of_another_program_is_not_overwritten(run, eve, tmp_path):
     batch = a_batch("b", submitter=eve.account)
     done_in(batch, name="w1")
     (tmp_path / "got").mkdir()
@@ -1075,12 +1081,12 @@ def test_a_table_that_is_somebody_elses_stays(run, eve, tmp_path):
     assert table.read_text().startswith("workunit,status,errors")
 
 
-# Why nothing moves
+# Reasons of a standstill
 
 
 @pytest.fixture
 def short(eve):
-    """A batch that waits for a second account, while the first contacts the project."""
+    """Create a batch that waits for a second account; the first contacts the project."""
     batch = a_batch("b", submitter=eve.account)
     an_app_version(batch.app)
     workunits = [in_batch(batch, transition_at=None) for _ in range(2)]

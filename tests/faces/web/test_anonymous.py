@@ -1,4 +1,4 @@
-"""Clients with programs of their own: the anonymous platform (`app_info.xml`)."""
+"""Clients with their own programs: the anonymous platform (`app_info.xml`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def own(app_name: str = "upper", **facts: Any) -> messages.ClientAppVersion:
-    """An app version as a client sends it of `app_info.xml`."""
+    """Return an app version as clients send it from `app_info.xml`."""
     said = {"version_num": 7, "platform": LINUX, "avg_ncpus": 1.0, "flops": 2e9} | facts
     return messages.ClientAppVersion(app_name=app_name, **said)
 
@@ -115,7 +115,7 @@ def test_an_app_without_an_own_version_is_named_in_boincs_words() -> None:
         "No tasks sent",
         "Your app_info.xml file doesn't have a usable version of Upper case.",
     ]
-    # The refusal is not about the result: other computers may run it.
+    # The refusal concerns the host, not the result: other hosts may run it.
     assert not Refusal.objects.exists()
 
 
@@ -202,7 +202,7 @@ def test_rows_are_made_once_and_cost_no_statement_later() -> None:
     assert AppVersion.objects.count() == 1
 
 
-# A computer that no version is for
+# Hosts without a matching version
 
 
 def test_a_computer_without_versions_waits_a_day_if_others_have_some() -> None:
@@ -217,7 +217,7 @@ def test_a_project_without_versions_is_asked_again_in_ten_minutes() -> None:
     assert reply.request_delay == timedelta(minutes=10).total_seconds()
 
 
-def test_a_client_that_asks_for_nothing_is_told_of_no_longer_wait() -> None:
+def test_a_client_that_requests_no_work_gets_no_longer_delay() -> None:
     an_app()
     usual = a_client().ask().request_delay
     assert a_client("bob@example.org", platform="riscv-amiga").ask().request_delay == usual

@@ -1,4 +1,4 @@
-"""The status page: BOINC's master page, and the numbers it shows."""
+"""The status page: BOINC's master page, and its numbers."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_every_workunit_stands_in_exactly_one_station(app: App, client: Client) 
     }
 
 
-def test_results_are_counted_by_state_and_those_over_by_outcome(app: App, client: Client) -> None:
+def test_results_are_counted_by_state_or_by_outcome_if_over(app: App, client: Client) -> None:
     workunit, host = a_workunit(app), a_host()
     for word in ("unsent", "inactive", "sent", "success", "valid", "noreply", "error"):
         a_result(workunit, word, host=None if word in {"unsent", "inactive"} else host)
@@ -216,7 +216,7 @@ def test_any_number_of_readers_cost_one_reading(
         client.get("/status.json")
 
 
-# Life
+# Liveness
 
 
 def test_the_page_says_which_daemons_are_alive(client: Client) -> None:

@@ -1,9 +1,9 @@
-"""Gives whole processes another clock, and a disk that is full for a while.
+"""Changes the clock of the processes under test, and simulates a full disk.
 
 The folder of this module stands first in the PYTHONPATH of the processes under test; Python imports
-it before anything else.  The file that CLOCK_FILE names says, in seconds since 1970, at which real
-moment which moment was shown, and how fast time runs from there.  While there is a file of the name
-FULL_DISK_FILE, nothing can be made or written in the folders of uploads and results.
+it before anything else.  The file CLOCK_FILE has three numbers: a real time and the simulated time
+at that moment, both in seconds since 1970, and the speed of the simulated clock.  While the file
+FULL_DISK_FILE exists, files in the folders of uploads and results cannot be created or written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def now():
 
 
 class Setter(Loader):
-    """Loads Django's module as ever and gives it the other clock."""
+    """Loads `django.utils.timezone` and replaces its function `now`."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -41,7 +41,7 @@ class Setter(Loader):
 
 
 class Finder(MetaPathFinder):
-    """Finds nothing but that one module."""
+    """Finds the module `django.utils.timezone` only."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname != CLOCK:
@@ -52,7 +52,7 @@ class Finder(MetaPathFinder):
 
 
 def refuse_to_write(event, args):
-    """An audit hook: Python tells it of every file and folder before it is made or opened."""
+    """Raise ENOSPC for writes below `FILLED` while FULL_DISK_FILE exists; an audit hook."""
     path = args[TARGET[event]] if event in TARGET else None
     if not isinstance(path, str) or (event == "open" and not args[2] & WRITING):
         return
@@ -60,7 +60,7 @@ def refuse_to_write(event, args):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
-#: The events after which the disk holds more, and which of their arguments names what.
+#: Audit events that create files or folders -> the index of the argument with the path.
 TARGET = {"open": 0, "os.mkdir": 0, "os.link": 1}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 FILLED = tuple(f"{os.environ.get('VAR_DIR')}/{folder}/" for folder in ("upload", "results"))

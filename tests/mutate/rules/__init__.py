@@ -1,1 +1,1 @@
-"""The rules by room, each with its switch and the tests that hold it."""
+"""The rules by package of `scheduler`, each with its switch and its tests."""

@@ -1,4 +1,4 @@
-"""Rules of the API: whose things are whose, what tokens may, what is done once."""
+"""Rules of the API: ownership, scopes of tokens, throttling, idempotency."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def _whoever_has_the_scope(request: Any, scope: Any) -> bool:
     return request.auth is not None and getattr(request.auth, f"may_{scope}")
 
 
-#: Named alone, because its neighbors part a thousand claims.
+#: A single test, because the other tests of the file are slow.
 SHARES = (
-    "tests/faces/api/test_api_fair_shares.py"
-    "::test_who_is_forbidden_and_allowed_again_goes_on_where_his_share_stood"
+    "tests/faces/api/test_api_fair_shares.py::test_an_account_that_is_allowed_again_keeps_its_share"
 )
 
 
@@ -71,17 +70,17 @@ def _replayed_for_any_request(row: Any, _hash: str) -> Any:
 
 RULES = (
     Switch(
-        "Log-in tokens are throttled as passwords are",
+        "Attempts with log-in tokens are throttled like those with passwords",
         Code("scheduler.people.accounts:look_up_login_token", _untouched_by_the_throttle),
         ("tests/faces/admin/test_manager_pages.py",),
     ),
     Switch(
-        "A request whose key was used is not carried out again",
+        "A request with a used idempotency key is not executed again",
         Code("scheduler.api.http.idempotent:once", lambda _request, handle: handle()),
         (ONCE,),
     ),
     Switch(
-        "A key is good for one request, not for another one",
+        "An idempotency key cannot be reused for another request",
         Code("scheduler.people.idempotency:_replayed", _replayed_for_any_request),
         (ONCE,),
     ),
@@ -96,12 +95,12 @@ RULES = (
         (STRANGERS,),
     ),
     Switch(
-        "A page of one's own has nobody else's rows",
+        "A page of an account's own rows has no rows of other accounts",
         Code("scheduler.people.own_pages:page", _everybodys),
         (OWN_PAGES, STRANGERS),
     ),
     Switch(
-        "A page of one's own is looked for in one's own batches",
+        "A page of an account's own rows is read by its batches if a scan would be long",
         Code("scheduler.people.own_pages:SCANNED_PER_ROW", 10**3),
         (OWN_PAGES,),
     ),
@@ -111,17 +110,17 @@ RULES = (
         (GUESSED, STRANGERS),
     ),
     Switch(
-        "A token is good for its scopes alone",
+        "A token cannot be used outside of its scopes",
         Code("scheduler.api.authentication:may", always(True)),
         (STRANGERS,),
     ),
     Switch(
-        "A scope is effective only with the right that it needs",
+        "A scope is effective only if the account has the right that it needs",
         Code("scheduler.api.authentication:may", _whoever_has_the_scope),
         (GUESSED,),
     ),
     Switch(
-        "A token makes no token above itself",
+        "A token cannot create a token with more scopes",
         Code(
             "scheduler.people.api_tokens:scopes_of",
             always(["read", "submit", "publish", "manage", "administer"]),
@@ -129,17 +128,17 @@ RULES = (
         (GUESSED,),
     ),
     Switch(
-        "Wrong passwords from one network for one account come to an end",
+        "Wrong passwords from one network for one account are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("account-network")),
         (THROTTLE, GUESSED),
     ),
     Switch(
-        "Wrong passwords from one network come to an end",
+        "Wrong passwords from one network are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("network")),
         (THROTTLE, GUESSED),
     ),
     Switch(
-        "Wrong passwords for one account from new networks come to an end",
+        "Wrong passwords for one account from new networks are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("account")),
         (THROTTLE,),
     ),
@@ -154,7 +153,7 @@ RULES = (
         (THROTTLE, GUESSED),
     ),
     Switch(
-        "An account that is forbidden to submit keeps its share and its clock",
+        "An account that loses the permission to submit keeps its share and logical start",
         Code("scheduler.people.submitters:forbid", _with_his_row),
         (
             SHARES,
@@ -172,7 +171,7 @@ RULES = (
         (MATCHING,),
     ),
     Switch(
-        "Hints are parted from what happened",
+        "Problems have the hint in a separate field",
         Code("scheduler.api.http.problems:split_hint", lambda detail, **_: {"detail": detail}),
         ("tests/faces/api/test_api_problems.py",),
     ),

@@ -1,4 +1,4 @@
-"""Rules of choosing work for a host, and of trusting it."""
+"""Rules of choosing work for a host, and of trust in hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _without(facts: Any, **changes: Any) -> Any:
 
 
 def _published_ones(original: Any) -> Any:
-    """Describe own versions to the client as if they had been published."""
+    """Return `own_versions` that describes a client's own versions as published ones."""
 
     def own_versions(catalog: Any, own: Any, **of: Any) -> Any:
         versions = original(catalog, own, **of)
@@ -29,12 +29,12 @@ def _published_ones(original: Any) -> Any:
 
 RULES = (
     Switch(
-        "A workunit stays in the class of its first host",
+        "All results of a workunit go to the homogeneous redundancy class of the first host",
         Code("scheduler.dispatch.rules.fit:_class_misfit", always(None)),
         (SELECTION, CHOOSING),
     ),
     Switch(
-        "The class of the first host is written down",
+        "The homogeneous redundancy class of the first host is stored",
         Sql(
             "dispatch/commit_workunits",
             "CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END",
@@ -43,7 +43,7 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "The version of the first result is written down",
+        "The app version of the first result is stored",
         Sql(
             "dispatch/commit_workunits",
             "CASE WHEN a.homogeneous_app_version AND w.app_version_id IS NULL "
@@ -53,27 +53,27 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "A host with programs of its own is sent none",
+        "A client with its own app versions is sent no published version",
         Code("scheduler.dispatch.catalog:Catalog.own_versions", made=_published_ones),
         (ANONYMOUS,),
     ),
     Switch(
-        "Only native apps take programs of volunteers' own",
+        "Only native apps allow volunteers' own app versions",
         Code("scheduler.dispatch.facts:AppFacts.takes_own_versions", True),
         (ANONYMOUS,),
     ),
     Switch(
-        "A computer without a version waits a day only if others have one",
+        "A host without a matching version is delayed for a day only if other versions exist",
         Code("scheduler.boinc.client_messages:_is_unsupported", always(True)),
         (ANONYMOUS,),
     ),
     Switch(
-        "An untrusted host gets company",
+        "A workunit sent to an untrusted host is replicated",
         Code("scheduler.dispatch.rules.fit:Judge._needs_replication", always(False)),
         (SELECTION, CHOOSING),
     ),
     Switch(
-        "A trusted host computes alone",
+        "A workunit sent to a trusted host is not replicated",
         Code("scheduler.dispatch.rules.trust:is_trusted", always(False)),
         (SELECTION, CHOOSING),
     ),
@@ -92,12 +92,12 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "An account gets one result of a workunit",
+        "An account gets at most one result of a workunit",
         Code("scheduler.dispatch.rules.allotment:_is_same", always(False)),
         ("tests/database/dispatch/test_dispatch_races.py", "tests/faces/boinc/test_scheduler.py"),
     ),
     Switch(
-        "Retries are for reliable hosts first",
+        "Retries are sent to reliable hosts first",
         Code("scheduler.dispatch.rules.fit:Judge._is_reliable", always(True)),
         (SELECTION, CHOOSING),
     ),
@@ -107,7 +107,7 @@ RULES = (
         (SELECTION, CHOOSING),
     ),
     Switch(
-        "A day has its quota",
+        "A host gets at most its daily quota of results",
         Code("scheduler.dispatch.rules.trust:quota_left", always(None)),
         (SELECTION, CHOOSING),
     ),
@@ -147,7 +147,7 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "An error ends the row of valid results",
+        "An error resets the count of consecutive valid results",
         Sql(
             "hosts/update_hosts",
             "THEN 0 ELSE record.consecutive_valid",
@@ -161,12 +161,12 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "In-progress limits count what was never acknowledged",
+        "In-progress limits include unacknowledged assignments",
         Code("scheduler.dispatch.rules.host_limits:_held_by_device", always({False: 0, True: 0})),
         (SELECTION,),
     ),
     Switch(
-        "A host holds so many results at most",
+        "The number of results in progress on a host is limited",
         Code("scheduler.dispatch.rules.host_limits:Headroom.left", always(1000)),
         (SELECTION,),
     ),
@@ -208,17 +208,17 @@ RULES = (
         ("tests/faces/boinc/test_scheduler.py", "tests/faces/boinc/test_traps.py"),
     ),
     Switch(
-        "Memory must suffice",
+        "A host needs enough usable memory",
         Code("scheduler.dispatch.rules.estimates:usable_memory", always(1e15)),
         ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
-        "Disk must suffice",
+        "A host needs enough free disk space",
         Code("scheduler.dispatch.rules.estimates:usable_disk", always(1e15)),
         ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
-        "Memory, disk and bandwidth are compared",
+        "A workunit is sent only to hosts with enough memory, disk and bandwidth",
         Code("scheduler.dispatch.rules.fit:Judge._size_misfit", always(None)),
         (SELECTION,),
     ),
@@ -233,7 +233,7 @@ RULES = (
         (SELECTION, CHOOSING),
     ),
     Switch(
-        "The time a host computes counts",
+        "Estimates consider the active fraction of a host",
         Code("scheduler.dispatch.rules.estimates:active_fraction", always(1.0)),
         (CHOOSING,),
     ),
@@ -243,12 +243,12 @@ RULES = (
         (SELECTION,),
     ),
     Switch(
-        "Of a platform and plan class the newest version is taken",
+        "The newest version of each platform and plan class is used",
         Code("scheduler.dispatch.rules.fit:_newest", lambda versions, **_: list(versions)),
         (SELECTION,),
     ),
     Switch(
-        "A plan class must fit",
+        "A version is used only on hosts that satisfy its plan class",
         Code(
             "scheduler.dispatch.catalog:_usage",
             made=lambda original: lambda row, machine: (original(row, machine)[0], ""),
@@ -277,7 +277,7 @@ RULES = (
         ("tests/faces/boinc/test_traps.py",),
     ),
     Switch(
-        "Priority comes first",
+        "Results are sent in the order of priority",
         Sql(
             "dispatch/read_candidates",
             "ORDER BY r.priority # -1 ASC, r.workunit_id ASC",
@@ -286,7 +286,7 @@ RULES = (
         ("tests/faces/boinc/test_scheduler.py", CHOOSING),
     ),
     Switch(
-        "Apps share by their weights",
+        "Apps get shares of the sent results by their weights",
         Code(
             "scheduler.dispatch.rules.fair_share:interleave",
             lambda lanes, *_args, **_kwargs: [one for lane in lanes.values() for one in lane],
@@ -294,7 +294,7 @@ RULES = (
         (SELECTION, "tests/pure/dispatch/test_fair_share.py"),
     ),
     Switch(
-        "Targeted work is for its target alone",
+        "Targeted work is sent to its target only",
         Both(
             Sql("dispatch/read_candidates", "AND r.target_id = stream.target_id", ""),
             Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
@@ -316,42 +316,42 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "Keywords that a volunteer dislikes rule work out",
+        "Work with a keyword that the volunteer rejects is not sent",
         Code("scheduler.dispatch.rules.scoring:refuses_keywords", always(False)),
         (CHOOSING, "tests/pure/dispatch/test_scoring.py"),
     ),
     Switch(
-        "Keywords that a volunteer likes come first",
+        "Work with a keyword that the volunteer prefers is sent first",
         Code("scheduler.dispatch.rules.scoring:keyword_score", always(0.0)),
         (SELECTION,),
     ),
     Switch(
-        "Sensors run without being asked for",
+        "Work of non-CPU-intensive apps is sent without a work request",
         Sql("hosts/recognise", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
         (CHOOSING,),
     ),
     Switch(
-        "Work of a size suits its hosts",
+        "Workunits of a size class are preferred on hosts of the same speed class",
         Code("scheduler.dispatch.rules.scoring:size_score", always(0.0)),
         (SELECTION,),
     ),
     Switch(
-        "Work goes to where its files are",
+        "Work is preferred on hosts that have its input files",
         Code("scheduler.dispatch.rules.scoring:locality_score", always(0.0)),
         (SELECTION, CHOOSING),
     ),
     Switch(
-        "Beta apps are for those who test",
+        "Beta apps are sent only to volunteers who accept them",
         Code("scheduler.dispatch.rules.scoring:refuses_beta", always(False)),
         ("tests/pure/dispatch/test_scoring.py",),
     ),
     Switch(
-        "Only selected apps are given",
+        "Only apps that the volunteer selected are sent",
         Code("scheduler.dispatch.rules.scoring:refuses_app", always(False)),
         (CHOOSING,),
     ),
     Switch(
-        "A volunteer's own limits are kept",
+        "A volunteer's own limit of results in progress is respected",
         Code(
             "scheduler.boinc.translate:_taste",
             made=lambda original: lambda *args: _without(original(*args), max_held=None),
@@ -359,22 +359,22 @@ RULES = (
         (CHOOSING,),
     ),
     Switch(
-        "Lasting refusals are remembered with their hosts",
+        "Permanent refusals are stored by workunit and host",
         Code("scheduler.dispatch.past_refusals:remember", always(None)),
         (CHOOSING,),
     ),
     Switch(
-        "The last decisions are kept with the host",
+        "The decisions of the last request are stored with the host",
         Code("scheduler.boinc.translate:decision", always(None)),
         (CHOOSING,),
     ),
     Switch(
-        "Barred systems and processors get no work",
+        "Hosts with a barred operating system or processor get no work",
         Code("scheduler.dispatch.rules.barred_hosts:why_barred", always("")),
         ("tests/pure/dispatch/test_gates.py", "tests/faces/boinc/test_gates.py"),
     ),
     Switch(
-        "Versions hardly measured are tried now and then",
+        "The speed estimate of an unmeasured version is randomized",
         Code("scheduler.dispatch.rules.estimates:LUCK", 0.0),
         (SELECTION,),
     ),

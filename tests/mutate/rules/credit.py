@@ -11,52 +11,52 @@ PURE = "tests/pure/credit/test_credit.py"
 
 RULES = (
     Switch(
-        "An excessive claim gains nothing",
+        "The highest claim does not count in the average",
         Code("scheduler.credit.rules.credit:low_average", max),
         (PURE,),
     ),
     Switch(
-        "A recent average halves in a week",
+        "A recent average credit halves in a week",
         Code("scheduler.credit.rules.credit:HALF_LIFE_SECONDS", 10**9),
         (PURE,),
     ),
     Switch(
-        "No result is paid more than the most",
+        "The credit of a result is limited",
         Code("scheduler.credit.rules.credit:MAX_GRANTED", 10**30),
         (PURE,),
     ),
     Switch(
-        "Unmeasured hosts teach nothing",
+        "Claims without a speed estimate do not change averages",
         Code("scheduler.credit.rules.adaptive_credit:_is_unmeasured", always(False)),
         (ADAPTIVE,),
     ),
     Switch(
-        "Only sane ratios are learned",
+        "Claims with implausible ratios do not change averages",
         Code("scheduler.credit.rules.adaptive_credit:SANE_RATIOS", (0, 10**30)),
         (ADAPTIVE,),
     ),
     Switch(
-        "A host is scaled by its own claims",
+        "Claims of a host are scaled by its average claim",
         Code("scheduler.credit.rules.adaptive_credit:host_scale", always(1.0)),
         (ADAPTIVE,),
     ),
     Switch(
-        "A host is scaled after ten samples",
+        "Claims of a host are scaled only after ten samples",
         Code("scheduler.credit.rules.adaptive_credit:MIN_HOST_SAMPLES", 0),
         (ADAPTIVE,),
     ),
     Switch(
-        "A version is scaled after a hundred samples",
+        "Claims of a version are scaled only after a hundred samples",
         Code("scheduler.credit.rules.adaptive_credit:MIN_VERSION_SAMPLES", 0),
         (ADAPTIVE,),
     ),
     Switch(
-        "A host is scaled by ten at most",
+        "The scale of a host is at most ten",
         Code("scheduler.credit.rules.adaptive_credit:MAX_HOST_SCALE", 10**9),
         (ADAPTIVE,),
     ),
     Switch(
-        "A wild claim weighs little",
+        "Claims far from the estimate have little weight",
         Code(
             "scheduler.credit.rules.adaptive_credit:pegged_average",
             lambda operations, estimated: sum(operations) / len(operations),
@@ -64,7 +64,7 @@ RULES = (
         (ADAPTIVE,),
     ),
     Switch(
-        "Versions are brought down to the least",
+        "Claims of versions are scaled to the least cost",
         Code("scheduler.credit.rules.adaptive_credit:version_scales", always(({}, None))),
         (
             ADAPTIVE,
@@ -72,47 +72,47 @@ RULES = (
         ),
     ),
     Switch(
-        "Nothing is paid twice",
+        "Credit is granted once per result and rule",
         Sql("insert_credit", "ON CONFLICT (result_id, rule) DO NOTHING", "", package="daemons.sql"),
         (CREDIT,),
     ),
     Switch(
-        "The team of the moment is credited",
+        "The current team of the account is credited",
         Sql("insert_credit", "account.team_id", "NULL", package="daemons.sql"),
         (CREDIT,),
     ),
     Switch(
-        "Credit by app adds up",
+        "Credit by account and app is summed",
         Sql("pay_accounts", "kept.total + excluded.total", "excluded.total", package="daemons.sql"),
         (CREDIT,),
     ),
     Switch(
-        "Agreeing with nobody earns no trust",
+        "A valid result that was not compared does not increase trust",
         Code("daemons.validator.learning:earns_trust", always(True)),
         (CREDIT,),
     ),
     Switch(
-        "Verdicts move the daily quota",
+        "Valid results raise the daily quota",
         Code("scheduler.dispatch.rules.trust:after_valid", unchanged),
         (CREDIT,),
     ),
     Switch(
-        "Invalid results cost trust",
+        "Invalid results reset trust",
         Code("scheduler.dispatch.rules.trust:after_invalid", unchanged),
         (CREDIT,),
     ),
     Switch(
-        "Records are learned under a lock",
+        "Records of hosts and versions are updated under a lock",
         Sql("lock_host_app_versions", "FOR NO KEY UPDATE", "", package="daemons.sql"),
         (CREDIT,),
     ),
     Switch(
-        "Only idle averages fade",
+        "Only averages without recent credit decay",
         Sql("decay_averages", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
         (HOUSEKEEPER,),
     ),
     Switch(
-        "A chore is done when it is due",
+        "The housekeeper runs a chore only when it is due",
         Sql(
             "claim_chore",
             "WHERE done.seen_at <= %(before)s::timestamptz",
@@ -122,7 +122,7 @@ RULES = (
         (HOUSEKEEPER,),
     ),
     Switch(
-        "Samples of living results stay",
+        "Usage samples of existing results are kept",
         Sql(
             "drop_orphaned_samples",
             "AND NOT EXISTS (SELECT FROM result AS r WHERE r.id = kept.result_id)",
@@ -132,12 +132,12 @@ RULES = (
         (HOUSEKEEPER,),
     ),
     Switch(
-        "Unhandled trickles stay",
+        "Unhandled trickles are kept",
         Sql("drop_orphaned_trickles_up", "AND handled_at IS NOT NULL", "", package="daemons.sql"),
         (HOUSEKEEPER,),
     ),
     Switch(
-        "The census leaves out what is not measured enough",
+        "The census ignores versions with few samples",
         Sql(
             "read_host_speeds",
             "AND record.et_n >= %(samples)s::double precision",
@@ -147,7 +147,7 @@ RULES = (
         (HOUSEKEEPER,),
     ),
     Switch(
-        "The census counts the time a host computes",
+        "The census considers the active fraction of a host",
         Sql(
             "read_host_speeds",
             "least(1, greatest(0.1, host.on_frac * host.active_frac))",

@@ -1,4 +1,4 @@
-"""Rules of files: none goes that is needed, and every other goes."""
+"""Rules of files: needed files are kept, unneeded files are deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _looks(table: str, alias: str) -> str:
 
 
 def _within_the_transaction(original: Any) -> Any:
-    """A pass that deletes files before the transaction that marks them for deletion commits."""
+    """Return a pass that deletes files before it commits their mark for deletion."""
     from django.db import transaction
 
     from scheduler import storage
@@ -32,7 +32,7 @@ def _within_the_transaction(original: Any) -> Any:
 
 
 def _after_the_commit(original: Any) -> Any:
-    """A submission that puts its files in their places when all can see its rows."""
+    """Return a `publish_all` that publishes files only after the commit of their rows."""
     from django.db import transaction
 
     return lambda contents: transaction.on_commit(lambda: original(contents))
@@ -74,7 +74,7 @@ RULES = (
         ("tests/database/daemons/test_file_deleter.py",),
     ),
     Switch(
-        "A file lies in its place before its row is committed",
+        "A file is published before its row is committed",
         Code("scheduler.storage.downloads:publish_all", made=_after_the_commit),
         (WALKS,),
     ),
@@ -89,12 +89,12 @@ RULES = (
         ("tests/database/daemons/test_interleavings.py", WALKS),
     ),
     Switch(
-        "A file that is marked for deletion is not found again",
+        "A file that is marked for deletion is not reused",
         Sql("files/lock_known_files", "AND (doomed_at IS NULL) IS TRUE"),
         (WALKS, ONE_BY_ONE),
     ),
     Switch(
-        "A name that was given is never given again",
+        "File names are never reused",
         Code("scheduler.files.download_files:int_to_base36", always("0")),
         (WALKS,),
     ),
@@ -104,7 +104,7 @@ RULES = (
         (WALKS, "tests/database/files/test_antiques.py"),
     ),
     Switch(
-        "A published file is no orphan while its submission may still commit",
+        "A new published file without a row is not antique",
         Code("scheduler.files.antiques:ORPHAN_AGE", made=lambda age: age * -1),
         (WALKS, "tests/database/files/test_antiques.py"),
     ),
@@ -114,7 +114,7 @@ RULES = (
         (WALKS, ONE_BY_ONE),
     ),
     Switch(
-        "A hold's end lets its file go",
+        "The file of an expired hold can be deleted",
         Code("scheduler.files.unused_files:drop_past_holds", always(0)),
         (ONE_BY_ONE,),
     ),

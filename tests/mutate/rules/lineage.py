@@ -1,6 +1,6 @@
 """Rules of docs/lineage.md, docs/features.md and fsck, with the tests named there.
 
-Each switch names single tests, not files: the test that a row names must itself notice.
+Each switch names single tests, not files, because the test that a row names must itself fail.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _with_move(move: Move) -> Any:
 
 
 def _outcome_in_progress(_original: object) -> type[IntEnum]:
-    """A law in which a result has an outcome before it is over; the pair still adds up."""
+    """Return states in which IN_PROGRESS has an outcome."""
     values = {state.name: state.value for state in ResultState} | {"IN_PROGRESS": 41}
     changed = IntEnum("ResultState", values)
     for name in ("server_state", "outcome"):
@@ -52,7 +52,7 @@ def _outcome_in_progress(_original: object) -> type[IntEnum]:
 
 
 def _judged_settled(change: Any) -> Any:
-    """Have `change` correct the judgement of a settled workunit."""
+    """Return a `judge_settled` whose verdict is passed through `change`."""
 
     def made(original: Any) -> Any:
         def judge_settled(workunit: Any, counts: Any, failures: Any, *, now: Any) -> Any:
@@ -65,7 +65,7 @@ def _judged_settled(change: Any) -> Any:
 
 
 def _keep_unsent(because: Because) -> Any:
-    """A judgement that drops no unsent result for this reason."""
+    """Return a `judge_settled` that drops no unsent result for this reason."""
 
     def change(verdict: Any, _original: Any, _now: Any) -> Any:
         moves = [
@@ -79,14 +79,14 @@ def _keep_unsent(because: Because) -> Any:
 
 
 def _as_if_assimilated(verdict: Any, original: Any, now: Any) -> Any:
-    """A judgement that gives outputs up as soon as there is an answer or a reason."""
+    """Return the verdict with the moves of an assimilated workunit, which give up outputs."""
     assimilated = replace(verdict.workunit, assimilate_state=2)
     early = original(assimilated, verdict.counts, verdict.failures, now=now)
     return replace(verdict, result_moves=early.result_moves)
 
 
 def _kept_to_the_end(verdict: Any, _original: Any, _now: Any) -> Any:
-    """A judgement that gives no output up while a result is out or may still come."""
+    """Return the verdict without moves of outputs while a result is in progress or may be late."""
     if verdict.counts.in_progress == 0 and verdict.look_again_at is None:
         return verdict
     moves = [move for move in verdict.result_moves if move.axis is not Axis.RESULT_FILES]
@@ -94,7 +94,7 @@ def _kept_to_the_end(verdict: Any, _original: Any, _now: Any) -> Any:
 
 
 def _late_files_kept(verdict: Any, _original: Any, _now: Any) -> Any:
-    """A judgement that gives up no output of a result that comes too late."""
+    """Return the verdict without moves of outputs of results that are TOO_LATE."""
     late = {m.result_id for m in verdict.result_moves if m.because is Because.TOO_LATE}
     moves = [
         move
@@ -105,7 +105,7 @@ def _late_files_kept(verdict: Any, _original: Any, _now: Any) -> Any:
 
 
 def _files_to_delete(change: Any) -> Any:
-    """Have `change` hide from the choice of outputs why the canonical ones are kept."""
+    """Return a `files_to_delete` whose counts and awaited results are passed through `change`."""
 
     def made(original: Any) -> Any:
         def files_to_delete(workunit: Any, counts: Any, awaited: Any, *, now: Any) -> Any:
@@ -117,7 +117,7 @@ def _files_to_delete(change: Any) -> Any:
 
 
 def _done_too_early(original: Any) -> Any:
-    """A pass that calls workunits rid of their inputs before these are unlinked."""
+    """Return a pass that sets the state DONE before the inputs are unlinked."""
     from scheduler.models import Workunit
 
     def drop_references(share: Any, *, now: Any) -> Any:
@@ -130,7 +130,7 @@ def _done_too_early(original: Any) -> Any:
 
 
 def _without(kind: str) -> Any:
-    """A comparison that never finds results to be of this kind."""
+    """Return a comparison whose result has no entries of this kind."""
 
     def made(original: Any) -> Any:
         return lambda *args, **options: replace(original(*args, **options), **{kind: ()})
@@ -139,7 +139,7 @@ def _without(kind: str) -> Any:
 
 
 def _whatever_came(original: Any) -> Any:
-    """A comparison for which fewer than the quorum are enough."""
+    """Return a comparison that lowers the quorum to the number of candidates."""
 
     def check_set(candidates: Any, *, min_quorum: int, agree: Any) -> Any:
         good = sum(candidate.evidence is not None for candidate in candidates)
@@ -149,12 +149,12 @@ def _whatever_came(original: Any) -> Any:
 
 
 def _found_of(state: FileDeleteState) -> Any:
-    """A search for misplaced outputs that skips results in this state."""
+    """Return a search for misplaced outputs that skips results in this state."""
     return lambda original: lambda asked: [] if asked is state else original(asked)
 
 
 def _believed(reader: str) -> Any:
-    """A reader of the environment that takes nonsense for the default."""
+    """Return a reader of settings that replaces invalid values by the default."""
     from project import env
 
     def made(original: Any) -> Any:
@@ -171,23 +171,23 @@ def _believed(reader: str) -> Any:
 
 
 def _unstructured(_self: object, record: logging.LogRecord) -> str:
-    """A record as Python's own formatter writes it."""
+    """Format a record as Python's own formatter does."""
     return logging.Formatter("%(asctime)s %(message)s").format(record)
 
 
 def _without_constraint(name: str) -> Any:
-    """Have the database of the tests made without a CHECK constraint of results."""
+    """Return statements that also drop a CHECK constraint of `result`."""
     drop = f"ALTER TABLE result DROP CONSTRAINT IF EXISTS {name}"
     return lambda original: lambda: [*original(), drop]
 
 
 def _any_actor(original: Any) -> Any:
-    """A ledger trigger that takes every move."""
+    """Return a ledger trigger that allows every move."""
     return lambda: original().replace("IF (", "IF FALSE AND (")
 
 
 def _clauses(name: str, *clauses: tuple[str, str, str]) -> Iterable[Switch]:
-    """Switch off each clause of an invariant's statement: its text, another, and its test."""
+    """Yield a switch for each clause of an invariant's statement: (clause, new text, test)."""
     for number, (clause, new, test) in enumerate(clauses, start=1):
         yield Switch(
             f"fsck checks {name} (clause {number} of {len(clauses)})",
@@ -199,7 +199,7 @@ def _clauses(name: str, *clauses: tuple[str, str, str]) -> Iterable[Switch]:
 RULES = (
     # B1
     Switch(
-        "A transition between two states belongs to one actor",
+        "Each transition has one actor",
         Code(
             "scheduler.lifecycle:MOVES",
             made=_with_move(
@@ -231,23 +231,23 @@ RULES = (
         (f"{LIFECYCLE}::test_each_axis_is_a_machine_with_its_own_states_and_actors",),
     ),
     Switch(
-        "The database refuses a move that the law does not name",
+        "The database refuses moves that are not in the table of moves",
         Code("scheduler.sql.guard:_check_move", always("NULL;")),
         (f"{GUARD}::test_the_database_refuses_every_move_that_the_law_does_not_name",),
     ),
     Switch(
-        "The database lets rows be born in first states only",
+        "The database allows inserts in initial states only",
         Code("scheduler.sql.guard:_check_initial", always("NULL;")),
         (f"{GUARD}::test_the_database_lets_rows_be_born_in_first_states_only",),
     ),
     Switch(
-        "The ledger takes a move by its own actor only",
+        "The ledger refuses a move by a wrong actor",
         Code("scheduler.sql.guard:_ledger_function", made=_any_actor),
         (f"{GUARD}::test_the_ledger_takes_a_move_by_its_own_actor_only",),
     ),
     # B2
     Switch(
-        "A result past its deadline is given up",
+        "A result in progress times out at its deadline",
         Sql(
             "time_out_results",
             "r.server_state = {{ServerState.IN_PROGRESS}} AND r.report_deadline <=",
@@ -257,7 +257,7 @@ RULES = (
         (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
     ),
     Switch(
-        "A result has the time until its deadline",
+        "A result does not time out before its deadline",
         Both(
             Sql(
                 "time_out_results",
@@ -275,7 +275,7 @@ RULES = (
         (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
     ),
     Switch(
-        "A host is given the time that the workunit allows",
+        "The report deadline is set by the workunit's `delay_bound`",
         Sql(
             "dispatch/claim_results",
             "report_deadline = %(now)s::timestamptz + chosen.delay,",
@@ -287,7 +287,7 @@ RULES = (
     ),
     # B8
     Switch(
-        "Inputs that are still needed are left alone",
+        "Inputs of unfinished workunits are not deleted",
         Both(
             Sql(
                 "lock_deletable_inputs",
@@ -300,18 +300,18 @@ RULES = (
         (f"{DELETER}::test_inputs_that_are_needed_stay",),
     ),
     Switch(
-        "Inputs that could not be deleted are tried again",
+        "The deletion of inputs is retried after an error",
         Code("daemons.file_deleter:_INPUT_SOURCES", [1]),
         (f"{DELETER}::test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour",),
     ),
     # B9
     Switch(
-        "A workunit is rid of its inputs only once they are unlinked",
+        "A workunit's file deletion is DONE only after its inputs are unlinked",
         Code("daemons.file_deleter:_drop_references", made=_done_too_early),
         (f"{DELETER}::test_a_workunit_is_done_only_after_its_inputs_are_unlinked",),
     ),
     Switch(
-        "Inputs are kept as long as another workunit names them",
+        "Inputs are kept while another workunit refers to them",
         Sql(
             "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
@@ -320,18 +320,18 @@ RULES = (
     ),
     # B15
     Switch(
-        "A workunit that can have no more results has its reason",
+        "A workunit that can have no more results fails with a reason",
         Code("scheduler.results.rules.replication:_is_out_of_results", always(False)),
         (f"{REPLICATION}::test_an_open_workunit_always_has_somebody_to_wait_for",),
     ),
     Switch(
-        "A workunit that waits for no batch is found",
+        "fsck finds a workunit that waits for no batch",
         Sql("waiting_workunits_follow_a_batch", "AND b.after_id IS NULL", "AND FALSE", _INVARIANTS),
         (f"{FSCK}::test_a_workunit_that_waits_for_no_batch_is_found",),
     ),
     # B23
     Switch(
-        "Unsent results are dropped once there is an answer",
+        "Unsent results are dropped when the workunit has a canonical result",
         Code(
             "scheduler.results.rules.settled:judge_settled",
             made=_keep_unsent(Because.CANONICAL_FOUND),
@@ -339,7 +339,7 @@ RULES = (
         (f"{REPLICATION}::test_a_workunit_with_its_answer_drops_what_is_unsent",),
     ),
     Switch(
-        "Unsent results are dropped once there is a reason",
+        "Unsent results are dropped when the workunit has failed",
         Code(
             "scheduler.results.rules.settled:judge_settled",
             made=_keep_unsent(Because.WORKUNIT_FAILED),
@@ -350,12 +350,12 @@ RULES = (
     ),
     # B24
     Switch(
-        "A result has no outcome before it is over (the law)",
+        "A result has no outcome before it is over (table of moves)",
         Code("scheduler.lifecycle:ResultState", made=_outcome_in_progress),
         (f"{LIFECYCLE}::test_a_result_state_is_its_server_state_and_its_outcome",),
     ),
     Switch(
-        "A result has an outcome when it is over, and only then (the database)",
+        "A result has an outcome if and only if it is over (database)",
         Code(
             "scheduler.sql.guard:statements",
             made=_without_constraint("result_has_an_outcome_when_over"),
@@ -364,7 +364,7 @@ RULES = (
     ),
     # B29
     Switch(
-        "Outputs that come too late are deleted at once",
+        "Outputs that arrive after the credit deadline are deleted immediately",
         Code(
             "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_late_files_kept)
         ),
@@ -374,7 +374,7 @@ RULES = (
     ),
     # B36
     Switch(
-        "Outputs that were deleted and are on disk are found",
+        "fsck finds deleted outputs that are on disk",
         Code(
             "scheduler.health.invariants:_misplaced_outputs",
             made=_found_of(FileDeleteState.DONE),
@@ -382,7 +382,7 @@ RULES = (
         (f"{FSCK}::test_outputs_that_were_deleted_and_are_on_disk_are_found",),
     ),
     Switch(
-        "Outputs that are never given up are found",
+        "fsck finds outputs that are never given up",
         Code("scheduler.health.invariants:_forgotten_workunits", always([])),
         (f"{FSCK}::test_outputs_that_are_never_given_up_are_found",),
     ),
@@ -398,7 +398,7 @@ RULES = (
         ),
     ),
     Switch(
-        "Outputs that are not canonical go as soon as the workunit is assimilated",
+        "Outputs of other results are deleted when the workunit is assimilated",
         Code(
             "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_kept_to_the_end)
         ),
@@ -408,7 +408,7 @@ RULES = (
     ),
     # B38
     Switch(
-        "Canonical outputs stay while a result is out",
+        "Canonical outputs are kept while a result is in progress",
         Code(
             "scheduler.results.rules.settled:_files_to_delete",
             made=_files_to_delete(
@@ -418,7 +418,7 @@ RULES = (
         (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
     ),
     Switch(
-        "Canonical outputs stay while a success waits to be judged",
+        "Canonical outputs are kept while a success is not validated",
         Code(
             "scheduler.results.rules.settled:_files_to_delete",
             made=_files_to_delete(lambda counts, _awaited: (counts, [])),
@@ -427,7 +427,7 @@ RULES = (
     ),
     # B45
     Switch(
-        "Validation that found no agreement is done",
+        "need_validate is cleared after a validation without agreement",
         Sql(
             "settle_validated",
             "need_validate = verdict.unfinished,",
@@ -437,13 +437,13 @@ RULES = (
         (f"{VALIDATOR}::test_without_a_quorum_one_more_result_is_made",),
     ),
     Switch(
-        "Validation that found agreement is done",
+        "need_validate is cleared after a validation with agreement",
         Sql("settle_validated", "need_validate = verdict.unfinished,", "", "daemons.sql"),
         (f"{VALIDATOR}::test_two_that_agree_are_valid_and_the_first_is_canonical",),
     ),
     # Feature 2
     Switch(
-        "A workunit outlives the failure of an attempt",
+        "A workunit stays open after the failure of a result",
         Code(
             "scheduler.results.rules.replication:has_too_many_errors",
             lambda _workunit, counts: counts.errors > 0,
@@ -451,7 +451,7 @@ RULES = (
         (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
     ),
     Switch(
-        "An attempt that failed is followed by another",
+        "A failed result is followed by another",
         Code(
             "scheduler.results.rules.replication:replicas_wanted",
             lambda workunit, counts: 0 if counts.total else workunit.target_nresults,
@@ -460,7 +460,7 @@ RULES = (
     ),
     # Feature 8
     Switch(
-        "Successes that were compared in vain are INCONCLUSIVE",
+        "Successes without agreement are INCONCLUSIVE",
         Code("scheduler.results.rules.quorum:check_set", made=_without("inconclusive")),
         (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
     ),
@@ -496,12 +496,12 @@ RULES = (
     ),
     # Feature 17
     Switch(
-        "As many results are made as the target says",
+        "`target_nresults` results are created",
         Code("scheduler.results.rules.replication:effective_target", always(1)),
         (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
     ),
     Switch(
-        "Results are compared once the quorum is complete",
+        "Results are compared when the quorum is complete",
         Code(
             "scheduler.results.rules.replication:_is_worth_validating",
             lambda _workunit, counts, **_: counts.fresh > 0,
@@ -521,7 +521,7 @@ RULES = (
     # Feature 20
     *(
         Switch(
-            f"The ready-made validator {name} judges",
+            f"The built-in validator {name} compares results",
             Code(f"daemons.science.{name}:{place}", always(value)),
             (f"{VALIDATORS_PAGE}::test_each_built_in_validator_decides_by_its_rule",),
         )
@@ -544,14 +544,14 @@ RULES = (
         (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
     ),
     Switch(
-        "Events are JSON where the configuration says so",
+        "Events are JSON with LOG_FORMAT=json",
         Code("project.logging:JsonLines.format", _unstructured),
         (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
     ),
     # Feature 74
     *(
         Switch(
-            f"Nonsense in a variable is refused when it is read ({reader})",
+            f"An invalid value of a variable is refused when it is read ({reader})",
             Code(f"project.env:{reader}", made=_believed(reader)),
             (f"{SETTINGS}::test_nonsense_in_a_variable_is_refused_when_settings_are_read",),
         )

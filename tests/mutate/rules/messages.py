@@ -1,4 +1,4 @@
-"""Rules of trickles, files of hosts, generators and the archive."""
+"""Rules of trickles, file requests to hosts, work generators and the archive."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PURGER = "tests/database/daemons/test_purger.py"
 
 RULES = (
     Switch(
-        "A trickle is kept once",
+        "A repeated trickle is stored once",
         Sql("messages/keep_trickles", "ON CONFLICT (result_id, variety, said_at) DO NOTHING", ""),
         (TRICKLES,),
     ),
     Switch(
-        "A host speaks for its own results only",
+        "A host can send trickles of its own results only",
         Sql("messages/keep_trickles", "AND r.host_id = %(host_id)s::bigint", ""),
         (TRICKLES,),
     ),
@@ -28,7 +28,7 @@ RULES = (
         (TRICKLES,),
     ),
     Switch(
-        "A flood of trickles is cut",
+        "The number of trickles in a request is limited",
         Code("scheduler.messages.trickles:MAX_PER_RPC", 10**6),
         (TRICKLES,),
     ),
@@ -43,7 +43,7 @@ RULES = (
         (TRICKLES,),
     ),
     Switch(
-        "Progress is noted of results in progress only",
+        "Progress is stored for results in progress only",
         Sql(
             "note_progress",
             "r.server_state = {{ServerState.IN_PROGRESS}}",
@@ -53,12 +53,12 @@ RULES = (
         (HANDLER,),
     ),
     Switch(
-        "The last word of progress counts",
+        "The latest progress in trickles is stored",
         Code("scheduler.messages.rules.trickle_texts:progress", lambda said, *_a, **_k: {}),
         (HANDLER,),
     ),
     Switch(
-        "Samples are at most one a minute",
+        "At most one usage sample per minute is stored",
         Sql(
             "insert_usage_samples",
             "WHERE NOT EXISTS",
@@ -68,7 +68,7 @@ RULES = (
         (HANDLER,),
     ),
     Switch(
-        "A late result stays late",
+        "A trickle does not extend a deadline that has passed",
         Sql(
             "extend_deadlines",
             "AND r.report_deadline > %(now)s::timestamptz",
@@ -88,22 +88,22 @@ RULES = (
         (HANDLER,),
     ),
     Switch(
-        "Parked trickles are left out",
+        "The trickle handler skips parked trickles",
         Sql("claim_trickles", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (HANDLER,),
     ),
     Switch(
-        "A file move is done when the host shows it",
+        "A file request is done when the host lists the file accordingly",
         Code("scheduler.files.rules.request_verdicts:is_done", always(False)),
         (FILES_JUDGED,),
     ),
     Switch(
-        "A file move that cannot be is given up",
+        "A file request that cannot succeed is given up",
         Code("scheduler.files.rules.request_verdicts:is_hopeless", always(False)),
         (FILES_JUDGED,),
     ),
     Switch(
-        "A file that is being put stays",
+        "A file that is to be sent to a host is not deleted",
         Sql(
             "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM file_request AS request WHERE request.file_id = file.id)",
@@ -112,7 +112,7 @@ RULES = (
         (FILES,),
     ),
     Switch(
-        "Coming workunits count for the cushion",
+        "Workunits without results yet count as available work",
         Sql(
             "read_hungry_apps",
             "AND NOT EXISTS (SELECT FROM result AS r WHERE r.workunit_id = w.id)",
@@ -122,7 +122,7 @@ RULES = (
         (GENERATOR,),
     ),
     Switch(
-        "A generator's state moves with its work",
+        "The state of a generator changes in the same transaction as its work",
         Sql(
             "swap_generator_state",
             "AND generator_state = %(before)s::jsonb",
@@ -132,7 +132,7 @@ RULES = (
         (GENERATOR,),
     ),
     Switch(
-        "An exhausted generator is not asked again",
+        "An exhausted generator is not called again",
         Sql(
             "read_hungry_apps",
             "IS DISTINCT FROM md5(a.generator || ' ' || a.generator_options::text)",
@@ -142,7 +142,7 @@ RULES = (
         (GENERATOR,),
     ),
     Switch(
-        "A generator may ask for patience",
+        "A generator can delay its next call",
         Sql(
             "read_hungry_apps",
             "coalesce((a.generator_state ->> 'ask_again_at')::timestamptz, '-infinity')",
@@ -152,7 +152,7 @@ RULES = (
         (GENERATOR,),
     ),
     Switch(
-        "Plans are forgotten before rows are dropped",
+        "The purger discards cached plans before it deletes rows",
         Sql("forget_plans", "DISCARD PLANS", "SELECT 1", package="daemons.sql"),
         (PURGER,),
     ),
@@ -167,7 +167,7 @@ RULES = (
         (PURGER,),
     ),
     Switch(
-        "Input files are remembered in the archive",
+        "The archive has the input files of a workunit",
         Sql(
             "drop_input_references",
             "SET past_inputs = listed.files",

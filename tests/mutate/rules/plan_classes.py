@@ -1,4 +1,4 @@
-"""Rules of plan classes: what an app version may ask of a computer."""
+"""Rules of plan classes: the requirements of an app version on a host."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ RULES = (
     ),
     *(Switch(rule, Code(where, always("")), TESTS) for rule, where in _REQUIREMENTS),
     Switch(
-        "A value of a plan class that makes no sense is refused",
+        "Invalid values in a plan class are refused",
         Code("scheduler.dispatch.rules.plan_class_specs:_misfit", always(None)),
         TESTS,
     ),
@@ -97,27 +97,27 @@ RULES = (
         TESTS,
     ),
     Switch(
-        "A plan class in use stays",
+        "A plan class in use cannot be deleted",
         Code("scheduler.apps.plan_class_store:users_of", always(())),
         ("tests/database/apps/test_plan_classes.py",),
     ),
     Switch(
-        "Hardware classes tell systems apart",
+        "Homogeneous redundancy classes differ by operating system",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_system", always(256)),
         ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
-        "The coarse hardware class tells architectures apart",
+        "Coarse homogeneous redundancy classes differ by processor architecture",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_coarse", always(2)),
         ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
-        "The fine hardware class tells processor families apart",
+        "Fine homogeneous redundancy classes differ by processor family",
         Code("scheduler.dispatch.rules.homogeneous_redundancy:_fine", always(2)),
         ("tests/pure/dispatch/test_hr.py",),
     ),
     Switch(
-        "The census divides hosts into equal groups",
+        "The census divides hosts into size classes of equal numbers",
         Code("scheduler.dispatch.rules.size_classes:boundaries", always([])),
         ("tests/pure/dispatch/test_size_classes.py",),
     ),

@@ -21,7 +21,7 @@ NEVER = timedelta(days=36500)
 
 RULES = (
     Switch(
-        "A refusal counts once it is repeated after a day",
+        "A refusal counts only if it is repeated after a day",
         Sql(
             "count_refusals",
             "r.counts_at_once OR r.at >= greatest(r.first_at, newest.created_at) "
@@ -32,7 +32,7 @@ RULES = (
         ("tests/database/daemons/test_timeout_checker.py",),
     ),
     Switch(
-        "A refusal counts at once where no version could ever fit",
+        "A refusal counts immediately if no version can ever fit the host",
         Code("scheduler.dispatch.catalog:Catalog.never_fits", always(False)),
         ("tests/faces/boinc/test_choosing.py",),
     ),
@@ -42,7 +42,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "An app may end a workunit of which every account that is about had its turn",
+        "A workunit fails, if the app says so, when every active account has had a result",
         Code("scheduler.results.rules.replication:has_no_other_host", always(False)),
         (TRANSITIONER,),
     ),
@@ -67,7 +67,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "Answers of which no two agree are named so",
+        "A workunit that ends without agreement has a reason of its own",
         Code("scheduler.results.rules.replication:_has_no_agreement", always(False)),
         (REPLICATION,),
     ),
@@ -77,7 +77,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "A result that nobody may have is COULDNT_SEND",
+        "A result for which no host qualifies is COULDNT_SEND",
         Code(
             "scheduler.results.rules.settled:drop_unsent",
             made=lambda original: lambda result, because, failures=(): original(result, because),
@@ -88,7 +88,7 @@ RULES = (
         ),
     ),
     Switch(
-        "The class of hosts is forgotten when only errors came",
+        "The homogeneous redundancy class is cleared after errors only",
         Code("scheduler.results.rules.replication:_only_errors_came", always(False)),
         (REPLICATION,),
     ),
@@ -98,7 +98,7 @@ RULES = (
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
-        "Inputs of what failed are kept for it to be tried again",
+        "Inputs of failed workunits are kept for a retry",
         Code("scheduler.results.rules.settled:inputs_are_kept", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
@@ -113,12 +113,12 @@ RULES = (
         (BATCH_ENDS,),
     ),
     Switch(
-        "A failed workunit that was tried again fails nobody",
+        "A failed workunit that was retried does not fail the batches that follow",
         Sql("work/lock_predecessor", "AND workunit.retried_as IS NULL", ""),
         (BATCH_ENDS,),
     ),
     Switch(
-        "A workunit expires at its end",
+        "A workunit expires at its end time",
         Code("scheduler.results.rules.replication:_has_expired", always(False)),
         (REPLICATION,),
     ),
@@ -131,7 +131,7 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "A broadcast workunit is judged at its end",
+        "A broadcast workunit is validated at its end time",
         Code(
             "scheduler.results.rules.replication:_is_worth_validating",
             lambda w, c, **_: c.fresh > 0 and c.successes >= w.min_quorum,
@@ -139,12 +139,12 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "Staff may have an answer validated again",
+        "Staff can have an answer validated again",
         Code("scheduler.results.rules.replication:may_be_reopened", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "An answer that is taken back is no answer",
+        "A reopened workunit has no canonical result",
         Sql(
             "transition_workunits",
             "CASE WHEN NOT verdict.reopened THEN w.canonical_result_id END",
@@ -157,7 +157,7 @@ RULES = (
         ),
     ),
     Switch(
-        "A wish to give up is forgotten once the result was sent",
+        "The mark `unsendable_at` is cleared when the result was sent",
         Sql(
             "transition_workunits",
             "WHEN verdict.error_mask & %(couldnt_send)s::integer <> 0 THEN w.unsendable_at",
@@ -167,7 +167,7 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "The safety net looks again",
+        "Open workunits are rechecked after an interval",
         Code("scheduler.results.rules.replication:RECHECK_INTERVAL", NEVER),
         (REPLICATION,),
     ),
@@ -182,17 +182,17 @@ RULES = (
         (REPLICATION,),
     ),
     Switch(
-        "Files are kept for the app's delay",
+        "Files are kept for the app's `delete_delay`",
         Code("scheduler.results.rules.settled:files_kept_until", always(None)),
         (REPLICATION,),
     ),
     Switch(
-        "Outputs wait for those who may come late",
+        "Outputs are kept while a late result can still be validated",
         Code("scheduler.results.rules.settled:_may_still_come", always(False)),
         (REPLICATION,),
     ),
     Switch(
-        "A retry is urgent",
+        "A retry gets the app's `retry_priority`",
         Sql(
             "insert_replicas",
             "CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END",
@@ -202,7 +202,7 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "A retry waits for reliable hosts",
+        "A retry is reserved for reliable hosts",
         Sql(
             "insert_replicas",
             "urgent.is_so AND app.reliable_max_turnaround IS NOT NULL",
@@ -217,7 +217,7 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "Results are for whom their workunit is",
+        "A result has the target of its workunit",
         Sql(
             "insert_replicas",
             "coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0)",
@@ -227,7 +227,7 @@ RULES = (
         (TRANSITIONER,),
     ),
     Switch(
-        "Files that come after everything else was deleted go too",
+        "Files that arrive after the other outputs were deleted are deleted, too",
         Sql(
             "results/settle_reports",
             "CASE WHEN r.file_delete_state = {{FileDeleteState.DONE}} "
@@ -245,22 +245,22 @@ RULES = (
         ),
     ),
     Switch(
-        "Operators hear of a result that is hard to send",
+        "A result that is nearly unsendable is logged",
         Code("scheduler.dispatch.rules.sendability:is_nearly", always(False)),
         (TIMEOUTS,),
     ),
     Switch(
-        "Denied hosts are not about",
+        "Denied hosts do not count as active",
         Sql("count_refusals", "AND NOT h.denied", "", package="daemons.sql"),
         (TIMEOUTS,),
     ),
     Switch(
-        "A computer that cannot have a workunit needs no turn",
+        "A host to which a workunit was refused does not count as untried",
         Sql("lock_due_workunits", "AND f.host_id = h.id", "AND FALSE", package="daemons.sql"),
         (TRANSITIONER,),
     ),
     Switch(
-        "A refusal from before the newest version excuses no computer from its turn",
+        "A host with a refusal older than the newest version counts as untried",
         Sql(
             "lock_due_workunits",
             "AND f.at >= coalesce(newest.created_at, f.at)",
@@ -280,7 +280,7 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
-        "Of a targeted result only its hosts count",
+        "Only refusals of target hosts count for a targeted result",
         Sql(
             "count_refusals",
             "WHEN waiting.target_host_id IS NOT NULL THEN",
@@ -290,7 +290,7 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
-        "The app's grace is waited for",
+        "A result times out only after the app's grace",
         Sql(
             "time_out_results",
             "r.report_deadline + app.grace <=",
@@ -318,17 +318,17 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
-        "Nothing times out while volunteers cannot reach the server",
+        "No result times out while volunteers cannot reach the server",
         Code("scheduler.results.rules.deadline_moves:is_silent", always(False)),
         (TIMEOUTS,),
     ),
     Switch(
-        "Outages move deadlines before anything times out",
+        "Deadlines are extended by an outage before results time out",
         Sql("results/read_signs", "AS is_pending", "AND FALSE AS is_pending"),
         (TIMEOUTS,),
     ),
     Switch(
-        "Deadlines move by an outage",
+        "Deadlines are extended by the length of an outage",
         Code(
             "scheduler.results.rules.deadline_moves:moved_deadline", lambda deadline, **_: deadline
         ),
@@ -346,7 +346,7 @@ RULES = (
         ),
     ),
     Switch(
-        "A silence that was too long is an outage",
+        "A long gap between heartbeats is stored as an outage",
         Sql(
             "results/beat",
             "was.seen_at + %(outage_after)s::interval < %(now)s::timestamptz",
@@ -355,7 +355,7 @@ RULES = (
         (OUTAGES_KEPT,),
     ),
     Switch(
-        "Nothing is antique that is younger than the oldest unassimilated workunit",
+        "Files newer than the oldest unassimilated workunit are not antique",
         Code(
             "scheduler.files.antiques:antique_before",
             lambda *args, **kwargs: kwargs["now"] if "now" in kwargs else args[-1],
@@ -368,7 +368,7 @@ RULES = (
         (ANTIQUES,),
     ),
     Switch(
-        "explain names who asked and why not",
+        "The command explain shows which hosts requested work and why they got none",
         Code("scheduler.work.rules.explanation:explain_sending", always(())),
         (EXPLAIN,),
     ),

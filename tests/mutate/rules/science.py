@@ -32,7 +32,7 @@ RULES = (
         ("tests/faces/api/test_api_publishing.py",),
     ),
     Switch(
-        "A program that did not end by itself is no success",
+        "A program that did not exit by itself is not a success",
         Code("scheduler.results.rules.reports:_ended_by_itself", always(True)),
         ("tests/pure/results/test_success_rules.py",),
     ),
@@ -53,7 +53,7 @@ RULES = (
         ),
     ),
     Switch(
-        "A suspicious result is not believed alone",
+        "A suspicious result is accepted only if another agrees",
         Code("scheduler.results.rules.quorum:doubt", lambda found, _suspicious: found),
         ("tests/pure/results/test_quorum.py", SCIENCE),
     ),
@@ -68,7 +68,7 @@ RULES = (
         (SCIENCE,),
     ),
     Switch(
-        "The validator leaves out what is parked",
+        "The validator skips parked workunits",
         Sql("claim_unvalidated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (SCIENCE,),
     ),
@@ -83,7 +83,7 @@ RULES = (
         (SCIENCE,),
     ),
     Switch(
-        "Fresh workunits come before those that failed",
+        "New workunits are validated before failed ones",
         Sql(
             "claim_unvalidated",
             "ORDER BY w.validate_after NULLS FIRST, w.id",
@@ -93,24 +93,24 @@ RULES = (
         (SCIENCE,),
     ),
     Switch(
-        "A settlement is fenced by its token",
+        "A validator that lost its lease settles nothing",
         Sql(
             "lock_claimed", "WHERE w.lease_token = claim.token AND", "WHERE", package="daemons.sql"
         ),
         (SCIENCE,),
     ),
     Switch(
-        "Only what still asks is judged",
+        "Only workunits that still need validation are settled",
         Sql("lock_claimed", "AND w.need_validate", "", package="daemons.sql"),
         (SCIENCE,),
     ),
     Switch(
-        "Only unchanged results are judged",
+        "Results that changed during validation are not settled",
         Code("daemons.validator.turns:_content", always(0)),
         (SCIENCE,),
     ),
     Switch(
-        "A success that comes meanwhile is judged next",
+        "A success reported during validation is validated in the next pass",
         Sql(
             "settle_validated",
             "need_validate = verdict.unfinished",
@@ -133,7 +133,7 @@ RULES = (
         ),
     ),
     Switch(
-        "Another daemon's lease is left alone",
+        "The validator does not clear the lease of another daemon",
         Sql(
             "settle_validated",
             "CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END",
@@ -148,12 +148,12 @@ RULES = (
         (SCIENCE,),
     ),
     Switch(
-        "An app that keeps hanging rests",
+        "An app whose science code hangs repeatedly is suspended",
         Code("daemons.validator.turns:_rest", always(None)),
         (SCIENCE,),
     ),
     Switch(
-        "Whatever came is valid to the trivial validator",
+        "The trivial validator accepts all results",
         Code("daemons.science.trivial:agree", always(False)),
         (
             VALIDATOR,
@@ -161,17 +161,17 @@ RULES = (
         ),
     ),
     Switch(
-        "Bitwise results agree when they are the same",
+        "The bitwise validator accepts equal results only",
         Code("daemons.science.bitwise:agree", always(True)),
         (VALIDATOR,),
     ),
     Switch(
-        "Numbers agree within their tolerance",
+        "The numeric validator accepts numbers within the tolerance only",
         Code("daemons.science.numeric:Tolerance.covers", always(True)),
         ("tests/pure/science/test_numeric.py",),
     ),
     Switch(
-        "A script's exit status decides",
+        "The script validator decides by the exit status",
         Code("daemons.science.script:_accepts", always(True)),
         ("tests/pure/science/test_script.py",),
     ),
@@ -184,7 +184,7 @@ RULES = (
         ),
     ),
     Switch(
-        "Passing failures weigh a tenth",
+        "A temporary failure has a tenth of the weight",
         Code("daemons.poison:TRANSIENT_WEIGHT", 1),
         (
             POISON,
@@ -192,7 +192,7 @@ RULES = (
         ),
     ),
     Switch(
-        "Passing failures are counted apart",
+        "Temporary failures are counted separately",
         Sql("record_science_failures", "(NOT u.transient)::integer", "1", package="daemons.sql"),
         (POISON,),
     ),
@@ -205,12 +205,12 @@ RULES = (
         ),
     ),
     Switch(
-        "The assimilator leaves out what is parked",
+        "The assimilator skips parked workunits",
         Sql("claim_unassimilated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (ASSIMILATOR,),
     ),
     Switch(
-        "Success forgets earlier failures",
+        "A success deletes the records of earlier failures",
         Sql(
             "settle_assimilated",
             "f.stage = any('{1, 2}'::smallint[])",
@@ -220,12 +220,12 @@ RULES = (
         (ASSIMILATOR,),
     ),
     Switch(
-        "A deferred workunit waits",
+        "A deferred workunit is not assimilated before its time",
         Code("daemons.assimilator:_defer", always(False)),
         (ASSIMILATOR,),
     ),
     Switch(
-        "An app whose science fails slowly waits its turn",
+        "An app with slow failures does not delay other apps",
         Code("daemons.assimilator:_is_exhausted", always(False)),
         (ASSIMILATOR,),
     ),
@@ -235,7 +235,7 @@ RULES = (
         (ASSIMILATOR,),
     ),
     Switch(
-        "Options that nobody knows are refused",
+        "Unknown options are refused",
         Code("daemons.science.checking:checked", lambda options, *_args, **_kwargs: dict(options)),
         (
             ASSIMILATORS,
@@ -258,7 +258,7 @@ RULES = (
         (ASSIMILATOR,),
     ),
     Switch(
-        "parked retry tries at once",
+        "The command parked retry makes workunits due immediately",
         Sql(
             "health/retry_science",
             "WHEN EXISTS (SELECT FROM forgotten AS f WHERE f.stage = 2 AND f.subject_id = w.id) THEN NULL",
@@ -267,7 +267,7 @@ RULES = (
         (PARKED,),
     ),
     Switch(
-        "parked drop asks first",
+        "The command parked drop asks for confirmation",
         Code("scheduler.management.commands.parked:_agreed", always(True)),
         (PARKED,),
     ),

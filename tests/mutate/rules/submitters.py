@@ -1,4 +1,4 @@
-"""Rules of BOINC's templates and of BOINC's own submission."""
+"""Rules of submission: limits, BOINC's templates and BOINC's submission interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RULES = (
         (API, "tests/faces/api/test_api_files.py"),
     ),
     Switch(
-        "Kept outputs count in what somebody may keep",
+        "Kept outputs count in the limit of stored bytes",
         Code("scheduler.people.quotas:kept_output_bytes", always(0)),
         (API,),
     ),
@@ -39,22 +39,22 @@ RULES = (
         (API,),
     ),
     Switch(
-        "Managers of an app do not set its weight or its credit",
+        "Managers of an app cannot change its weight or its credit",
         Code("scheduler.apps.rules.app_rights:reserved", always([])),
         (APP_RIGHTS,),
     ),
     Switch(
-        "Where nobody says a number of a template's, BOINC's hold",
+        "Numbers absent from a template have BOINC's defaults",
         Code("scheduler.boinc_submission.rules.templated:BOINC_DEFAULTS", {}),
         (TEMPLATED,),
     ),
     Switch(
-        "Limits below the first results are raised to their number",
+        "Limits of results are at least the number of initial results",
         Code("scheduler.boinc_submission.rules.templated:_with_room", unchanged),
         (TEMPLATED,),
     ),
     Switch(
-        "A constant file takes none of the submission's",
+        "A constant file of a template is not matched with a submitted file",
         Code(
             "scheduler.boinc_submission.facts:TemplateInput.is_constant",
             property(always(False)),
@@ -62,22 +62,22 @@ RULES = (
         (TEMPLATED,),
     ),
     Switch(
-        "Outputs are for whom they belong to",
+        "Only the owner can download outputs",
         Code("scheduler.boinc_submission.remote_outputs:_is_same", always(True)),
         (SUBMISSION,),
     ),
     Switch(
-        "A batch is filled once",
+        "Workunits can be submitted to a created batch once",
         Code("scheduler.boinc_submission.remote_submission:_batch_to_fill", always(None)),
         (SUBMISSION,),
     ),
     Switch(
-        "Local files are those of the shared folder",
+        "Local files can be read from the shared folder only",
         Code("scheduler.storage.shared:shared_file", unchanged),
         (SUBMISSION,),
     ),
     Switch(
-        "Outputs that shall stay are not deleted",
+        "Outputs marked as no_delete are not deleted",
         Sql(
             "read_deletable_outputs",
             "THEN w.outputs END",

@@ -21,12 +21,12 @@ RULES = (
         (BATCH_TAILS,),
     ),
     Switch(
-        "Only a tail is accelerated",
+        "A batch is not accelerated before its tail",
         Code("scheduler.work.rules.batch_tails:is_tail", always(True)),
         (BATCH_TAILS,),
     ),
     Switch(
-        "The first move of a row is its birth",
+        "fsck finds rows whose first move does not start from nothing",
         Sql(
             "first_moves_are_known",
             "first_move.source <> {{NOTHING}}",
@@ -36,47 +36,47 @@ RULES = (
         ("tests/database/health/test_fsck.py",),
     ),
     Switch(
-        "Answers that are missing are found",
+        "fsck finds missing and changed copies of assimilated outputs",
         Code("scheduler.files.file_checks:wrong_answers", always([])),
         ("tests/database/health/test_fsck.py",),
     ),
     Switch(
-        "Uploads of no result are found",
+        "fsck finds uploads that belong to no result",
         Code("scheduler.files.file_checks:stray_uploads", always([])),
         ("tests/database/health/test_fsck.py",),
     ),
     Switch(
-        "A bare count of dependencies is refused",
+        "A submission with a count of pending dependencies is refused",
         Code("scheduler.work.submission.rules.new_workunits:_release", always(())),
         (SUBMISSION, "tests/database/work/test_submit.py"),
     ),
     Switch(
-        "A size class is one of the app's",
+        "A size class must exist for the app",
         Code("scheduler.work.submission.rules.aiming:_size", always(())),
         (AIMING,),
     ),
     Switch(
-        "A broadcast needs an end and the trivial validator",
+        "A broadcast needs an end time and the trivial validator",
         Code("scheduler.work.submission.rules.aiming:_broadcast", always(())),
         (AIMING,),
     ),
     Switch(
-        "A target exists",
+        "A target must exist",
         Code("scheduler.work.submission.rules.aiming:_target", always(())),
         (AIMING,),
     ),
     Switch(
-        "Adaptive replication needs room",
+        "Limits of results must allow for adaptive replication",
         Code("scheduler.work.submission.rules.aiming:_adaptive", always(())),
         (AIMING,),
     ),
     Switch(
-        "A moment that no program reads is refused",
+        "A time outside of the range that programs can read is refused",
         Code("scheduler.work.submission.rules.new_workunits:_is_unreadable", always(False)),
         (SUBMISSION,),
     ),
     Switch(
-        "A command line has an end",
+        "The length of a command line is limited",
         Code("scheduler.work.submission.rules.new_workunits:_line_fault", always(None)),
         (SUBMISSION,),
     ),
@@ -86,7 +86,7 @@ RULES = (
         (SUBMISSION,),
     ),
     Switch(
-        "Idle submitters save nothing up",
+        "Idle submitters do not accumulate a share",
         Code(
             "scheduler.work.submission.rules.share_priorities:logical_start",
             lambda before, *_a, **_k: before,
@@ -94,7 +94,7 @@ RULES = (
         (SHARES,),
     ),
     Switch(
-        "A wish of a submitter is not followed where shares are fair",
+        "With fair share, submitters cannot set priorities",
         Code("scheduler.work.submission.submission_checks:may_set_priority", always(True)),
         (SHARES_KEPT,),
     ),
@@ -108,22 +108,22 @@ RULES = (
         (BATCHES,),
     ),
     Switch(
-        "Inputs that no computer has room for are warned of",
+        "Inputs that are too large for all hosts cause a warning",
         Code("scheduler.work.submission.rules.new_workunits:Survey.add_inputs", always(None)),
         ("tests/faces/api/test_api_submissions.py",),
     ),
     Switch(
-        "A missing account is named while work waits for it",
+        "The standstill report names work that waits for another account",
         Code("scheduler.health.rules.standstill_causes:_of_turns", always(())),
         (STANDSTILL,),
     ),
     Switch(
-        "A project that no computer contacts says so",
+        "The standstill report names a lack of contacting hosts",
         Code("scheduler.health.rules.standstill_causes:_of_contacts", always(())),
         (STANDSTILL,),
     ),
     Switch(
-        "Refusals before the newest version explain nothing",
+        "The standstill report ignores refusals older than the newest version",
         Sql(
             "health/read_unsent_waits",
             "AND refusal.at >= waiting.newest_at",
@@ -132,7 +132,7 @@ RULES = (
         (STANDSTILL,),
     ),
     Switch(
-        "Purged work stays in the totals",
+        "Totals include purged workunits",
         Sql(
             "health/count_workunits",
             "coalesce(purged.done, 0) AS purged_done",
@@ -141,12 +141,12 @@ RULES = (
         (COUNTS,),
     ),
     Switch(
-        "Large tables are counted again in time",
+        "Stored counts of large tables expire",
         Code("scheduler.health.counts:Counts.serves", always(True)),
         (COUNTS,),
     ),
     Switch(
-        "Maintenance turns requests away",
+        "Scheduler requests are refused during maintenance",
         Code("scheduler.health.maintenance:stops_scheduler", always(None)),
         (MAINTENANCE,),
     ),
@@ -156,7 +156,7 @@ RULES = (
         (MAINTENANCE,),
     ),
     Switch(
-        "A project that is over sends nothing",
+        "A finished project sends no work",
         Code("scheduler.boinc.conversation:_end_of_project", always(())),
         ("tests/faces/boinc/test_choosing.py",),
     ),

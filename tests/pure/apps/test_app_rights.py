@@ -1,4 +1,4 @@
-"""Managers of an app cannot run code on the server or grant credit."""
+"""Managers of an app cannot change the fields that run code or grant credit."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ from scheduler.apps.rules.app_rights import reserved
         ({"weight": 1, "credit_rule": "none", "credit_per_workunit": 1}, ["weight", "credit_rule", "credit_per_workunit"]),
     ],
 )  # fmt: skip
-def test_some_facts_are_the_projects_own(facts, names):
+def test_some_fields_are_reserved_for_the_project(facts, names):
     assert reserved(facts) == names

@@ -1,4 +1,4 @@
-"""The bench's arithmetic: ratios, aims, and changes since the last run."""
+"""Calculations of the benchmark: ratios, aims, and changes since the last run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_time_is_set_beside_pgbench_as_transactions_of_one_of_its_two_clients(
     assert compare.ratio(a_figure(10, unit="ms"), 2000) == 10
 
 
-def test_what_has_nothing_to_do_with_speed_has_no_ratio():
+def test_figures_that_do_not_depend_on_speed_have_no_ratio():
     assert compare.ratio(a_figure(80, unit="MB"), 2000) is None
     assert compare.ratio(a_figure(80), None) is None
 
@@ -60,9 +60,9 @@ def test_a_line_may_have_no_aim():
     assert compare.aim(a_figure(1, key="timeout_checker")) is None
 
 
-def test_the_change_since_the_last_run_leaves_out_what_the_machine_did():
+def test_change_since_the_last_run_excludes_the_speed_of_the_machine():
     before = a_run(a_figure(1000)).as_json()
-    # Twice as much, on a machine that was twice as fast this time.
+    # Twice the rate, on a machine that was twice as fast in this run.
     twice = {name: [2 * rate for rate in rates] for name, rates in PGBENCH.items()}
     now = a_run(a_figure(2000), pgbench=twice)
     assert compare.change(now.figures[0], now, before) == pytest.approx(1)

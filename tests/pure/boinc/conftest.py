@@ -1,4 +1,4 @@
-"""Fixtures of the wire tests: requests of real clients, and our replies."""
+"""Fixtures for tests of the wire format: captured requests of real clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated slashes in the paths of requests."""
+"""Repeated slashes in the path of a request count as one slash."""
 
 from __future__ import annotations
 

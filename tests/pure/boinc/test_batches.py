@@ -1,4 +1,4 @@
-"""Call batches: the leader, the queue and its limit; threads, no database."""
+"""Call batches in threads: the leader, the order of the queue and its limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.boinc.call_batches import GATHER_SECONDS, RECENT_SECONDS, Batches
 
 
 class Answers:
-    """Answers calls with themselves; the first batch waits until `go` is set."""
+    """Returns each call as its own answer; the first batch waits until `go` is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -27,7 +27,7 @@ class Answers:
 
 
 def asked_at_once(calls: Sequence[int], *, max_batch: int = 32, max_queued: int = 100):
-    """The answer of each thread; the first leads alone while the others wait."""
+    """Make each call in a thread, the first alone; return the answers and the batches."""
     answers = Answers()
     batches = Batches(answers, max_batch=max_batch)
     got: dict[int, object] = {}
@@ -51,12 +51,12 @@ def asked_at_once(calls: Sequence[int], *, max_batch: int = 32, max_queued: int 
     return got, answers.batches
 
 
-def test_one_who_comes_alone_is_answered_alone() -> None:
+def test_single_call_is_a_batch_of_one() -> None:
     batches = Batches(lambda calls: [call + 1 for call in calls], max_batch=32)
     assert [batches.answer(1, max_queued=1), batches.answer(2, max_queued=1)] == [2, 3]
 
 
-def test_those_who_come_meanwhile_are_answered_together_in_their_order() -> None:
+def test_calls_that_queue_meanwhile_form_one_batch_in_order() -> None:
     got, batches = asked_at_once([1, 2, 3, 4])
     assert batches == [[1], [2, 3, 4]]
     assert got == {1: 1, 2: 2, 3: 3, 4: 4}
@@ -68,7 +68,7 @@ def test_a_batch_has_its_limit_and_the_rest_form_the_next() -> None:
     assert len(got) == 8
 
 
-def test_what_goes_wrong_with_one_is_raised_for_that_one() -> None:
+def test_exception_of_one_call_is_raised_in_that_call() -> None:
     got, _ = asked_at_once([1, -2, 3])
     assert got == {1: 1, -2: ValueError, 3: 3}
 
@@ -79,7 +79,7 @@ def test_too_many_are_turned_away_at_once_and_the_others_answered() -> None:
     assert {got[call] for call in (0, 1, 2)} == {0, 1, 2}
 
 
-def test_a_batch_that_fails_whole_is_told_to_each_and_the_next_leader_answers() -> None:
+def test_error_of_a_whole_batch_does_not_block_the_next_leader() -> None:
     def fail(calls: Sequence[int]) -> list[int | Exception]:
         raise KeyError(calls[0])
 

@@ -1,4 +1,4 @@
-"""Every Python here reads the wire alike, Debian's older one included."""
+"""All installed Python versions decode the golden files alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-#: Reads requests, replies and submissions, and prints what it has understood.
+#: A program that decodes requests, replies and submissions, and prints the values.
 READ = """
 import re, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A volunteer's preferences for the project, read from any text."""
+"""Reading a volunteer's project preferences from valid and invalid texts."""
 
 from __future__ import annotations
 

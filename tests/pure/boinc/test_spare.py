@@ -1,4 +1,4 @@
-"""Reports that are too many to be read are cut out, and counted."""
+"""Reports beyond the limit of a request are removed before decoding, and counted."""
 
 from __future__ import annotations
 

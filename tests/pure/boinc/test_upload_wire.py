@@ -1,4 +1,4 @@
-"""The upload exchange: requests are read in any pieces, and encoded alike."""
+"""Upload requests are decoded from pieces of any size, and round trips are exact."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_header_in_pieces_is_incomplete_until_it_is_whole(request_sent, data) 
         assert found[0] == request_sent
         assert found[1] == (len(body) - 3 if isinstance(request_sent, UploadRequest) else cut)
     elif body[:cut].endswith(b"<data>"):
-        # Only the end of the line is missing: if nothing follows, the header is whole.
+        # Only the newline is missing: the header is complete if no bytes follow.
         assert uploads.decode_request(body[:cut], ended=True) == (request_sent, cut)
     else:
         with pytest.raises(CutShort):

@@ -11,7 +11,7 @@ CAPTURED = Path(__file__).parents[2] / "golden" / "captured"
 
 
 def leaves(name, text):
-    """All contents of `<name>` in `text`, by a search that does not use the codec."""
+    """Return the contents of all `<name>` elements in `text`, without using the codec."""
     return re.findall(f"<{name}>([^<]*)</{name}>", text)
 
 
@@ -24,26 +24,26 @@ def first(name, text, otherwise=""):
 
 
 def plain(capture):
-    """The body without what apps printed."""
+    """Return the body of a request without the standard error of apps."""
     return re.sub("<stderr_out>.*?</stderr_out>", "", capture.body.decode(), flags=re.DOTALL)
 
 
 def top(capture):
-    """The body without any part that repeats the names of others."""
+    """Return the body without nested parts that use the same element names."""
     text = plain(capture)
     for part in ("result", "msg_from_host", "app_versions", "other_results", "coprocs"):
         text = re.sub(f"<{part}>.*?</{part}>", "", text, flags=re.DOTALL)
     return re.sub(r"\n<file_info>.*?</file_info>", "", text, flags=re.DOTALL)
 
 
-def test_the_folder_holds_what_the_captures_say_it_holds():
+def test_number_of_captures_by_kind():
     kinds = [path.name.split("_", 1)[1] for path in CAPTURED.glob("*/*.req")]
     assert sum(kind.startswith("POST") and kind.endswith("_cgi.req") for kind in kinds) == 233
     assert sum(kind.endswith("file_upload_handler.req") for kind in kinds) == 60
     assert sum(kind.startswith("GET") for kind in kinds) == 129
 
 
-def test_who_is_asking(capture):
+def test_identity_of_the_client_is_decoded(capture):
     text, request = top(capture), decode_request(capture.body)
     assert request.authenticator == first("authenticator", text)
     assert request.hostid == int(first("hostid", text))
@@ -60,7 +60,7 @@ def test_who_is_asking(capture):
     assert request.code_sign_key == (keys[0].strip() if keys else "")
 
 
-def test_what_is_asked_for(capture):
+def test_requested_work_is_decoded(capture):
     text, request = top(capture), decode_request(capture.body)
     for name in ("work_req_seconds", "cpu_req_secs", "cpu_req_instances", "estimated_delay"):
         assert getattr(request, name) == float(first(name, text))
@@ -70,7 +70,7 @@ def test_what_is_asked_for(capture):
         assert getattr(request, name) == float(first(name, text))
 
 
-def test_what_the_host_is(capture):
+def test_facts_of_the_host_are_decoded(capture):
     text, host = top(capture), decode_request(capture.body).host_info
     for name in ("domain_name", "ip_addr", "host_cpid", "p_vendor", "p_model", "p_features"):
         assert getattr(host, name) == first(name, text), name
@@ -82,7 +82,7 @@ def test_what_the_host_is(capture):
         assert getattr(host, name) == float(first(name, text)), name
 
 
-def test_how_the_host_is_used(capture):
+def test_usage_of_the_host_is_decoded(capture):
     text, request = top(capture), decode_request(capture.body)
     for name in ("on_frac", "connected_frac", "active_frac", "gpu_active_frac", "now"):
         assert getattr(request.time_stats, name) == float(first(name, text)), name
@@ -92,7 +92,7 @@ def test_how_the_host_is_used(capture):
         assert getattr(request.disk_usage, name) == float(first(name, text)), name
 
 
-def test_what_the_volunteer_prefers(capture):
+def test_preferences_are_decoded(capture):
     text, request = top(capture), decode_request(capture.body)
     (working,) = blocks("working_global_preferences", text)
     assert request.working_global_preferences == working.strip()
@@ -111,7 +111,7 @@ def test_what_the_volunteer_prefers(capture):
     )
 
 
-def test_what_is_reported(capture):
+def test_reported_results_are_decoded(capture):
     request = decode_request(capture.body)
     reported = blocks("result", plain(capture))
     assert [result.name for result in request.results] == [first("name", b) for b in reported]
@@ -138,7 +138,7 @@ def test_what_is_reported(capture):
         ]
 
 
-def test_what_the_apps_printed(capture):
+def test_standard_error_of_apps_is_decoded(capture):
     request = decode_request(capture.body)
     printed = blocks("stderr_out", capture.body.decode())
     assert len(printed) == len(request.results)
@@ -148,7 +148,7 @@ def test_what_the_apps_printed(capture):
         assert result.stderr_out == (section[1] if section else "")
 
 
-def test_what_else_is_on_the_host(capture):
+def test_other_lists_of_the_host_are_decoded(capture):
     text, request = plain(capture), decode_request(capture.body)
     (versions,) = blocks("app_versions", text)
     assert [
@@ -183,7 +183,7 @@ def flops(block):
     return float(first("flops", block))
 
 
-def test_which_trickles_came(capture):
+def test_trickles_are_decoded(capture):
     text, request = plain(capture), decode_request(capture.body)
     raw = blocks("msg_from_host", text)
     assert [t.result_name for t in request.trickles] == [first("result_name", b) for b in raw]
@@ -192,7 +192,7 @@ def test_which_trickles_came(capture):
     assert [t.text for t in request.trickles] == [b.partition("</time>")[2].strip() for b in raw]
 
 
-def test_a_request_written_again_says_the_same(capture):
+def test_encoding_a_decoded_request_keeps_its_values(capture):
     request = decode_request(capture.body)
     assert decode_request(encode_request(request)) == request
 

@@ -1,4 +1,4 @@
-"""The memory that a large request takes; cached texts do not change replies."""
+"""The memory needed by a large request, and the cache of encoded texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deviations in a request that are tolerated, and those that are refused."""
+"""Deviations in requests: some are accepted, the others raise an error."""
 
 from __future__ import annotations
 

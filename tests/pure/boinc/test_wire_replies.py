@@ -21,7 +21,7 @@ UPLOAD_URL = HOME + "upload/file_upload_handler"
 
 
 def reply(**said):
-    """A reply with the fields that every known account and host gets, and others."""
+    """Return a reply with the fields that every known host gets, and these fields."""
     return m.SchedulerReply(
         **{
             "scheduler_version": 713,
@@ -51,7 +51,7 @@ def reply(**said):
 
 
 def work(number):
-    """A workunit, its input, its result and its output."""
+    """Return the parts of a reply for one workunit: its files, workunit and result."""
     wu, result = f"primes_{number}", f"primes_{number}_0"
     return {
         "files": (
@@ -215,7 +215,7 @@ def test_every_golden_reply_has_its_test():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_golden_reply_says_what_was_meant(kind):
+def test_golden_reply_decodes_to_the_encoded_message(kind):
     assert decode_reply((REPLIES / f"{kind}.xml").read_bytes()) == KINDS[kind]
 
 

@@ -37,17 +37,17 @@ RANGES = {(each.message_class, each.field): each.range for each in number_fields
 
 
 def numbers(kept, hint):
-    """The numbers of a range, as a whole or real number."""
+    """Return a strategy for the numbers in the range `kept`, of the type `hint`."""
     if get_args(hint):
         return st.lists(numbers(kept, int), max_size=2).map(tuple)
     if hint is int:
         return st.integers(int(kept.low), int(kept.high))
-    # 0 may be out of the range, and mean unknown.
+    # 0 can be outside the range and mean "unknown".
     return st.floats(kept.low, kept.high).map(lambda value: value + 0.0)
 
 
 def strategy_of(hint, name):
-    """The values of a field, from its type and name."""
+    """Return a strategy for the values of a field, from its type and name."""
     inner = get_args(hint)
     if NoneType in inner:
         return st.none() | strategy_of(next(each for each in inner if each is not NoneType), name)
@@ -64,7 +64,7 @@ def strategy_of(hint, name):
 
 
 def said(message_class):
-    """The messages of a class."""
+    """Return a strategy for messages of this class."""
     hints = get_type_hints(message_class)
     return st.builds(
         message_class,

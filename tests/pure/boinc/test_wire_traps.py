@@ -1,4 +1,4 @@
-"""The traps of the protocol that the codec has to step around."""
+"""The codec handles the traps (pitfalls of the protocol) that PROTOCOL lists."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_control_characters_never_reach_a_client():
     assert "<user_name>a?b</user_name>" in said(user_name="a\x00b")
 
 
-def test_what_only_a_client_says_cannot_be_written_so_that_it_reads_otherwise():
+def test_request_texts_with_their_own_end_tag_cannot_be_encoded():
     end = m.ReportedResult(name="a", stderr_out="x]]>\n</stderr_out>")
     with pytest.raises(xml.CannotEncode, match="end of its CDATA section"):
         encode_request(m.SchedulerRequest(results=(end,)))

@@ -34,7 +34,7 @@ def made(described=None, inputs=NOTHING, outputs=None, numbers=None, defaults=No
     )
 
 
-def test_where_nobody_says_a_number_boincs_hold() -> None:
+def test_default_numbers_are_those_of_boinc() -> None:
     workunit = made().workunit
     assert (workunit.min_quorum, workunit.target) == (1, 1)
     assert workunit.max_error_results == 1
@@ -54,7 +54,7 @@ def test_where_nobody_says_a_number_boincs_hold() -> None:
         ({"app", "submission", "template", "workunit"}, 4e10),
     ],
 )
-def test_who_says_a_number_more_narrowly_is_heard(sayers, estimate) -> None:
+def test_most_specific_number_applies(sayers, estimate) -> None:
     said = {
         name: {"rsc_fpops_est": number} if name in sayers else {}
         for name, number in zip(
@@ -86,7 +86,9 @@ def test_limits_above_it_stay() -> None:
 def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
     assert made(numbers={"rsc_fpops_est": 1e15}).workunit.rsc_fpops_bound == 1e16
     said = {"rsc_fpops_est": 1e15, "rsc_fpops_bound": 1e12}
-    assert made(numbers=said).workunit.rsc_fpops_bound == 1e12  # refused, elsewhere, in words
+    assert (
+        made(numbers=said).workunit.rsc_fpops_bound == 1e12
+    )  # refused by another check, with a message
 
 
 @pytest.mark.parametrize("seconds", [1e14, 1e300, float("inf")])
@@ -137,7 +139,7 @@ def test_a_file_elsewhere_is_called_by_the_submission() -> None:
     )
 
 
-def test_a_command_line_is_said_once() -> None:
+def test_command_line_in_template_and_workunit_is_refused() -> None:
     template = InputTemplate(command_line="--template")
     assert made(inputs=template).workunit.command_line == "--template"
     assert made(WorkunitDescription(command_line="--own")).workunit.command_line == "--own"

@@ -288,7 +288,7 @@ def test_a_hostile_template_takes_no_time(part: str) -> None:
     assert time.perf_counter() - began < 2
 
 
-# Round trips: what is written as BOINC's tools write it is read as it was meant
+# Round trips: templates in the form that BOINC's tools write
 
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-", min_size=1, max_size=20)
 urls = names.map(lambda name: f"https://{name}.example/")
@@ -388,7 +388,7 @@ def test_an_output_template_is_read_as_it_was_written(
 ) -> None:
     pairs = [written_output(number, one) for number, one in enumerate(template.outputs)]
     infos = [info for info, _ in pairs]
-    chance.shuffle(infos)  # outputs are matched by what they are called
+    chance.shuffle(infos)  # outputs are matched by name
     text = "".join(infos) + "<result>\n" + "".join(ref for _, ref in pairs)
     text += flagged(template, "report_immediately") + "</result>\n"
     found = read_output_template(text if bare else wrapped(text, "output_template"))

@@ -1,4 +1,4 @@
-"""Fixtures of the volunteer's tests: golden files, a science project in a thread."""
+"""Fixtures for tests of the volunteer client: golden files and a fake project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def golden() -> Callable[[str], bytes]:
-    """Read the body of a recorded message, without its HTTP head."""
+    """Return a function that reads the body of a recorded message."""
 
     def read(name: str) -> bytes:
         return (HERE / "golden" / name).read_bytes().replace(b"\r\n", b"\n").partition(b"\n\n")[2]

@@ -45,7 +45,7 @@ esac
 
 @cache
 def _key_pair(seed: int) -> tuple[int, int, int]:
-    """Draw an RSA key that is always the same: a test needs no secret."""
+    """Return (n, e, d) of an RSA key that depends only on the seed."""
     source = random.Random(seed)
     p, q = _prime(source), _prime(source)
     return p * q, 65537, pow(65537, -1, (p - 1) * (q - 1))
@@ -54,19 +54,19 @@ def _key_pair(seed: int) -> tuple[int, int, int]:
 def _prime(source: random.Random) -> int:
     while True:
         number = source.getrandbits(512) | 1 | (3 << 510)
-        # Fermat's test is good enough for a key that guards nothing.
+        # Fermat's test is sufficient, because the key protects nothing.
         if number % 65537 != 1 and all(pow(base, number - 1, number) == 1 for base in (2, 3, 5)):
             return number
 
 
 def public_key(seed: int = 1) -> str:
-    """Write the public key as a project sends it, stripped."""
+    """Return the public key as a project sends it, stripped."""
     n, e, _ = _key_pair(seed)
     return f"1024\n{write_hex_block(n.to_bytes(128, 'big') + e.to_bytes(128, 'big'))}".strip()
 
 
 def sign(content: bytes, seed: int = 1) -> str:
-    """Sign as BOINC's tools do."""
+    """Return the signature of a content as BOINC's tools write it."""
     n, _, d = _key_pair(seed)
     digest = hashlib.md5(content).hexdigest().encode()
     padded = b"\x00\x01" + b"\xff" * (KEY_BYTES - 35) + b"\x00" + digest
@@ -75,7 +75,7 @@ def sign(content: bytes, seed: int = 1) -> str:
 
 @dataclass
 class Work:
-    """One workunit with one result; `extra` goes into its parts."""
+    """One workunit with one result; `extra` is added to their elements."""
 
     name: str
     command: str
@@ -89,7 +89,7 @@ class Work:
 
 @dataclass
 class FakeProject:
-    """A project that offers work and records requests; `fail` may answer in its place."""
+    """A project that offers work and records requests; `fail` can replace its answers."""
 
     offers: list[Work] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -106,7 +106,6 @@ class FakeProject:
     _server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> Self:
-        """Listen on a free port."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -119,7 +118,7 @@ class FakeProject:
                 outer.answer(self, self.rfile.read(int(self.headers["Content-Length"])))
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-                """Drop the log line."""
+                """Discard the log line."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -129,14 +128,12 @@ class FakeProject:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop listening."""
         assert self._server is not None
         self._server.shutdown()
         self._server.server_close()
 
     @property
     def url(self) -> str:
-        """The master URL."""
         assert self._server is not None
         return f"http://127.0.0.1:{self._server.server_port}/proj/"
 

@@ -1,4 +1,4 @@
-"""The one loop waits as long as nothing happens, and no longer."""
+"""The client's event loop waits until an event arrives or the time is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program with BOINC's library under our client, with a project in a thread."""
+"""A program with BOINC's API library, run by our client for a fake project."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 class Host:
-    """A client in a folder; its run is ended with the test."""
+    """A client in a folder; its process is stopped at the end of the test."""
 
     def __init__(self, folder: Path, project: FakeProject, confine: str) -> None:
         self.folder, self.project, self.confine = folder, project, confine
@@ -100,7 +100,7 @@ def host(tmp_path: Path, project: FakeProject, request: pytest.FixtureRequest) -
 
 
 def offer(project: FakeProject, program: bytes, command_line: str, version_extra: str = "") -> None:
-    """Offer one result of the program until it is reported."""
+    """Let the project offer one result of the program until it is reported."""
     project.downloads["api_1"] = program
     project.extra = f"""
 {PREFERENCES}
@@ -255,7 +255,7 @@ def test_program_that_ends_without_a_word_is_started_again(host, project, progra
     offer(project, program, "40")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
-    # The library exits with status 0 when its process is asked to quit by anybody.
+    # BOINC's library exits with status 0 on every quit request, also of other senders.
     memory = host.slot / "boinc_mmap_file"
     with memory.open("r+b") as file:
         file.write(b"\1<quit/>\0")

@@ -1,4 +1,4 @@
-"""Downloads, uploads, the journal: broken off they go on, wrong they are refused."""
+"""Downloads, uploads and the journal: interrupted, repeated and damaged."""
 
 from __future__ import annotations
 
@@ -34,20 +34,18 @@ def a_file(**changes: object) -> FileInfo:
 
 
 class FakeTransport:
-    """A transport without a network: a function answers, and requests are recorded."""
+    """A transport that gets responses from a function, and records requests."""
 
     def __init__(self, answer: Callable[[str, bytes], Response]) -> None:
         self._answer = answer
         self.sent: list[tuple[str, bytes]] = []
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Call the function, without a body."""
         del has_credentials
         self.sent.append((url, b""))
         return self._answer(url, b"")
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Call the function with the body."""
         del has_credentials
         content = b"".join(body.chunks())
         self.sent.append((url, content))
@@ -55,7 +53,7 @@ class FakeTransport:
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Yield the part of the function's answer after the offset."""
+        """Yield the part of the function's response after the offset."""
         answer = self.get(url)
         if not answer.is_good:
             yield Stream(answer.status, 0)
@@ -64,7 +62,7 @@ class FakeTransport:
         yield Stream(status, offset, iter([answer.content[offset:]]))
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing, because there is no connection."""
 
 
 def transport(*answers: Response | Exception) -> FakeTransport:
@@ -318,11 +316,11 @@ def test_a_falsified_file_differs_in_one_byte(
     assert path.read_bytes() == altered
 
 
-# Outputs that are packed
+# Compressed outputs
 
 
 def to_be_packed(home: Home, content: bytes, **changes: object) -> tuple[Project, HeldResult]:
-    """A result whose output is there, to be packed."""
+    """Return a project and its result, whose output is on disk and is to be compressed."""
     info = FileInfo("out", upload_urls=("http://a/u",), gzip_when_done=True, **changes)  # type: ignore[arg-type]
     project = Project("http://h/", "key", files={"out": HeldFile(info)})
     path = home.file("http://h/", "out")
@@ -339,7 +337,7 @@ def test_an_output_is_packed_once_however_often_it_is_taken(tmp_path: Path) -> N
     assert take_outputs(home, project, held) == once
     packed = home.file("http://h/", "out").read_bytes()
     assert gzip.decompress(packed) == CONTENT
-    assert packed[4:8] == bytes(4)  # no time: twins are packed alike
+    assert packed[4:8] == bytes(4)  # no time stamp, so that equal outputs are packed alike
     assert once[0].nbytes == len(packed)
     assert once[0].md5 == hashlib.md5(packed).hexdigest()
 

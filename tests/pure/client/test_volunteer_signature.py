@@ -1,4 +1,4 @@
-"""Signatures of real projects, and invalid ones."""
+"""The client verifies signatures of real projects and rejects invalid ones."""
 
 from __future__ import annotations
 

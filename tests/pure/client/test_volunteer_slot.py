@@ -1,4 +1,4 @@
-"""Slots: the files that a client puts there, and those it leaves to the program."""
+"""The client puts files into a slot, and keeps files that a program put there."""
 
 from __future__ import annotations
 

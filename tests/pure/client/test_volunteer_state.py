@@ -36,7 +36,7 @@ UPLOAD = ("http://project.example/file_upload_handler",)
 
 
 def a_reply(*names: str, **changes: object) -> Reply:
-    """Give a reply with one result for each name."""
+    """Return a reply with one result for each name."""
     files = [FileInfo("app_1", urls=("http://d/app_1",), executable=True, signature="aa\n.")]
     for name in names:
         files.append(FileInfo(f"{name}_in", urls=(f"http://d/{name}_in",)))
@@ -70,7 +70,7 @@ def a_reply(*names: str, **changes: object) -> Reply:
 
 
 class Client:
-    """A state and the commands that its events produced."""
+    """A client state; its methods process events and return the resulting commands."""
 
     def __init__(self, rules: Rules = RULES, **project: object) -> None:
         self.rules = rules
@@ -103,7 +103,7 @@ class Client:
         return self.project.results[name]
 
     def with_running(self, *names: str) -> Client:
-        """Bring results as far as running."""
+        """Process a reply and the downloads, until these results run; return the client."""
         self.gets(*names)
         self.tick()
         for name in ("app_1", *(f"{name}_in" for name in names)):
@@ -347,6 +347,19 @@ def test_a_new_host_number_begins_the_count_of_requests_anew() -> None:
     assert client.state.host_cpid != "cpid"
 
 
+def test_other_address_of_a_project_is_printed_once() -> None:
+    client = Client()
+    moved = Reply(master_url="https://new.example/")
+    prints = [
+        command.text
+        for _ in range(2)
+        for command in client.happens(events.ReplyReceived, reply=moved)
+        if isinstance(command, events.Print)
+    ]
+    assert len(prints) == 1
+    assert "reports that its address is https://new.example/" in prints[0]
+
+
 def test_a_download_that_fails_for_good_fails_its_results() -> None:
     client = Client()
     client.gets("r")
@@ -526,7 +539,7 @@ def test_short_results_that_follow_each_other_do_not_put_off_the_report() -> Non
     assert "Ask" not in client.kinds()
     client.now += 2.0
     client.exits("b")
-    # The upload of b has just begun: a waits for it, but no longer than it waits for others.
+    # The upload of b has just begun: the report of a waits for it until the usual limit.
     assert "Ask" not in client.kinds(0.5)
     assert "Ask" in client.kinds(1.0)
 

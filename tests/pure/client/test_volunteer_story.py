@@ -1,4 +1,4 @@
-"""The client as a process against a project in a thread: attach to last report."""
+"""The client as a process with a fake project, from attaching to the last report."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ ENDS = [
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Run one client through results that end in every way."""
+    """Run a client on results that end in every way; return their reports."""
     folder = tmp_path_factory.mktemp("ends")
     with FakeProject() as project:
         project.offers = [work for work, *_ in ENDS]
@@ -264,7 +264,7 @@ def test_stderr_cannot_break_out_of_the_report(folder: Path, project: FakeProjec
     assert project.reported["wu_0"].count("</stderr_out>") == 1
 
 
-def test_a_client_killed_without_warning_loses_nothing_and_leaves_nobody_behind(
+def test_killed_client_loses_no_result_and_leaves_no_process(
     folder: Path, project: FakeProject
 ) -> None:
     project.offers = [Work("wu", "sleep 3")]
@@ -432,7 +432,7 @@ OTHER_KEY = "f" * 32
 def test_second_attach_with_another_account_is_refused(
     tmp_path: Path, project: FakeProject
 ) -> None:
-    """The client that runs would go on under the other account, without a question."""
+    """Otherwise the running client would continue with the other account."""
     assert volunteer(tmp_path, "attach", project.url, "--key", OTHER_KEY).returncode == 0
     other = ("attach", project.url, "--email", EMAIL, "--password", PASSWORD)
     for words in (other, (*other, "--create", "--name", "Ada")):

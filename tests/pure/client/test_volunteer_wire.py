@@ -1,4 +1,4 @@
-"""The client's own codec against messages of real projects and real clients."""
+"""The client's codec on recorded messages of real projects and clients."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_password_is_hashed_with_the_lower_case_address() -> None:
 
 
 def as_our_version(recorded: bytes) -> bytes:
-    """Put our version numbers where the recorded client had its own."""
+    """Replace the version numbers of the recorded client by those of our client."""
     for name, theirs, ours in (
         ("major_version", 7, 8),
         ("minor_version", 20, 0),

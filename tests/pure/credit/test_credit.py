@@ -1,4 +1,4 @@
-"""The credit of results."""
+"""The rules for the credit of results, except the adaptive rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_day_of_a_gigaflop_is_two_hundred_cobblestones():
     assert paid(Effort(DAY, DAY, 1e9)) == 200
 
 
-def test_who_claims_most_gains_nothing():
+def test_highest_claim_gains_nothing():
     assert paid(Effort(DAY, 0, 1e9), Effort(100 * DAY, 0, 1e9)) == 200
 
 
@@ -51,7 +51,7 @@ def test_a_claim_is_cut_at_the_workunits_bound():
 
 
 @pytest.mark.parametrize("nonsense", [inf, -1.0])
-def test_nonsense_pays_nothing(nonsense):
+def test_invalid_numbers_get_no_credit(nonsense):
     assert paid(Effort(nonsense, 0, 1e9)) == 0
 
 

@@ -19,7 +19,7 @@ from scheduler.credit.rules.credit import (
     running_average,
 )
 
-#: An honest host: an hour at two gigaflops is what the scientist estimated.
+#: The run of an honest host: one hour at 2 GFLOPS, equal to the scientist's estimate.
 HOUR = Effort(3600, 3600, 2e9)
 ESTIMATE = 7.2e12
 SETTLED = Averages(
@@ -53,7 +53,7 @@ def approximate(operations):
     return Claim(operations, is_normal=False)
 
 
-# A claim
+# Claims
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_pegged_average_lies_between_the_least_and_the_most(operations, estima
 
 
 @given(factor=st.floats(0.2, 1e3))
-def test_who_always_claims_so_many_times_more_gains_nothing(factor):
+def test_host_that_always_claims_too_much_gains_nothing(factor):
     liar = claim(Effort(3600 * factor, 0, 2e9), known(host_average=factor))
     assert isclose(liar.operations, claim().operations, rel_tol=1e-9)
 
@@ -173,7 +173,7 @@ def test_no_nonsense_of_a_client_makes_a_claim_that_is_no_number(seconds, flops)
     assert 0 <= found.operations <= 1e18
 
 
-# Statistics that are learned
+# Averages of claims
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The daemon loop: when it pauses, which errors it survives, how it stops."""
+"""The daemon loop: its pauses, the errors that it survives, and how it stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conftest import NOON
 
 
 class ScriptedStop(StopSign):
-    """A stop event that records the requested pauses, and is set after some passes."""
+    """A stop sign that records the requested pauses and returns at once."""
 
     def __init__(self):
         super().__init__()
@@ -32,7 +32,7 @@ class ScriptedStop(StopSign):
 
 
 def a_daemon(script, stop):
-    """A daemon whose passes do what a script says, and which is stopped at its end."""
+    """Return a daemon whose passes return or raise the items of `script`, and its calls."""
     steps = iter(script)
     asked = []
 
@@ -61,7 +61,7 @@ SHORT = Tally(seen=3, counts={"moved": 3})
 
 @pytest.fixture(autouse=True)
 def no_connection(monkeypatch):
-    """The loop closes a broken connection; these tests have no connection."""
+    """Disable the closing of broken connections, because these tests have none."""
     monkeypatch.setattr(loop.connection, "close", lambda: None)
 
 
@@ -106,7 +106,7 @@ def test_the_gap_is_no_longer_than_some_passes_and_than_the_daemons_pause():
     assert rhythm.after(BUSY, took=9.0) == (0.0, False)
 
 
-def test_a_broken_database_is_waited_for_ever_longer_and_said_once(caplog):
+def test_pauses_grow_while_the_database_is_away_with_one_log_event(caplog):
     away = OperationalError("connection refused\nIs the server running?")
     caplog.set_level(logging.INFO)
     assert pauses_of([away, away, away, IDLE]) == [1.0, 2.0, 4.0, 0.02]
@@ -131,14 +131,14 @@ def test_only_a_pass_that_did_something_is_logged(caplog):
     )
 
 
-def test_a_pass_is_told_the_time_the_batch_and_the_shard():
+def test_pass_gets_the_time_the_limit_and_the_shard():
     stop = ScriptedStop()
     daemon, asked = a_daemon([IDLE], stop)
     run(daemon, drive(stop, limit=7, shard=Shard(1, 2)))
     assert asked == [(NOON, 7, Shard(1, 2))]
 
 
-def test_a_daemon_that_was_told_to_stop_makes_no_pass():
+def test_stopped_daemon_makes_no_pass():
     stop = ScriptedStop()
     daemon, asked = a_daemon([IDLE], stop)
     stop.set()
@@ -176,7 +176,7 @@ def test_a_stop_sign_that_is_set_is_not_waited_for():
     assert stop.wait(20)
 
 
-# Shards and sentences
+# Shards and tallies
 
 
 def test_a_shard_is_written_as_it_is_read():

@@ -1,4 +1,4 @@
-"""A queue is read from where it begins, and from its head now and then."""
+"""A queue is read from its low-water mark, and occasionally from its head."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scheduler.sql.low_water import LowWaterMark
 
 
 class Clock:
-    """A clock that goes on by what each look costs."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.at = 1000.0
@@ -27,7 +27,7 @@ def clock(monkeypatch):
 
 
 def looking(clock, *, seconds=0.1, found=True):
-    """A look that takes its time; the places it was made from."""
+    """Return a function that reads a queue in `seconds`, and the list of its positions."""
     places = []
 
     def look(place):
@@ -47,7 +47,7 @@ def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
     assert places == [0, 7]
 
 
-def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
+def test_queue_is_read_from_the_head_after_twenty_times_the_duration_of_that_read(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock)
     low_water.read(queue, look)
@@ -59,7 +59,7 @@ def test_the_head_is_looked_at_again_after_twenty_times_what_that_took(clock):
     assert places == [0, 7, 0]
 
 
-def test_nothing_is_only_said_after_a_look_from_the_head(clock):
+def test_empty_queue_is_reported_only_after_a_read_from_the_head(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock, found=False)
     low_water.read(queue, look)

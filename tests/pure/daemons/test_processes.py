@@ -1,4 +1,4 @@
-"""All daemons as one family of processes: restarted when they die, ended in order."""
+"""The process group of all daemons: children are restarted, and stopped in order."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from daemons.management.processes import Child, ProcessGroup
 
 PATIENCE = 20.0
 
-#: These tests are about the group: its children need not be forks of this process, which has threads.
+#: Children are spawned, not forked, because the test process has threads.
 SPAWN = multiprocessing.get_context("spawn")
 
 
 def steady(path):
-    """Write the process id, and run until a signal ends it."""
+    """Write the process id to a file, and run until SIGTERM."""
     path.write_text(str(os.getpid()))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(60)
@@ -42,7 +42,7 @@ def ill(path):
 
 
 def until(condition, patience=PATIENCE):
-    """Wait until a condition holds; fail the test after a time."""
+    """Return the condition's first true value; fail after `patience` seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if found := condition():
@@ -68,7 +68,7 @@ def is_alive(pid):
 
 
 class Running:
-    """A family that runs in a thread."""
+    """A context manager that runs a process group in a thread."""
 
     def __init__(self, children):
         self.said = []
@@ -124,7 +124,7 @@ def test_a_child_that_does_not_end_is_killed(tmp_path, monkeypatch):
     assert running.said == ["deaf did not finish within 0.2 s: killed"]
 
 
-#: A parent with one copy of itself, which says who it is; until it is killed, or told to stop.
+#: A program that runs until it is stopped, with one fork that writes its ids to a file.
 PARENT = """
 import os, signal, sys, time
 from pathlib import Path
@@ -165,14 +165,14 @@ def said_by_copy(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the Linux kernel")
-def test_a_copy_has_what_is_loaded_a_name_and_a_session(tmp_path, parent):
+def test_forked_process_has_loaded_modules_a_name_and_its_own_session(tmp_path, parent):
     pid, session, words = said_by_copy(tmp_path)
     assert pid != parent.pid
     assert session == pid, "a Ctrl-C in the parent's terminal does not reach it"
     assert words == ["a_daemon", "True"]
 
 
-def test_a_copy_hears_signals_itself_and_not_by_its_parents_handlers(tmp_path, parent):
+def test_forked_process_does_not_use_its_parents_signal_handlers(tmp_path, parent):
     pid, _, _ = said_by_copy(tmp_path)
     (tmp_path / "copy").unlink()
     os.kill(pid, signal.SIGTERM)
@@ -185,7 +185,7 @@ def test_a_copy_hears_signals_itself_and_not_by_its_parents_handlers(tmp_path, p
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks the Linux kernel")
-def test_a_copy_ends_with_its_parent_even_if_that_is_killed(tmp_path, parent):
+def test_forked_process_ends_with_its_parent_even_if_the_parent_is_killed(tmp_path, parent):
     pid, _, _ = said_by_copy(tmp_path)
     parent.kill()
     parent.wait()

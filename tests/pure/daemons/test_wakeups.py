@@ -1,4 +1,4 @@
-"""Wake-ups: bells that are rung, lost, full, stale; which daemon wakes which."""
+"""Wake-up datagrams: lost, full and stale sockets, and which daemon wakes which."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.conftest import NOON
 
 @pytest.fixture(autouse=True)
 def bells_are_looked_for_at_once(monkeypatch):
-    """Bells are remembered for a second, and so are those of the test before."""
+    """Disable the cache of sockets, which would keep those of the previous test."""
     monkeypatch.setattr(wakeups, "CACHE_SECONDS", 0.0)
     monkeypatch.setattr(loop.connection, "close", lambda: None)
 
@@ -41,7 +41,7 @@ def test_a_name_that_begins_as_another_is_another():
         assert not bell.silence()
 
 
-def test_ringing_where_nobody_listens_fails_nobody():
+def test_ringing_without_a_listener_raises_no_error():
     ring(["validator"])
     with Bell("validator"):
         pass
@@ -66,7 +66,7 @@ def test_a_bell_leaves_nothing_behind():
 
 
 def killed_bell():
-    """Leave the bell of a process that was killed."""
+    """Create the socket of a killed process and return its path."""
     program = (
         "import socket, sys, os, signal\n"
         "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
@@ -80,7 +80,7 @@ def killed_bell():
     return folder / "validator.1.1.bell"
 
 
-def test_a_bell_of_a_killed_daemon_is_in_nobodys_way_and_is_taken_away_after_a_while():
+def test_stale_bell_of_a_killed_daemon_is_ignored_and_later_deleted():
     stale = killed_bell()
     assert stale.exists()
     with Bell("validator") as bell:

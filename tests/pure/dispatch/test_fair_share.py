@@ -1,4 +1,4 @@
-"""Each app gets its share of the results sent (wish W24)."""
+"""Each app gets a share of the results sent, by its weight (wish W24)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WEIGHTS = st.dictionaries(st.integers(1, 9), st.floats(0.01, 100), min_size=1)
 def shares(
     weights: dict[int, float], *, per_call: int, lengths: dict[int, int]
 ) -> dict[int, float]:
-    """The part of a thousand claims that each app gets, when there is always more work."""
+    """Return each app's share of a thousand claims, if all apps always have work."""
     lanes = {app: [app] * length for app, length in lengths.items()}
     claimed: Counter[int] = Counter()
     call = 0
@@ -83,7 +83,7 @@ def test_an_app_without_a_weight_counts_as_one():
     assert got[2] == pytest.approx(0.5, abs=0.05)
 
 
-# With all that dispatch does
+# Together with priorities
 
 
 def an_app(number: int, weight: float) -> AppFacts:
@@ -110,7 +110,7 @@ def a_candidate(number: int, app: int, priority: int) -> Candidate:
 
 
 def order(weights: dict[int, float], work: list[tuple[int, int]], lot: float) -> list[Candidate]:
-    """The order of (app, priority) for a host without any taste."""
+    """Return candidates from (app, priority) pairs, ordered for a host without preferences."""
     rules = fit.Rules(
         apps={app: an_app(app, weight) for app, weight in weights.items()},
         versions={},

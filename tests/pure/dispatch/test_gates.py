@@ -1,4 +1,4 @@
-"""Computers whose system or processor is barred."""
+"""Hosts whose operating system or processor is barred get no work."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ NO_CPU = "This project doesn't support CPU type GenuineIntel Intel(R) Atom(TM) N
         ("Windows", "Atom", NO_SYSTEM),
     ],
 )
-def test_a_barred_computer_is_told_which_part_is_barred(banned_os, banned_cpu, said):
+def test_refusal_names_the_barred_part_of_the_computer(banned_os, banned_cpu, said):
     assert why_barred(HOST, banned_os=banned_os, banned_cpu=banned_cpu) == said

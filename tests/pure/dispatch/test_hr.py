@@ -1,4 +1,4 @@
-"""Which computers compute the same bits: a computer in, its class out."""
+"""The homogeneous redundancy class of a host, from its system and processor."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_app_without_homogeneous_redundancy_has_no_classes():
     model=st.text(),
 )
 def test_a_class_names_one_system_and_one_processor(hr_type, os_name, vendor, model):
-    """BOINC's coding: 128 per operating system, whose own numbers begin at 2."""
+    """BOINC's coding: 128 * operating system + processor, both numbered from 2."""
     system, processor = divmod(of(hr_type, os_name, vendor, model), 128)
     assert 2 <= system <= 6
     assert 2 <= processor <= 24

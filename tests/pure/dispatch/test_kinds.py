@@ -1,4 +1,4 @@
-"""Candidates of a kind are looked into once: that changes no verdict."""
+"""Caching the checks of candidates of one kind does not change verdicts."""
 
 from __future__ import annotations
 
@@ -72,10 +72,9 @@ hosts = st.builds(
 
 
 class Forgetful(Judge):
-    """Looks into every candidate as if it were the first."""
+    """A judge that clears its cache before each candidate."""
 
     def judge(self, candidate, device, queued):
-        """As a judge of this candidate alone, but for what was chosen before."""
         self._kinds.clear()
         return super().judge(candidate, device, queued)
 
@@ -89,7 +88,7 @@ class Forgetful(Judge):
     queued=st.sampled_from([0.0, 80_000.0]),
     room=st.sampled_from([3, 1000]),
 )
-def test_what_is_known_of_a_kind_changes_no_verdict(
+def test_cache_of_equal_candidates_changes_no_verdict(
     host, app, of_app, page, device, queued, room
 ) -> None:
     def verdicts(judge_class):

@@ -38,7 +38,7 @@ def test_unbalanced_quotes_are_words_like_others() -> None:
     assert said == "rule=exit_code in= out= words=it%047s+on --"
 
 
-def test_a_command_is_one_text_and_outputs_that_may_lack_are_told() -> None:
+def test_command_is_one_argument_and_optional_outputs_are_marked() -> None:
     said = launching.command_line(
         "a | b",
         kind="command",

@@ -1,4 +1,4 @@
-"""Whether a computer can run a kind of program, and how a plan class is written."""
+"""Plan classes: their syntax, the hosts that qualify, and the resource usage."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CUDA = {"gpu_type": "nvidia", "cuda": True}
 
 
 def name_for(spec: dict[str, Any]) -> str:
-    """A name with the words that clients look for."""
+    """Return a name for the plan class that contains the words that clients expect."""
     words = ("docker", "wsl", "opencl", "cuda")
     return "_".join(["x", *(word for word in words if spec.get(word))]) + (
         "_vbox64" if spec.get("virtualbox") else ""
@@ -69,7 +69,7 @@ def with_gpu(*gpus: Gpu) -> Machine:
     return replace(LINUX, gpus=gpus)
 
 
-# Machines that can run it
+# Requirements
 
 OLD_DRIVER = "Upgrade to the latest driver to process tasks using your computer's GPU"
 
@@ -231,7 +231,7 @@ def test_a_computer_that_lacks_something_is_told_what(machine, spec, sentence):
 
 
 def test_every_requirement_is_tried_in_both_tables():
-    """A key without a test of its requirement could be lost unnoticed."""
+    """Without a test of its requirement, a key could be removed unnoticed."""
     asked = {key for _machine, spec, *_ in CANNOT for key in spec}
     how_much = {
         "nthreads_cmdline",
@@ -244,7 +244,7 @@ def test_every_requirement_is_tried_in_both_tables():
     assert asked | how_much >= set(KEYS)
 
 
-# How much it uses
+# Resource usage
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
     assert 1e3 < found.projected_flops <= found.peak_flops * 1.000001 < 1e20
 
 
-# How it is written
+# Syntax
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_mistake_is_refused_with_what_to_do(name, spec, sentence):
     assert len(refused.value.problems) == 1
 
 
-def test_all_mistakes_are_told_at_once_with_their_keys():
+def test_all_faults_are_reported_at_once_with_their_keys():
     with pytest.raises(BadPlanClass) as refused:
         parse("mt", {"max_thread": 4, "os_regex": "(", "docker": True})
     assert [key for key, _ in refused.value.problems] == ["max_thread", "os_regex", "docker"]
@@ -417,7 +417,7 @@ def test_any_spec_is_a_plan_class_or_refused(name, spec):
     assert verdict
 
 
-# The page
+# The documentation
 
 
 def test_the_page_explains_every_key_and_no_other():

@@ -1,4 +1,4 @@
-"""How well a result suits a host and its volunteer."""
+"""The score of a result for a host and its volunteer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which results a host is given: facts in, choice out."""
+"""The choice of results for a host, from facts about both."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
 def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
     host: dict[str, Any], version: dict[str, Any], delay_hours: int, fits: int
 ) -> None:
-    """Each takes one hour; the queue grows by avg_ncpus / ncpus hours over the active fraction."""
+    """One result takes 1 h, and adds avg_ncpus / ncpus / active fraction hours to the queue."""
     facts = {
         "rsc_fpops_est": 3600e9 * version.get("avg_ncpus", 1),
         "rsc_disk_bound": 1,
@@ -231,7 +231,7 @@ def test_the_queue_of_gpus_grows_by_the_share_of_them_that_a_result_uses(
     assert choice.saturated == {"nvidia"}
 
 
-def test_time_asked_for_is_filled_by_what_the_active_fraction_makes_of_an_estimate() -> None:
+def test_requested_seconds_are_filled_by_estimates_over_the_active_fraction() -> None:
     wish = WorkRequest(seconds=8 * 3600.0)
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=1) for n in range(30)]
     choice = look(*candidates, host=a_host(active_fraction=0.25), wish=wish)
@@ -500,7 +500,7 @@ def test_what_suits_computer_and_volunteer_comes_first(
     assert ordered[0].result_id == first
 
 
-# How much
+# Limits on the number of results
 
 
 @pytest.mark.parametrize(
@@ -723,7 +723,7 @@ def a_held(name: str = "w_0", **facts: Any) -> HeldResult:
         ({"host_id": 2}, False, ""),
     ],
 )
-def test_what_to_say_of_a_result(facts: dict[str, Any], listed: bool, said: str) -> None:
+def test_answer_for_a_held_result(facts: dict[str, Any], listed: bool, said: str) -> None:
     names = ["w_0"] if listed else []
     holdings = lost_results.review([a_held(**facts)], host_id=1, listed=names, reported=[])
     found = {

@@ -1,4 +1,4 @@
-"""When a result is given up because no host may have it."""
+"""A result is given up if no host can get it."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ numbers = st.integers(0, 300)
 
 
 @given(numbers, numbers, numbers)
-def test_what_is_given_up_was_near_it(refused, seen, most):
+def test_unsendable_result_is_also_nearly_unsendable(refused, seen, most):
     assert is_nearly(refused, seen, most) or not is_unsendable(refused, refused, seen, most)
 
 
 @given(numbers, numbers)
-def test_nobody_refused_is_never_a_reason(seen, most):
+def test_result_without_refusals_is_never_given_up(seen, most):
     assert not is_unsendable(0, 0, seen, most)

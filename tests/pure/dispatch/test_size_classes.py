@@ -1,4 +1,4 @@
-"""Which size of work suits a host."""
+"""The size class of a host, from its speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust in hosts, and how much work a host gets."""
+"""Trust in hosts, reliable hosts, and the daily quota."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_spot_checks_come_as_often_as_the_record_says():
     assert checked == pytest.approx(1 / 20, rel=0.1)
 
 
-# Lots
+# Random draws
 
 
 @given(st.text(), st.lists(st.integers()))
@@ -190,7 +190,7 @@ def live(per_day: int, *ends: str) -> int:
     ends=st.lists(st.sampled_from(sorted(BAD_ENDS)), min_size=14, max_size=30),
 )
 def test_a_host_whose_results_all_go_wrong_ends_at_one_a_day(start, ends):
-    """WorkRequest of BOINC's users: black holes converge, however many devices they have."""
+    """A host that fails all work gets one result a day, however many devices it has."""
     per_day = live(start, *ends)
     assert per_day == 1
     record = Record(max_results_per_day=per_day, results_today=1, quota_day=TODAY)

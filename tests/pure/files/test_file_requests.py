@@ -15,18 +15,18 @@ NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hour
 @pytest.mark.parametrize(
     ("kind", "present", "arrived", "sent_at", "fate"),
     [
-        # A file is put once the host lists it.
+        # A request to put a file is done when the host lists the file.
         (Kind.PUT, False, False, NEVER, Fate.ASK),
         (Kind.PUT, False, False, NOW_, Fate.WAIT),
         (Kind.PUT, False, False, LONG_AGO, Fate.ASK),
         (Kind.PUT, True, False, NOW_, Fate.DONE),
         (Kind.PUT, True, False, NEVER, Fate.DONE),
-        # It is gone once the host lists it no more.
+        # A request to delete a file is done when the host no longer lists the file.
         (Kind.DELETE, True, False, NEVER, Fate.ASK),
         (Kind.DELETE, True, False, NOW_, Fate.WAIT),
         (Kind.DELETE, True, False, LONG_AGO, Fate.ASK),
         (Kind.DELETE, False, False, NOW_, Fate.DONE),
-        # It is fetched once it is here, and never by a host that has none.
+        # A request to fetch a file is done when the file is here; it fails if the host has no file.
         (Kind.GET, True, False, NEVER, Fate.ASK),
         (Kind.GET, True, False, NOW_, Fate.WAIT),
         (Kind.GET, True, False, LONG_AGO, Fate.ASK),
@@ -35,7 +35,7 @@ NEVER, NOW_, LONG_AGO = None, NOON - timedelta(minutes=1), NOON - timedelta(hour
         (Kind.GET, False, False, NOW_, Fate.FAILED),
     ],
 )
-def test_a_request_comes_to_this(kind, present, arrived, sent_at, fate):
+def test_state_of_a_request(kind, present, arrived, sent_at, fate):
     asked = OpenRequest(kind=kind, file_name="f", created_at=LONG_AGO, sent_at=sent_at)
     found = judge(
         asked, present={"f"} if present else set(), arrived={"f"} if arrived else {}, now=NOON

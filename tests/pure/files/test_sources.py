@@ -1,4 +1,4 @@
-"""From where programs are fetched: nothing of this server itself, nor its network."""
+"""Sources of programs: public addresses, but not this server or its network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts for operators: each problem has its sentence, and health has none."""
+"""Alerts for operators: one sentence for each problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why open work does not move: causes and numbers from facts."""
+"""The causes why open work makes no progress, with numbers of workunits."""
 
 from __future__ import annotations
 

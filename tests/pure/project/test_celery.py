@@ -1,4 +1,4 @@
-"""Daemons under Celery: a queue each, and a schedule that floods no queue."""
+"""Daemons under Celery: one queue each, and a schedule that keeps queues short."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from project.celery import MAX_QUEUE_LENGTH, Timetable
 
 @pytest.fixture
 def app(monkeypatch):
-    """The project's app, on a broker within this process."""
+    """The project's Celery app with an in-memory broker."""
     monkeypatch.setitem(wiring.app.conf, "broker_url", "memory://localhost")
     monkeypatch.setitem(wiring.app.conf, "broker_read_url", "memory://localhost")
     monkeypatch.setitem(wiring.app.conf, "broker_write_url", "memory://localhost")

@@ -1,4 +1,4 @@
-"""Children that end by themselves are started again."""
+"""Child processes that end unexpectedly are restarted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def children():
 
 
 class Started:
-    """A program that is started, looked after, and started again."""
+    """A program that is started, and restarted by `await_start` when it has ended."""
 
     def __init__(self, children, program, *, pause=0.1):
         self.children, self.program = children, program
@@ -41,7 +41,7 @@ class Started:
         assert wait_until(has_started, within=60, look_again=0.01)
 
 
-def test_who_ends_is_started_again_and_later_each_time_if_it_ends_soon(children):
+def test_ended_child_is_restarted_with_growing_delays_if_it_ends_soon(children):
     one = Started(children, "raise SystemExit(3)")
 
     one.await_start(4)
@@ -52,7 +52,7 @@ def test_who_ends_is_started_again_and_later_each_time_if_it_ends_soon(children)
     assert one.said[2].endswith("in 0.4 s")
 
 
-def test_who_has_run_for_a_while_is_started_again_soon(children, monkeypatch):
+def test_child_that_ran_for_a_while_is_restarted_without_a_long_delay(children, monkeypatch):
     monkeypatch.setattr(room, "STEADY_AFTER", 0.0)
     monkeypatch.setattr(room, "FIRST_PAUSE", 0.05)
     one = Started(children, "raise SystemExit(3)", pause=50.0)
@@ -62,7 +62,7 @@ def test_who_has_run_for_a_while_is_started_again_soon(children, monkeypatch):
     assert all(said.endswith("in 0.05 s") for said in one.said)
 
 
-def test_nobody_of_its_group_outlives_who_is_started_again(children, tmp_path):
+def test_whole_process_group_is_ended_before_a_restart(children, tmp_path):
     left = tmp_path / "left"
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     program = f"import subprocess as s, pathlib as p; c = s.Popen({sleeper!r});"

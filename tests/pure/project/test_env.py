@@ -1,4 +1,4 @@
-"""Environment readers: accepted values, and the error text for others."""
+"""Environment readers: accepted values, and errors for invalid values."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_many_at_once_agree_on_one_secret_key(tmp_path):
     assert len(made) == 1
 
 
-def test_an_empty_secret_key_is_nobodys_and_is_made_anew(tmp_path):
+def test_empty_secret_key_file_is_replaced(tmp_path):
     (tmp_path / "secret_key").touch()
     assert len(keys.secret_key(tmp_path)) >= 50
 
@@ -219,7 +219,7 @@ def test_any_other_store_is_refused_with_what_is_meant(given, said, accepted):
         env.store_url(NAME)
 
 
-def test_a_key_in_the_address_of_a_store_is_not_told(given):
+def test_error_does_not_show_a_key_in_the_address_of_a_store(given):
     given("s3://key:secret@bucket")
     with pytest.raises(env.BadSetting) as refused:
         env.store_url(NAME)

@@ -15,7 +15,7 @@ FIELDS = {"app": "two\nlines", "failures": 3}
 
 
 def written(form, **config):
-    """The lines of one warning that is logged with FIELDS, as the configuration writes it."""
+    """Return the lines that the logging configuration writes for a warning with FIELDS."""
     configurator = DictConfigurator(configuration(form, level="INFO", **config))
     formatter = configurator.configure_formatter(configurator.config["formatters"]["line"])
     stream = StringIO()
@@ -51,5 +51,5 @@ def test_every_event_goes_to_standard_error_in_this_form(form):
     assert config["root"] == {"handlers": ["stderr"], "level": "WARNING"}
     handler = config["handlers"]["stderr"]
     assert handler["class"] == "logging.StreamHandler"
-    assert "stream" not in handler  # logging's own default is standard error
+    assert "stream" not in handler  # the default stream of `logging` is standard error
     assert handler["formatter"] == "line"

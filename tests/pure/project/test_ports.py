@@ -1,4 +1,4 @@
-"""Ports that stay free until they are used."""
+"""`free_port` returns a free port, if possible outside the ephemeral range."""
 
 from __future__ import annotations
 

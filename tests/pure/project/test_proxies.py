@@ -1,4 +1,4 @@
-"""The client address behind proxies: the last one that a trusted proxy saw."""
+"""The client address behind proxies is the last one added by a trusted proxy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OURS = read(["10.0.0.0/24", "fd00::/8"])
         ("", "6.6.6.6", ""),
     ],
 )
-def test_only_what_a_trusted_proxy_saw_is_believed(peer, said, address):
+def test_only_addresses_added_by_trusted_proxies_are_used(peer, said, address):
     assert client_address(peer, said, OURS) == address
 
 
-def test_without_trusted_proxies_nobody_is_believed():
+def test_forwarded_addresses_are_ignored_without_trusted_proxies():
     assert client_address("127.0.0.1", "6.6.6.6", ()) == "127.0.0.1"
 
 

@@ -1,4 +1,4 @@
-"""Settings: every variable is read by its type, and nonsense is refused by name."""
+"""Settings variables are read by type; an error names the invalid variable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.house.tracked import ROOT
 
 VARIABLES = _generate.variables()
 
-#: By the kind of a variable, what it cannot be used with; any text is a text or a list of words.
+#: Kind of variable -> a text that is invalid for it.  Texts and lists of words are always valid.
 NONSENSE = {
     "`true` or `false`": "maybe",
     "`open`, `invitation` or `closed`": "maybe",
@@ -32,7 +32,7 @@ ANY_TEXT = {"text", "words, separated by commas"}
 
 
 def nonsense(variable):
-    """Some value of the variable that is refused, or None if every value can be used."""
+    """Return a value that the variable refuses, or None if it accepts every text."""
     if variable.kind in ANY_TEXT:
         return None
     return NONSENSE.get(variable.kind, "nonsense")
@@ -40,7 +40,7 @@ def nonsense(variable):
 
 @pytest.fixture
 def read(monkeypatch, tmp_path):
-    """Run the settings module again, with some variables set and all others unset."""
+    """Return a function that runs the settings module with only these variables set."""
     umask = os.umask(0o777)
     os.umask(umask)
     for variable in VARIABLES:
@@ -73,10 +73,10 @@ def test_nonsense_in_a_variable_is_refused_when_settings_are_read(read, variable
 
 
 def another_value(variable):
-    """A value of the variable that is not the default of its option."""
+    """Return a valid text for the variable that is not the default of its option."""
     default = getattr(ProjectConfig(), variable.field)
     if bounds := re.match(r"whole number from (\d+)(?: to (\d+))?", variable.kind):
-        # Neither seconds nor days of this number are a default.
+        # No default has this number of seconds or days.
         return bounds[2] or str(int(bounds[1]) + 12_345)
     return {
         "`true` or `false`": str(not default),

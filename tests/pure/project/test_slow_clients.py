@@ -1,4 +1,4 @@
-"""Which connections are cut when more clients are slow than threads can be spared."""
+"""The connections that are closed when slow clients occupy too many threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FakeBody:
 
 
 def waiting(speeds, *, since=0.0, quiet=()):
-    """Return connections from (address, bytes sent in ten seconds), quiet since so many seconds."""
+    """Return connections from (address, bytes in ten seconds); `quiet` has seconds by number."""
     found = {}
     for number, (address, nbytes) in enumerate(speeds):
         before = Counters(100, 0, client_sent_last=True, unsent=0, quiet_seconds=0.0)
@@ -47,7 +47,7 @@ def test_of_one_network_the_slowest_are_cut():
 
 
 def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
-    """It has arrived completely, so no bytes move; threads are assigned in the order of arrival."""
+    """Its request has arrived, so it sends no bytes; threads serve requests in order of arrival."""
     watch = Watch(Transfers(incoming=True, max_slow=4))
     found = waiting([("a", 0), ("a", 10), ("a", 0), ("a", 20)], quiet={0: 0.6, 2: 9.0})
     chosen = list(watch._choose(found, slow_clients.Counter({"a": 3}), now=10.0))

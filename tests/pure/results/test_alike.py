@@ -1,4 +1,4 @@
-"""Workunits in the same situation are judged once, as each would be by itself."""
+"""Judging equal workunits once gives the verdicts of judging each of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LATE = NOON + timedelta(hours=1)
 
 
 def rows_of(workunit: WorkunitFacts) -> tuple[tuple, list[tuple]]:
-    """A workunit as the transitioner's statements read it."""
+    """Return the rows of a workunit and its results, as the transitioner reads them."""
     row = tuple(getattr(workunit, name) for name in transitioner._WORKUNIT)
     results = [
         tuple(getattr(result, name) for name in transitioner._RESULT) for result in workunit.results
@@ -27,7 +27,7 @@ def rows_of(workunit: WorkunitFacts) -> tuple[tuple, list[tuple]]:
 
 
 def numbered(workunit: WorkunitFacts, number: int) -> WorkunitFacts:
-    """The same with ids, a name and a priority of its own."""
+    """Return a copy of the workunit with other ids, names and priority."""
     ids = {result.id: 100 * number + result.id for result in workunit.results}
     return replace(
         workunit,
@@ -65,7 +65,7 @@ def workunits(draw) -> WorkunitFacts:
 
 
 @given(st.lists(workunits(), min_size=1, max_size=12))
-def test_each_is_judged_as_by_itself(drawn):
+def test_judging_together_gives_the_same_verdicts(drawn):
     each = [numbered(workunit, number) for number, workunit in enumerate(drawn, 1)]
     read = [rows_of(workunit) for workunit in each]
     judged = transitioner.judge_by_situation(
@@ -83,7 +83,7 @@ def test_each_is_judged_as_by_itself(drawn):
 
 
 def said(verdict, ids):
-    """A verdict without its workunit."""
+    """Return the parts of a verdict, with result ids mapped by `ids`, without the workunit."""
     moves = [replace(move, result_id=ids[move.result_id]) for move in verdict.result_moves]
     facts = {
         field.name: getattr(verdict, field.name)
@@ -93,7 +93,7 @@ def said(verdict, ids):
     return facts, moves, verdict.error_mask, verdict.workunit_moves
 
 
-def test_what_differs_in_names_and_ids_alone_is_one_situation():
+def test_workunits_that_differ_only_in_names_and_ids_are_judged_together():
     each = [rows_of(numbered(a_workunit("valid valid", canonical_result_id=1), n)) for n in (1, 2)]
     other = rows_of(numbered(a_workunit("valid valid", canonical_result_id=2), 3))
     read = [*each, other]

@@ -1,4 +1,4 @@
-"""How far deadlines move when volunteers could not reach the server."""
+"""The extension of deadlines by outages of the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def overlap(one, other):
         (span(1, 3), 2),
         (span(-5, 3), 3),
         (span(-5, 0), 0),
-        (span(9, 14), 5),  # who had an hour left has one when it ends
+        (span(9, 14), 5),  # 1 h before the deadline at the start of the outage, and 1 h at its end
         (span(10, 14), 0),
         (span(-5, 20), 20),
     ],
@@ -59,7 +59,7 @@ def test_an_outage_before_the_sending_moves_nothing():
         ([(12, 14)], [(0, 10)]),
     ],
 )
-def test_nobody_is_given_the_same_hour_twice(others, left):
+def test_uncovered_parts_of_a_span(others, left):
     found = uncovered(span(0, 10), [span(*one) for one in others])
     assert found == tuple(span(*one) for one in left)
 
@@ -69,7 +69,7 @@ spans = st.builds(lambda began, length: span(began, began + length), hours, st.i
 
 
 @given(spans, st.lists(spans, max_size=4))
-def test_what_is_left_lies_within_and_overlaps_nothing(one, others):
+def test_remaining_spans_are_inside_and_do_not_overlap(one, others):
     left = uncovered(one, others)
     assert all(overlap(part, other) == timedelta(0) for part in left for other in others)
     assert all(overlap(part, one) == part.length for part in left)

@@ -1,4 +1,4 @@
-"""Which results agree."""
+"""The quorum: which results agree, and which of them is canonical."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler.results.rules.quorum import Candidate, check_late, check_set, dou
 
 
 def candidates(answers):
-    """One candidate a letter, ids from 1; a dot is one whose output is missing."""
+    """Return a candidate for each letter, with ids from 1; a dot is a missing output."""
     return [
         Candidate(number, None if letter == "." else letter)
         for number, letter in enumerate(answers, start=1)
@@ -89,7 +89,7 @@ def test_more_than_half_of_the_quorum_must_agree(quorum, needed):
     assert canonical(needed, quorum - needed) == 1
     if quorum > 1:
         assert canonical(needed - 1, quorum - needed + 1) is None
-        # Results that agree are not believed before the quorum is complete.
+        # Agreeing results are not valid before the quorum is complete.
         assert canonical(quorum - 1, 0) is None
 
 

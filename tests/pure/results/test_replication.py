@@ -33,7 +33,7 @@ DAY = timedelta(days=1)
 
 
 def said(verdict):
-    """The verdict as text, in the form of the tables below."""
+    """Return the verdict as text, in the form of the tables below."""
     words = [f"replicate {verdict.replicas}"] if verdict.replicas else []
     words += ["validate"] * verdict.validate
     words += [f"fail: {because.label}" for because in verdict.failures]
@@ -83,7 +83,7 @@ def test_a_quorum_of_results_is_made_and_compared_once_it_is_complete(quorum):
     assert needed("success " * quorum) == "validate"
 
 
-def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
+def test_workunit_that_waits_for_the_validator_is_not_marked_again():
     workunit = a_workunit("success success", need_validate=True)
     assert not judge(workunit, now=NOON).validate
 
@@ -103,13 +103,13 @@ def test_a_workunit_that_waits_for_the_validator_is_not_told_so_again():
         (
             "inconclusive inconclusive",
             {"max_total_results": 2},
-            "fail: too many results, fail: answers came, but no two agreed",
+            "fail: too many results, fail: no two results agree",
         ),
         ("inconclusive inconclusive sent", {"max_total_results": 3}, "wait"),
         (
             "inconclusive inconclusive inconclusive",
             {"max_success_results": 2},
-            "fail: too many successes, fail: answers came, but no two agreed",
+            "fail: too many successes, fail: no two results agree",
         ),
         ("inconclusive inconclusive", {"max_success_results": 2}, "replicate 1"),
         ("inconclusive inconclusive success", {"max_success_results": 2}, "validate"),
@@ -388,7 +388,7 @@ def test_what_nobody_may_have_is_given_up_with_its_workunit():
     ]
 
 
-def test_what_somebody_was_given_after_all_is_not_given_up():
+def test_result_that_was_sent_after_all_is_not_given_up():
     assert not judge(a_workunit("sent sent", unsendable_at=NOON), now=NOON).failures
 
 
@@ -407,7 +407,7 @@ BROADCAST = {"broadcast": True, "end_before": later(days=1), "min_quorum": 1, "m
         ("success sent error", 1, "validate"),
         ("", 1, "fail: expired"),
         ("sent error", 1, "fail: expired"),
-        ("inconclusive inconclusive", 1, "fail: expired, fail: answers came, but no two agreed"),
+        ("inconclusive inconclusive", 1, "fail: expired, fail: no two results agree"),
     ],
 )
 def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end(results, days, expected):
@@ -423,7 +423,7 @@ def test_a_broadcast_workunit_can_be_cancelled():
 # Validating again
 
 
-def test_an_answer_is_taken_back_and_all_that_was_said_of_successes():
+def test_revalidation_resets_the_answer_and_all_validate_states():
     workunit = a_workunit(
         "valid inconclusive invalid error toolate unsent",
         canonical_result_id=1,
@@ -467,13 +467,13 @@ def test_a_settled_workunit_needs_no_safety_net():
     assert judge(an_assimilated("valid valid"), now=NOON).look_again_at is None
 
 
-# Limits, played from the first result to the last
+# Limits, simulated from the first result to the last
 
 
 def played(report, **limits):
-    """Report so until the workunit settles: how many of each kind it has had, and its reasons.
+    """Give each result the state `report` until the workunit fails.
 
-    A validator that never finds agreement stands by.
+    Successes never agree.  Returns the states of all results and the reasons of the failure.
     """
     workunit = a_workunit(**limits)
     for _ in range(60):
@@ -567,7 +567,7 @@ maybe_times = st.sampled_from([None, None, NOON - DAY, NOON, NOON + DAY])
 
 @st.composite
 def workunits(draw):
-    """Any workunit that the database would hold."""
+    """Draw a workunit that the database's constraints allow."""
     results = tuple(
         replace(result, id=number, attempt=number - 1)
         for number, result in enumerate(draw(st.lists(results_of_any_kind, max_size=8)), start=1)
@@ -615,7 +615,7 @@ def workunits(draw):
 
 
 def carried_out(verdict):
-    """The workunit as it is once the verdict has been written down."""
+    """Return the workunit of a verdict as it is after the verdict is written."""
     workunit = verdict.workunit
     results = {result.id: result for result in workunit.results}
     for move in verdict.result_moves:
@@ -634,7 +634,7 @@ def carried_out(verdict):
         workunit,
         results=(*results.values(), *new),
         error_mask=int(verdict.error_mask),
-        # A request to give up is dropped, because the result was sent after all.
+        # The request to give up is dropped if the result was sent in the meantime.
         unsendable_at=workunit.unsendable_at if verdict.error_mask & 1 else None,
         need_validate=workunit.need_validate or verdict.validate,
         release_state=ReleaseState.RELEASED if verdict.release else workunit.release_state,
@@ -692,7 +692,7 @@ def test_it_never_looks_again_at_a_time_that_has_passed(workunit):
 @given(workunits())
 @example(a_workunit("noreply noreply noreply", max_total_results=3))
 def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
-    """A workunit that no daemon will process and no host computes is lost."""
+    """A workunit that no daemon will process and no host computes would never end."""
     verdict = judge(workunit, now=NOON)
     after = carried_out(verdict)
     is_open = after.canonical_result_id is None and not after.error_mask
@@ -700,7 +700,9 @@ def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
         return
     is_held = after.release_state != ReleaseState.RELEASED
     works = any(result.server_state in {2, 4} for result in after.results)
-    is_woken = verdict.look_again_at < NOON + RECHECK_INTERVAL  # not by the safety net alone
+    is_woken = (
+        verdict.look_again_at < NOON + RECHECK_INTERVAL
+    )  # woken earlier than by the safety net
     assert works or after.need_validate or is_held or is_woken or after.broadcast
 
 
@@ -715,7 +717,7 @@ def test_never_more_results_than_the_total(workunit):
 
 @given(workunits())
 def test_what_is_validated_anew_is_validated_as_if_for_the_first_time(workunit):
-    """Reopening is one step; after it no success has a verdict, and there is no answer."""
+    """The verdict reopens the workunit and resets the validate state of every success."""
     if workunit.error_mask or workunit.assimilate_state == AssimilateState.DONE:
         return
     asked = replace(workunit, revalidate_requested_at=NOON)

@@ -1,4 +1,4 @@
-"""Whether a report counts as a success, by the rule of its app."""
+"""The app's success rule decides whether a report counts as a success."""
 
 from __future__ import annotations
 

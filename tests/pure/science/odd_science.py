@@ -1,4 +1,4 @@
-"""Science code as bad as it comes, for the tests of its worker."""
+"""Faulty science code for tests of the worker: it hangs, crashes or exits."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from daemons.science.interfaces import BadOptions, BadOutput, ReportedOutput
 
 @pytest.fixture
 def agree(tmp_path):
-    """Whether two texts agree as outputs of a name, by options."""
+    """Return a function that compares two texts as outputs, with validator options."""
 
     def asked(one, other, name="out.txt", **options):
         evidence = []

@@ -1,4 +1,4 @@
-"""Finding validators by name, scientists' own included, and comparing with them."""
+"""Finding validators by name, including scientists' classes, and comparing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ask(folder, tmp_path):
-    """Compare texts, the first being number 1, by the class above."""
+    """Return a function that compares texts, numbered from 1, with the class above."""
     (tmp_path / "upload" / "f0").mkdir(parents=True)
 
     def asked(*texts, options=None, **fields):
@@ -144,7 +144,7 @@ def test_those_that_judge_at_once_open_no_file():
 # Comparing
 
 
-def test_each_two_are_asked_about_once(ask):
+def test_each_pair_is_compared_once(ask):
     answer, lengths = ask("a", "bb", "c", "bad")
     assert answer == Answer(bad={4: "It is bad."}, agreeing=frozenset({(1, 3)}))
     assert lengths.asked == [(1, 2), (1, 1), (2, 1)]

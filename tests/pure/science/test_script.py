@@ -1,4 +1,4 @@
-"""A program as a validator: its exit statuses, and other ways to end."""
+"""A program as a validator: its exit statuses, time limit and crashes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_three_says_later(script, output):
         script.prepare([output("later")], {})
 
 
-def test_any_other_end_is_the_programs_fault_with_what_it_said(script, output):
+def test_other_exit_statuses_are_errors_with_standard_error(script, output):
     with pytest.raises(ScriptFailed, match="compare ended with exit status 42") as caught:
         script.agree(*(script.prepare([output(text)], {}) for text in ("odd", "1")))
     assert "I was asked to compare" in str(caught.value)
@@ -87,8 +87,8 @@ def test_exit_statuses_may_be_others(script, output):
         script.agree(evidence[1], evidence[2])
 
 
-def test_two_programs_with_words_of_their_own(tmp_path, output):
-    """As BOINC's validator calls its two scripts."""
+def test_separate_programs_for_preparation_and_comparison(tmp_path, output):
+    """One program checks a result and another compares two, as in BOINC's script validator."""
     init = Script(a_program(tmp_path / "init.sh", '#!/bin/sh\n[ "$#" = 1 ]\n'))
     a_program(tmp_path / "compare.sh", '#!/bin/sh\n[ "$2" = --strict ] && cmp -s "$1" "$3"\n')
     options = {

@@ -1,4 +1,4 @@
-"""Valid by a text: in standard error or in an output, there or not there."""
+"""The substring validator: a text that must or must not be in the output."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_missing_output_leaves_no_evidence(outputs):
     assert substring.prepare([*outputs, ReportedOutput(1, "more")], {"text": "converged"}) is None
 
 
-def test_an_output_that_nobody_lists_is_the_options_fault(outputs):
+def test_unknown_output_in_the_options_is_an_error_of_the_options(outputs):
     with pytest.raises(LookupError, match="no output 7"):
         substring.prepare(outputs, {"text": "x", "output": 7})
 

@@ -1,4 +1,4 @@
-"""The validators that need only files: bitwise and trivial."""
+"""The validators `bitwise` and `trivial`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/validators.md work as the page describes."""
+"""The examples of docs/validators.md behave as the page describes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def blocks(kind):
 
 @pytest.fixture
 def ask(tmp_path):
-    """Compare texts as outputs, the first being number 1."""
+    """Return a function that compares texts as outputs of results, numbered from 1."""
 
     def asked(name, options, *texts, open_name="out"):
         results = {}

@@ -1,4 +1,4 @@
-"""Science code may hang, crash, raise and print; its daemon goes on."""
+"""Science code that hangs, crashes, raises or prints does not stop the daemon."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def no_worker_is_left():
 
 @pytest.fixture(autouse=True)
 def numbers_of_processes_are_ours(settings):
-    """In a namespace of its own a process has other numbers."""
+    """Turn confinement off, because process ids differ in a PID namespace."""
     settings.SCIENCE_CONFINEMENT = "none"
 
 
@@ -69,7 +69,7 @@ def test_a_hang_is_killed_and_the_next_call_finds_a_new_worker():
 
 @pytest.fixture
 def note(public_folder):
-    """A file that the worker can write as whatever user."""
+    """A file that the worker can write as any user."""
     public_folder.chmod(0o777)
     return public_folder / "pid"
 
@@ -107,7 +107,7 @@ def test_a_crash_is_noticed_although_a_child_holds_the_channel():
         call("fork_and_leave")
 
 
-def test_a_worker_that_died_between_calls_is_nobodys_fault():
+def test_worker_that_died_between_calls_is_replaced_without_an_error():
     pid = call("process")[0]
     os.kill(pid, signal.SIGKILL)
     assert ends(pid)
@@ -193,7 +193,7 @@ def test_it_ends_with_its_daemon(note):
 
 
 def ends(pid):
-    """Whether a process that was killed is gone soon: the kernel may take a moment."""
+    """Return whether a killed process ends within the time that the kernel needs."""
     deadline = monotonic() + 20
     while is_running(pid) and monotonic() < deadline:
         pass

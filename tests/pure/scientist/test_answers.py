@@ -28,7 +28,7 @@ def name(number: int) -> str:
 
 
 class _Outputs(httpx.SyncByteStream):
-    """An archive as the project streams it: made as it is read."""
+    """A tar archive of all outputs, generated while it is read, as the server does."""
 
     def __iter__(self) -> Iterator[bytes]:
         for number in range(WORKUNITS):
@@ -74,5 +74,5 @@ def test_a_large_batch_is_asked_for_in_little_memory(
         futures.close()
     assert {path.read_bytes() == OUTPUT for path in map(Path, map(str, paths))} == {True}
     assert len(paths) == WORKUNITS
-    # 120 MB went through; a few chunks of it, and a kilobyte or so of each workunit, were held.
+    # Of 120 MB, only a few chunks and about 1 kB for each workunit are in memory.
     assert most < 6_000_000

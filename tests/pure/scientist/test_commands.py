@@ -15,7 +15,7 @@ from scientist.submission import CHUNK_BYTES
 
 
 def commands_of(parser, words=()):
-    """Every command that does something, by the words that one types."""
+    """Return every command without subcommands, by its words on the command line."""
     inner = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     if not inner:
         yield " ".join(words), parser

@@ -1,4 +1,4 @@
-"""Inputs of a scientist: how they are read, named and sent."""
+"""Scientists' inputs: how they are read, named and sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs are put in place where nothing else is, on every file system."""
+"""Two outputs whose names the file system takes for one file are a conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that scientists write and read: durations, sizes, parameters, names."""
+"""Texts on the scientist's command line: durations, sizes, parameters, names."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_name_that_leads_out_of_its_folder_is_refused(name):
 
 
 @pytest.mark.parametrize("name", ["aux", "a/CON.txt", "x.", "y ", "a:b", "com1.log", "q?"])
-def test_what_windows_takes_for_something_else_is_refused_there(name):
+def test_names_reserved_by_windows_are_refused_on_windows(name):
     with pytest.raises(UnsafeName):
         naming.parts_of(name, windows=True)
     if ":" not in name:

@@ -1,4 +1,4 @@
-"""Statements name states; loading a statement puts their numbers in place."""
+"""SQL files contain names of states; loading replaces them by numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from scheduler import sql
 from tests.house.tracked import read, statements
 
-#: Columns with states, and what statements compute from them (`was_state`, `server_state * 10 + outcome`).
+#: Columns with states, and values computed from them (`was_state`, `server_state * 10 + outcome`).
 STATE = r"\b(?:\w+_state|outcome|target_kind)\b"
 NUMBER = r"\d+\b(?!\s*\*)"
-#: A number compared with a state, assigned to one, or given the name of a column with one.
+#: A number that is compared with a state, assigned to it, or selected AS a column of states.
 BARE = re.compile(
     rf"{STATE}\s*(?:=|<>|<=?|>=?|(?:NOT )?IN \()\s*{NUMBER}"
     rf"|\b\d+ AS (?:\w+_state|outcome|target_kind|axis|source|target|because|by)\b",

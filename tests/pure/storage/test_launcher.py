@@ -1,4 +1,4 @@
-"""The launcher runs programs as clients start them, in every POSIX shell here."""
+"""The launcher script, started as by a client, in every installed POSIX shell."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INIT_DATA = """<app_init_data>
 
 
 class Slot:
-    """A slot of a client as a launcher finds it, with soft links into the project's folder."""
+    """A client's slot as the launcher finds it: link files name the project's files."""
 
     def __init__(self, folder: Path, shell: str = "dash") -> None:
         self.shell = shell
@@ -243,7 +243,7 @@ def test_success_is_what_the_apps_rule_says(
 
 
 @pytest.mark.parametrize("rule", ["exit_code", "validator"])
-def test_a_missing_output_is_said(slot: Slot, rule: str) -> None:
+def test_missing_output_is_an_error_with_a_hint(slot: Slot, rule: str) -> None:
     slot.output("out")
     slot.output("table")
     slot.output("log")

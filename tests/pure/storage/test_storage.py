@@ -1,4 +1,4 @@
-"""Files: names appear whole and stay, partial ones wait, torn archives heal."""
+"""Storage: atomic publishing, partial uploads, locks, and repair of archives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def var(settings, tmp_path) -> Path:
 
 @pytest.fixture
 def no_fsync(monkeypatch) -> None:
-    """Spare the disk: a hundred examples are a hundred waits for it."""
+    """Disable fsync, which would be slow in a test with a hundred examples."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
@@ -132,7 +132,7 @@ def test_what_is_staged_is_not_public_until_it_is_published(either_way, stage) -
 
 
 def test_staged_files_are_spread_over_the_folders_of_downloads(var) -> None:
-    # In one folder for all, each new file passes over the inodes of those deleted a moment ago.
+    # In a single folder, each new file would search past the inodes of files deleted before.
     staged = [storage.stage_file(io.BytesIO(b"content")) for _ in range(100)]
     assert len({one.path.parent for one in staged}) > 50
     assert {one.path.parent.parent for one in staged} == {var / "download"}
@@ -231,7 +231,7 @@ def test_where_nothing_kept_the_digest_the_file_is_hashed(var) -> None:
 
 def test_a_digest_of_another_size_is_not_believed(either_way) -> None:
     upload("out_0", b"residues")
-    os.truncate(storage.upload_path("out_0"), 3)  # as a power cut may
+    os.truncate(storage.upload_path("out_0"), 3)  # as after a power failure
     assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"res")}
 
 
@@ -294,7 +294,7 @@ def test_one_writer_at_a_time(var) -> None:
 def test_a_writer_that_waited_for_the_lock_sees_what_became_of_the_file(
     var, monkeypatch, what_the_other_does
 ) -> None:
-    """Between our opening the partial file and locking it, another request ends with it."""
+    """Another request finishes or deletes the partial file between our open and our lock."""
     other = storage.begin_upload("out_0", 0)
     other.write(b"first")
     lock = fcntl.flock
@@ -356,7 +356,7 @@ def test_many_files_are_deleted_however_long_the_disk_takes(var, monkeypatch, wa
     assert len(threads) > 1 or not waits
 
 
-# Uploads that arrive whole
+# Uploads in one piece
 
 
 def not_here(number):
@@ -397,7 +397,7 @@ def test_an_upload_that_arrives_whole_is_put_in_its_place(var, monkeypatch, lack
     assert names == {"out_0"} | ({".out_0.digest"} if lacks == "attributes" else set())
 
 
-def test_who_is_slower_than_a_whole_upload_leaves_it_alone(var) -> None:
+def test_slower_upload_does_not_replace_a_complete_one(var) -> None:
     with storage.begin_upload("out_0", 0) as slow:
         slow.write(b"slow")
         storage.put_upload("out_0", b"whole", md5=None)
@@ -504,7 +504,7 @@ def test_many_results_are_synced_by_one_call_where_the_kernel_can(var, monkeypat
     assert (len(systems), len(files)) == ((1, 0) if at_once else (0, 2 * many + 2))
 
 
-def test_what_could_not_be_synced_is_said(var, monkeypatch):
+def test_sync_error_is_raised(var, monkeypatch):
     paths = [storage.write_result(app="a", relative=f"{i}", data=b"x") for i in range(20)]
     storage.sync_results(paths)
 
@@ -557,7 +557,7 @@ def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data)
         start = storage.append_archive(DAY, batch).stat().st_size
         whole += batch
     ours = dict(archive._ends)
-    path = storage.append_archive(DAY, batches[-1])  # by a process that does not survive it
+    path = storage.append_archive(DAY, batches[-1])  # written by a process that crashes
     torn = path.read_bytes()
     path.write_bytes(
         torn[: data.draw(st.integers(start, len(torn) - 1))]
@@ -565,7 +565,7 @@ def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data)
     )
     archive._ends.clear()
     if data.draw(st.booleans()):
-        archive._ends.update(ours)  # we appended before it, and do so again
+        archive._ends.update(ours)  # this process appended before the crash, and does so again
     storage.append_archive(DAY, [b"after"])
     assert list(storage.read_archive(path)) == [*whole, b"after"]
 

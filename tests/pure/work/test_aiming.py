@@ -1,4 +1,4 @@
-"""Faults and warnings of workunits that do not fit their app or have a target."""
+"""Faults and warnings of workunits that are targeted or do not fit their app."""
 
 from __future__ import annotations
 

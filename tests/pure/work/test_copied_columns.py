@@ -1,4 +1,4 @@
-"""Statements that copy workunits copy every column, or leave it out on purpose."""
+"""Statements that copy workunits copy every column, except the listed ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from scheduler import sql
 from scheduler.models import Workunit
 
-#: The progress of a workunit, written by the server; a copy begins without it.
+#: Columns of a workunit's progress, which a copy does not have.
 OF_ITS_LIFE = {
     "app_version_id",
     "assimilate_after",
@@ -46,7 +46,7 @@ OF_ITS_SUBMISSION = {
     "transition_at",
     "created_at",
 }
-#: A generator makes its copies whenever they are needed, and for everybody.
+#: Times and targets, which copies by a generator do not have.
 NOT_OF_A_TEMPLATE = {
     "broadcast",
     "end_before",

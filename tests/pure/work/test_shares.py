@@ -17,7 +17,7 @@ from scheduler.work.submission.rules.share_priorities import (
 )
 from tests.conftest import NOON
 
-#: A project in which a workunit of 1e9 operations takes a submitter of one share one second.
+#: A project speed at which 1e9 operations take one second of a submitter with one share.
 SPEED = SHARES_OF_A_PROJECT * 1e9
 WORK = 60e9
 
@@ -31,7 +31,7 @@ def lined_up(
 
 
 def order(**priorities: tuple[int, ...]) -> list[str]:
-    """The submitters of sent workunits, in the order of the index: priority, then age."""
+    """Return the submitters of workunits in the order of the index: priority, then age."""
     rows = [(-p, i, who) for who, all_ in priorities.items() for i, p in enumerate(all_)]
     return [who for *_, who in sorted(rows)]
 
@@ -73,14 +73,14 @@ def test_who_was_idle_saves_nothing_up():
     assert lined_up(5, share=1, clock=long_ago) == lined_up(5, share=1, clock=None)
 
 
-def test_who_ran_ahead_goes_on_from_there():
+def test_clock_ahead_of_the_present_continues_from_its_value():
     ahead = NOON + timedelta(hours=1)
     assert lined_up(1, share=1, clock=ahead).priorities == (share_priorities.priority_at(ahead),)
 
 
 @given(st.integers(1, 500), st.floats(0.01, 100))
-def test_nobody_starves(count, share):
-    """Whatever is submitted after a workunit's logical start has come is sent after it."""
+def test_later_submissions_cannot_delay_a_workunit_forever(count, share):
+    """Work that is submitted after a workunit's logical start is sent after that workunit."""
     poor = lined_up(count, share=share)
     come = poor.logical_start_at
     rich = lined_up(1000, share=1000, now=come)

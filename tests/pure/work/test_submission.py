@@ -13,7 +13,7 @@ from scheduler.work.submission.rules import new_workunits
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
 GUESS = new_workunits.Speed(1e9, hosts=0)
-#: A moment of the year 10000 in UTC.
+#: A time that is in the year 10000 in UTC.
 LATER_THAN_ALL = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
 
 
