@@ -52,7 +52,7 @@ def test_trap_04_physical_names_carry_version_and_hash_and_are_on_disk() -> None
     assert (file.md5, file.sha256, file.nbytes) == (md5(PROGRAM), digest, len(PROGRAM))
 
 
-def test_the_same_again_changes_nothing() -> None:
+def test_publishing_the_same_version_twice_changes_nothing() -> None:
     first, second = publish(), publish()
     assert (second.created, second.version, second.file_names) == (
         False,
@@ -62,7 +62,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert AppVersionFile.objects.count() == 1
 
 
-def test_other_files_under_known_facts_are_refused() -> None:
+def test_changed_files_under_an_existing_version_number_are_refused() -> None:
     """PROTOCOL trap 5."""
     publish()
     with pytest.raises(app_versions.VersionExists, match="set version_num to 2, for example"):
@@ -71,7 +71,7 @@ def test_other_files_under_known_facts_are_refused() -> None:
     assert publish({"sieve.py": b"changed"}, version_num=2).created
 
 
-def test_another_plan_class_is_another_version() -> None:
+def test_another_plan_class_creates_a_separate_version() -> None:
     publish()
     assert publish({"sieve.py": b"threads"}, plan_class="mt").created
 
@@ -84,7 +84,7 @@ def test_unchanged_files_keep_their_names_in_the_next_version() -> None:
     assert first.file_names[0] != second.file_names[0]
 
 
-def test_the_main_program_comes_first_and_others_open_by_their_name() -> None:
+def test_main_program_is_listed_first_and_other_files_keep_their_open_names() -> None:
     files = {"a/table.bin": b"1", "z.py": b"2", "helper": b"3"}
     publish(files, main_program="z.py", executables={"helper"})
     rows = AppVersionFile.objects.order_by("position")
@@ -165,7 +165,7 @@ def test_a_flag_of_version_xml_that_is_empty_or_1_is_set() -> None:
         ("<file_prefix>/x</file_prefix>", "", "which leads out of its folder"),
     ],
 )
-def test_what_version_xml_cannot_set_is_refused(version: str, file: str, words: str) -> None:
+def test_unsupported_elements_of_version_xml_are_refused(version: str, file: str, words: str) -> None:
     with pytest.raises(app_versions.BadPackage, match=words):
         published_with(version, file)
 
@@ -183,7 +183,7 @@ API = b"\x7fELF" + bytes(3000) + b"API_VERSION_8.3.0"
     ],
     ids=["end", "start", "across chunks", "at a chunk's end"],
 )
-def test_the_api_version_is_read_out_of_the_program(program: bytes) -> None:
+def test_api_version_is_read_from_the_program(program: bytes) -> None:
     assert publish({"prog": program}).version.api_version == "8.3.0"
 
 
@@ -221,13 +221,13 @@ def test_a_faulty_version_xml_is_refused(xml: bytes, words: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a//b", "a/../b", "a\\b", "C:x", "a\nb", "a%b", ""])
-def test_names_that_leave_the_folder_are_refused(name: str) -> None:
+def test_file_names_with_unsafe_paths_are_refused(name: str) -> None:
     with pytest.raises(app_versions.BadPackage, match="is not a name for a file"):
         publish({name: b"1"})
     assert not App.objects.exists()
 
 
-def test_several_files_need_a_main_program() -> None:
+def test_a_package_with_several_files_must_name_its_main_program() -> None:
     with pytest.raises(app_versions.BadPackage, match=r"name the one to start.*: a, b\."):
         publish({"a": b"1", "b": b"2"})
     with pytest.raises(app_versions.BadPackage, match="'c' is not in the package"):
@@ -236,7 +236,7 @@ def test_several_files_need_a_main_program() -> None:
         publish({})
 
 
-def test_an_unknown_app_is_refused_with_a_near_miss() -> None:
+def test_an_unknown_app_is_refused_and_the_error_suggests_a_similar_name() -> None:
     publish()
     with pytest.raises(app_versions.UnknownApp, match="did you mean 'sieve'"):
         publish(app="seive", create_app=False)
@@ -244,14 +244,14 @@ def test_an_unknown_app_is_refused_with_a_near_miss() -> None:
         publish(app="a b")
 
 
-def test_an_unknown_platform_is_refused_with_a_near_miss_unless_it_is_meant() -> None:
+def test_an_unknown_platform_is_refused_unless_create_platform_is_set() -> None:
     with pytest.raises(app_versions.UnknownPlatform, match="did you mean 'x86_64-pc-linux-gnu'"):
         publish(platform="x86_64-linux-gnu")
     assert not Platform.objects.exists()
     assert publish(platform="mips-irix", create_platform=True).created
 
 
-def test_a_signature_made_elsewhere_is_used_if_it_is_the_projects() -> None:
+def test_an_external_signature_is_used_only_if_made_with_the_project_key() -> None:
     signature = signing.sign(PROGRAM)
     done = publish({"sieve.py": PROGRAM, "sieve.py.sig": signature.encode()})
     row = done.version.files.get()
@@ -260,6 +260,6 @@ def test_a_signature_made_elsewhere_is_used_if_it_is_the_projects() -> None:
         publish({"sieve.py": b"x", "sieve.py.sig": signature.encode()}, version_num=2)
 
 
-def test_a_version_number_is_positive() -> None:
+def test_a_version_number_of_zero_is_refused() -> None:
     with pytest.raises(app_versions.BadPackage, match="version_num is 0"):
         publish(version_num=0)

@@ -48,7 +48,7 @@ def test_an_app_is_created_with_its_kind_and_rules() -> None:
         run("create_app", "other", "--workunit-defaults", "[1]")
 
 
-def test_nonsense_of_an_app_is_refused_by_field() -> None:
+def test_invalid_app_fields_are_refused_and_the_error_names_the_field() -> None:
     with pytest.raises(apps.BadApp, match=r"kind: .*'cobol'.*Hint: correct these"):
         apps.create(name="wave", kind="cobol", now=NOON)
     with pytest.raises(apps.BadApp, match="not a field that can be set"):
@@ -59,7 +59,7 @@ def test_nonsense_of_an_app_is_refused_by_field() -> None:
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_an_app_with_versions_keeps_its_kind_but_may_change_its_rule() -> None:
+def test_the_kind_of_an_app_with_versions_cannot_change_but_its_success_rule_can() -> None:
     app = apps.create(name="wave", kind="command", now=NOON)
     apps.change(app, now=NOON, kind="container")
     apps.change(app, now=NOON, kind="command")
@@ -69,7 +69,7 @@ def test_an_app_with_versions_keeps_its_kind_but_may_change_its_rule() -> None:
     assert apps.change(app, now=NOON, success_rule="validator").success_rule == "validator"
 
 
-def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> None:
+def test_publish_app_publishes_a_script_for_every_unix_platform(tmp_path: Path) -> None:
     path = tmp_path / "wave.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("run.sh", "#!/bin/sh\ncat $1\n")
@@ -89,7 +89,7 @@ def test_a_script_is_published_from_a_shell_for_every_unix(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_commands_and_containers_are_published_without_files() -> None:
+def test_publish_app_publishes_command_and_container_apps_without_files() -> None:
     made = ["--create-app", "--kind"]
     assert "with 1 file." in run("publish_app", "sh", "1.00", *made, "command")
     run("publish_app", "box", "1.00", LINUX, "--image", IMAGE, *made, "container")

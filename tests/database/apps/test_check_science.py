@@ -40,14 +40,14 @@ def test_faults_are_reported_with_their_app():
     ]
 
 
-def test_options_are_checked_too():
+def test_an_unknown_assimilator_option_is_reported():
     rows.an_app("sums", assimilator="webhook", assimilator_options={"ulr": "https://x.example"})
     _, said = run("sums", "--json")
     (wrong,) = json.loads(said)["wrong"]
     assert wrong["sentence"] == "webhook has no option 'ulr'. Hint: did you mean 'url'?"
 
 
-def test_only_the_apps_that_are_named_are_checked():
+def test_only_the_named_apps_are_checked():
     rows.an_app("bad", assimilator="nothing")
     rows.an_app("good")
     assert run("good")[0] == 0

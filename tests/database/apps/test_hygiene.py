@@ -41,7 +41,7 @@ def swept() -> Swept:
     return found
 
 
-def test_a_host_that_is_silent_for_long_and_did_nothing_goes_with_its_records():
+def test_a_long_silent_host_without_work_is_deleted_with_its_host_app_versions():
     zombie = a_zombie()
     HostAppVersion.objects.create(host=zombie, app_version=an_app_version(an_app()))
     assert swept() == Swept(1, 0, 0, 0)
@@ -81,14 +81,14 @@ def denied(host):
 
 
 @pytest.mark.parametrize("reason", [heard_of, credited, paid, at_work, named, merged, denied])
-def test_a_host_stays_for_each_of_these_reasons(reason):
+def test_a_host_in_use_is_not_deleted(reason):
     zombie = a_zombie()
     reason(zombie)
     assert swept().hosts == 0
     assert Host.objects.filter(pk=zombie.pk).exists()
 
 
-def test_an_account_that_never_did_anything_goes_with_its_keys():
+def test_an_inactive_account_is_deleted_with_its_keys():
     empty = an_account(created_at=LONG_AGO)
     AccountKey.objects.create(account=empty, key_hash="h", sealed=b"s", created_at=LONG_AGO)
     assert swept() == Swept(0, 1, 0, 0)
@@ -124,14 +124,14 @@ def member(account):
 
 
 @pytest.mark.parametrize("reason", [young, staff, seen, with_a_host, submitter, founder, member])
-def test_an_account_stays_for_each_of_these_reasons(reason):
+def test_an_account_in_use_is_not_deleted(reason):
     account = an_account(created_at=LONG_AGO)
     reason(account)
     assert swept().accounts == 0
     assert Account.objects.filter(pk=account.pk).exists()
 
 
-def test_dead_keys_and_sessions_go_and_others_stay():
+def test_only_long_revoked_keys_and_expired_sessions_are_deleted():
     account = an_account()
     for name, revoked_at in (("dead", LONG_AGO), ("fresh", NOON), ("good", None)):
         AccountKey.objects.create(
@@ -145,7 +145,7 @@ def test_dead_keys_and_sessions_go_and_others_stay():
     assert Session.objects.get().session_key == "new"
 
 
-def test_the_command_counts_first():
+def test_hygiene_dry_run_prints_counts_and_deletes_nothing():
     a_zombie()
     out = io.StringIO()
     call_command("hygiene", "--dry-run", stdout=out)

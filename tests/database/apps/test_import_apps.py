@@ -79,7 +79,7 @@ def without_odd(tree: Path) -> Path:
     return tree
 
 
-def test_a_tree_is_published_with_its_plan_classes(tree: Path) -> None:
+def test_an_apps_folder_is_published_with_its_plan_classes(tree: Path) -> None:
     said = run(without_odd(tree), "--create-app")
     assert f"primes/1.2/{LINUX}: published.\n" in said
     assert f"primes/1.03/{LINUX}__mt: published.\n" in said
@@ -101,7 +101,7 @@ def test_a_tree_is_published_with_its_plan_classes(tree: Path) -> None:
     assert PlanClass.objects.get(name="cuda").spec["cuda"] is True
 
 
-def test_version_xml_is_obeyed_and_unlisted_files_belong_to_the_version(tree: Path) -> None:
+def test_version_xml_is_applied_and_unlisted_files_belong_to_the_version(tree: Path) -> None:
     run(without_odd(tree), "--create-app")
     version = AppVersion.objects.get(version_num=102)
     assert version.is_wrapper
@@ -113,14 +113,14 @@ def test_version_xml_is_obeyed_and_unlisted_files_belong_to_the_version(tree: Pa
     ]
 
 
-def test_the_same_again_changes_nothing(tree: Path) -> None:
+def test_importing_the_same_folder_twice_changes_nothing(tree: Path) -> None:
     run(without_odd(tree), "--create-app")
     files = File.objects.count()
     assert "3 versions: 0 published, 3 published before, 0 refused." in run(tree)
     assert File.objects.count() == files
 
 
-def test_a_dry_run_reports_the_same_and_writes_nothing(tree: Path) -> None:
+def test_a_dry_run_reports_what_would_be_published_and_writes_nothing(tree: Path) -> None:
     said = run(tree, "--create-app", "--dry-run", refused=True)
     assert f"primes/1.03/{LINUX}__mt: would be published." in said
     assert "plan class mt: would be written." in said
@@ -129,7 +129,7 @@ def test_a_dry_run_reports_the_same_and_writes_nothing(tree: Path) -> None:
         assert not table.objects.exists()
 
 
-def test_each_refusal_is_reported_and_the_others_are_published(tree: Path) -> None:
+def test_each_refused_version_is_reported_and_the_other_versions_are_published(tree: Path) -> None:
     put(tree / "upper/x.y" / LINUX / "a", "no number")
     put(tree / "upper/1.01" / LINUX / "a", "two files")
     put(tree / "upper/1.01" / LINUX / "b", "without a description")
@@ -149,7 +149,7 @@ def test_each_refusal_is_reported_and_the_others_are_published(tree: Path) -> No
     assert AppVersion.objects.count() == 3
 
 
-def test_other_files_under_a_known_version_are_refused(tree: Path) -> None:
+def test_changed_files_under_an_existing_version_are_refused(tree: Path) -> None:
     run(without_odd(tree), "--create-app")
     put(tree / "upper/2.00" / WINDOWS / "upper.exe", "changed", executable=True)
     for options in ([], ["--dry-run"]):
@@ -174,7 +174,7 @@ def test_an_app_whose_versions_are_all_refused_is_not_created(tree: Path) -> Non
 @pytest.mark.parametrize(
     ("path", "words"), [("none", "There is no folder"), ("empty", "has no folder APP/VERSION")]
 )
-def test_what_is_no_tree_is_refused(tmp_path: Path, path: str, words: str) -> None:
+def test_a_missing_or_empty_folder_is_refused(tmp_path: Path, path: str, words: str) -> None:
     (tmp_path / "empty").mkdir()
     assert words in run(tmp_path / path, refused=True)
 
@@ -196,7 +196,7 @@ def test_an_offline_project_publishes_nothing_without_signatures(offline: Path, 
     assert not App.objects.exists()
 
 
-def test_a_tree_is_prepared_signed_and_published(offline: Path, tree: Path, tmp_path: Path) -> None:
+def test_an_apps_folder_is_prepared_signed_offline_and_published(offline: Path, tree: Path, tmp_path: Path) -> None:
     folder = tmp_path / "to sign"
     said = run(without_odd(tree), "--create-app", "--prepare", folder)
     assert "Wrote 5 files" in said

@@ -57,13 +57,13 @@ def file(tmp_path: Path) -> Path:
 
 
 class TestWrite:
-    def test_a_good_spec_is_stored_as_it_was_written(self) -> None:
+    def test_a_valid_spec_is_stored_unchanged(self) -> None:
         done = write("mt", '{"max_threads": 4}')
         assert (done.created, done.changed, done.plan.max_threads) == (True, True, 4)
         row = PlanClass.objects.get()
         assert (row.name, row.spec, row.created_at) == ("mt", {"max_threads": 4}, NOON)
 
-    def test_the_same_again_changes_nothing_and_another_replaces_it_whole(self) -> None:
+    def test_writing_the_same_spec_changes_nothing_and_a_new_spec_replaces_the_old(self) -> None:
         write("mt", '{"max_threads": 4}')
         assert write("mt", '{ "max_threads": 4 }').changed is False
         done = write("mt", '{"min_ncpus": 2}')
@@ -123,7 +123,7 @@ class TestRemove:
             plan_class_store.remove("mt")
         assert PlanClass.objects.exists()
 
-    def test_an_unknown_one_is_refused_with_those_there_are(self) -> None:
+    def test_removing_an_unknown_plan_class_is_refused_and_the_error_lists_existing_ones(self) -> None:
         with pytest.raises(UnknownPlanClass, match="create the first"):
             plan_class_store.remove("mt")
         write("mt", "{}")
@@ -132,7 +132,7 @@ class TestRemove:
 
 
 class TestTry:
-    def test_each_host_is_listed_with_the_reason_why_it_cannot_run_it(self) -> None:
+    def test_try_on_hosts_returns_the_hosts_that_fit_and_why_the_others_do_not(self) -> None:
         plan = write("mt", '{"min_ncpus": 4, "max_threads": 4}').plan
         big, small = a_host(p_ncpus=8), a_host(p_ncpus=2)
         a_host(p_ncpus=8, rpc_at=NOON - timedelta(days=31))
@@ -143,14 +143,14 @@ class TestTry:
         assert trial.unfit == {small.pk: sentence}
         assert trial.reasons == [(sentence, 1)]
 
-    def test_one_host_may_be_asked_however_long_ago_it_was_there(self) -> None:
+    def test_try_on_hosts_accepts_a_named_host_that_was_inactive_for_long(self) -> None:
         host = a_host(rpc_at=NOON - timedelta(days=400))
         trial = plan_class_store.try_on_hosts(write("mt", "{}").plan, host_id=host.pk, now=NOON)
         assert list(trial.fit) == [host.pk]
         with pytest.raises(UnknownHost, match=r"There is no host 999\."):
             plan_class_store.try_on_hosts(write("mt", "{}").plan, host_id=999, now=NOON)
 
-    def test_what_is_stored_of_a_computer_is_what_plan_classes_see(self) -> None:
+    def test_machine_of_converts_all_stored_host_columns(self) -> None:
         stored = a_host(
             p_ncpus=8,
             p_fpops=2e9,
@@ -186,7 +186,7 @@ class TestTry:
             gpus=(GPU,),
         )
 
-    def test_gpu_with_an_infinite_speed_can_be_stored(self) -> None:
+    def test_excessive_gpu_values_are_capped_when_stored(self) -> None:
         """A client can send any number, but JSON cannot represent infinity."""
         boast = Gpu(kind="nvidia", ram_bytes=float("inf"), peak_flops=1e300)
         host = a_host(capabilities={"gpus": [boast.as_json()]})
@@ -195,7 +195,7 @@ class TestTry:
 
 
 class TestCommand:
-    def test_set_says_what_it_did_and_how_many_hosts_that_suits(self, file: Path) -> None:
+    def test_set_prints_what_it_did_and_how_many_hosts_fit(self, file: Path) -> None:
         a_recent_host()
         would = run("set", "mt", file, "--dry-run")
         assert would.startswith("Would be created: plan class mt")
@@ -211,7 +211,7 @@ class TestCommand:
         assert str(refused("set", "mt", file)).startswith(f"{file}:2: Unknown key max_thread.")
         assert "cannot be read" in str(refused("set", "mt", file.with_name("none.json")))
 
-    def test_list_and_show_have_the_specs_and_warn_of_those_not_written(self, file: Path) -> None:
+    def test_list_and_show_print_specs_and_list_warns_about_undefined_plan_classes(self, file: Path) -> None:
         assert run("list").startswith("There is no plan class. Hint: ")
         run("set", "mt", file)
         an_app_version(an_app("sieve"), plan_class="cuda12", version_num=100)
@@ -225,7 +225,7 @@ class TestCommand:
         assert json.loads(run("show", "mt")) == json.loads(file.read_text())
         assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
 
-    def test_remove_takes_it_away_or_says_who_uses_it(self, file: Path) -> None:
+    def test_remove_deletes_a_plan_class_or_reports_the_app_versions_that_use_it(self, file: Path) -> None:
         run("set", "mt", file)
         assert run("remove", "mt", "--dry-run").startswith("Would remove plan class mt")
         version = an_app_version(an_app("sieve"), plan_class="mt")
@@ -252,12 +252,12 @@ class TestCommand:
         ]
         assert run_json("try", "mt")["fit"][str(host.pk)]["cmdline"] == "--nthreads 2"
 
-    def test_try_speaks_of_gpus(self, file: Path) -> None:
+    def test_try_prints_the_gpu_usage(self, file: Path) -> None:
         host = a_recent_host(capabilities={"gpus": [GPU.as_json()]})
         file.write_text('{"gpu_type": "nvidia", "cuda": true}')
         said = run("try", "cuda12", file, "--host", host.pk)
         assert "and 1 nvidia GPU; projected" in said
 
     @pytest.mark.parametrize("words", [("set", "mt"), ("show",), ("remove",), ("try",)])
-    def test_words_that_are_missing_are_wrong_use(self, words: tuple[str, ...]) -> None:
+    def test_missing_arguments_exit_with_status_2(self, words: tuple[str, ...]) -> None:
         assert refused(*words).returncode == 2

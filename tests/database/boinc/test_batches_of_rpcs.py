@@ -57,7 +57,7 @@ def reported(client: ScriptedClient, *names: str, **fields: Any) -> messages.Sch
     return client.request(results=done, **({"cpu_req_secs": 1} | fields))
 
 
-def test_hosts_of_one_batch_are_given_different_results() -> None:
+def test_hosts_in_the_same_batch_receive_different_results() -> None:
     workunits(an_app(), 40)
     replies = together([client.request(cpu_req_secs=2 * 3600) for client in clients(8)])
     names = [name for reply in replies for name in given(reply)]
@@ -85,7 +85,7 @@ def test_two_hosts_of_one_account_in_one_batch_never_get_sibling_results() -> No
     assert len({name.rsplit("_", 1)[0] for name in names}) == len(names) == 2
 
 
-def test_a_batch_costs_as_many_statements_as_one_alone() -> None:
+def test_a_batch_of_eight_uses_as_many_statements_as_a_single_call() -> None:
     workunits(an_app(), 60)
     counts = []
     for count in (1, 8):
@@ -108,14 +108,14 @@ def test_second_request_of_a_host_in_one_batch_gets_a_retry_delay() -> None:
     assert second.request_delay == 60
 
 
-def test_a_new_computer_that_calls_twice_at_once_becomes_one_host() -> None:
+def test_concurrent_first_calls_of_a_computer_create_one_host() -> None:
     client = a_client()
     replies = together([client.request(cpu_req_secs=1)] * 3)
     assert Host.objects.count() == 1
     assert [reply.hostid for reply in replies] == [Host.objects.get().pk, None, None]
 
 
-def test_refusals_concern_only_their_own_conversation() -> None:
+def test_a_refused_call_does_not_affect_the_other_calls_of_its_batch() -> None:
     workunits(an_app(), 4)
     good, denied, other = clients(3)
     Host.objects.filter(pk=denied.hostid).update(denied=True)
@@ -197,7 +197,7 @@ def test_error_of_a_whole_batch_is_raised_to_the_caller(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_batch_is_answered_as_the_same_calls_one_after_the_other(
+def test_a_batch_returns_the_same_replies_and_rows_as_sequential_calls(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search._host_scan_cursors, "_cursors", {})

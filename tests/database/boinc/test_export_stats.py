@@ -173,7 +173,7 @@ def test_the_summary_has_the_fields_of_boincs_tables(folder):
     assert root.find("badges") is not None
 
 
-def test_names_that_no_xml_can_carry_are_cleaned(folder):
+def test_characters_not_allowed_in_xml_are_removed_from_names(folder):
     a_volunteer("bell\x07", email="bell@example.org")
     [user] = exported(folder, "user")
     assert user["name"] == "bell"
@@ -182,13 +182,13 @@ def test_names_that_no_xml_can_carry_are_cleaned(folder):
 # Which rows are exported
 
 
-def test_only_accounts_with_credit_are_exported(folder):
+def test_accounts_teams_and_hosts_without_credit_are_omitted(folder):
     rows.a_host()
     Team.objects.create(name="t", created_at=NOON)
     assert [exported(folder, name) for name in ("user", "team", "host")] == [[], [], []]
 
 
-def test_accounts_without_consent_are_omitted_with_their_hosts_and_teams(folder):
+def test_accounts_that_do_not_share_statistics_are_omitted_also_as_team_founders(folder):
     shy = a_volunteer(share_statistics=False)
     rows.a_host(shy, **GAINS)
     Team.objects.create(name="t", founder=shy, created_at=NOON, **GAINS)
@@ -213,7 +213,7 @@ def test_hosts_have_no_owner_if_the_account_hides_them(folder):
 # The folder
 
 
-def test_rows_come_in_ascending_id_and_no_more_at_once_than_a_chunk(folder, monkeypatch):
+def test_rows_are_exported_in_ascending_id_across_chunks(folder, monkeypatch):
     monkeypatch.setattr(queries, "CHUNK", 2)
     for number in range(5):
         a_volunteer(f"v{number}")
@@ -223,7 +223,7 @@ def test_rows_come_in_ascending_id_and_no_more_at_once_than_a_chunk(folder, monk
     assert len(users) == 5
 
 
-def test_a_failure_leaves_the_files_of_the_last_time(folder, monkeypatch):
+def test_a_failed_export_keeps_the_previous_files(folder, monkeypatch):
     a_volunteer()
     export(folder, now=NOON)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -239,7 +239,7 @@ def test_a_failure_leaves_the_files_of_the_last_time(folder, monkeypatch):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_the_same_rows_at_the_same_time_make_the_same_files(folder, tmp_path):
+def test_exports_of_the_same_rows_at_the_same_time_are_identical(folder, tmp_path):
     a_volunteer()
     export(folder, now=NOON)
     export(tmp_path / "again", now=NOON)
@@ -247,7 +247,7 @@ def test_the_same_rows_at_the_same_time_make_the_same_files(folder, tmp_path):
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
-def test_a_place_that_is_no_folder_is_refused(tmp_path):
+def test_a_target_path_that_is_not_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadFolder, match="Hint: name a folder that this user may write to"):
         export(tmp_path / "file", now=NOON)
@@ -255,7 +255,7 @@ def test_a_place_that_is_no_folder_is_refused(tmp_path):
         call_command("export_stats", str(tmp_path / "file"))
 
 
-def test_the_command_says_how_many(folder):
+def test_export_stats_prints_the_number_of_exported_rows(folder):
     rows.a_host(a_volunteer(), **GAINS)
     out = StringIO()
     call_command("export_stats", str(folder), stdout=out)

@@ -82,7 +82,7 @@ def test_a_grant_debits_the_app_and_credits_host_account_and_team():
     assert unbalanced() == []
 
 
-def test_the_teams_average_counts_from_when_the_work_was_sent():
+def test_team_average_credit_counts_from_when_the_result_was_sent():
     team = a_team()
     hosts = [rows.a_host(rows.an_account(team=team)) for _ in range(2)]
     asking(rows.an_app(), hosts)
@@ -91,7 +91,7 @@ def test_the_teams_average_counts_from_when_the_work_was_sent():
     assert team.expavg_at == NOON
 
 
-def test_credit_stays_with_the_team_of_the_moment():
+def test_credit_stays_with_the_team_at_the_time_of_the_grant():
     before, after = a_team("before"), a_team("after")
     app, account = rows.an_app(), rows.an_account(team=before)
     hosts = [rows.a_host(account), rows.a_host()]
@@ -104,7 +104,7 @@ def test_credit_stays_with_the_team_of_the_moment():
     assert unbalanced() == []
 
 
-def test_an_accounts_credit_is_kept_app_by_app():
+def test_account_credit_is_summed_per_app():
     account = rows.an_account()
     hosts = [rows.a_host(account), rows.a_host()]
     first, second = rows.an_app(), rows.an_app()
@@ -124,7 +124,7 @@ def test_an_accounts_credit_is_kept_app_by_app():
     assert unbalanced() == []
 
 
-def test_a_late_valid_result_is_paid_what_the_canonical_one_was():
+def test_a_late_valid_result_is_granted_the_credit_of_the_canonical_result():
     app = rows.an_app(credit_rule="adaptive")
     workunit, results = asking(app, [rows.a_host() for _ in range(2)])
     a_pass(validator)
@@ -137,7 +137,7 @@ def test_a_late_valid_result_is_paid_what_the_canonical_one_was():
     assert unbalanced() == []
 
 
-def test_a_workunit_judged_anew_pays_new_results_what_the_others_got():
+def test_a_revalidated_workunit_grants_new_results_the_credit_already_granted():
     app = rows.an_app()
     workunit, (first, second) = asking(app, [rows.a_host(), rows.a_host()])
     CreditEntry.objects.create(
@@ -177,7 +177,7 @@ def test_granted_credit_does_not_change_with_later_results():
     assert "granted_credit_is_entered" not in unbalanced()
 
 
-def test_a_negative_price_takes_nothing_away():
+def test_a_negative_credit_per_workunit_grants_zero():
     app = rows.an_app(credit_rule="fixed", credit_per_workunit=Decimal(-5))
     workunit, _ = asking(app, [rows.a_host(), rows.a_host()])
     a_pass(validator)
@@ -199,7 +199,7 @@ def market():
     return app, version, hosts
 
 
-def test_a_claim_is_scaled_by_what_its_host_usually_claims(market):
+def test_claimed_credit_is_scaled_by_the_average_claim_of_the_host(market):
     app, version, (honest, greedy) = market
     workunit = rows.a_workunit(app, need_validate=True, rsc_fpops_est=7.2e12, rsc_fpops_bound=1e15)
     for host, seconds in ((honest, 3600.0), (greedy, 7200.0)):
@@ -217,7 +217,7 @@ def test_a_claim_is_scaled_by_what_its_host_usually_claims(market):
     assert unbalanced() == []
 
 
-def test_a_volunteers_own_program_is_paid_the_estimate():
+def test_results_without_an_app_version_are_granted_the_estimated_credit():
     app = rows.an_app(credit_rule="adaptive", min_avg_pfc=0.5)
     workunit, _ = asking(
         app,
@@ -230,7 +230,7 @@ def test_a_volunteers_own_program_is_paid_the_estimate():
     assert fresh(workunit).canonical_credit == 100
 
 
-def test_the_claims_of_the_anonymous_platform_are_not_scaled_but_replaced(market):
+def test_claims_of_the_anonymous_platform_are_replaced_by_the_estimate(market):
     app, version, hosts = market
     version.platform, _ = Platform.objects.get_or_create(name="anonymous")
     version.save()
@@ -251,7 +251,7 @@ def test_averages_of_claims_are_updated_for_hosts_and_versions(market):
     assert (first.pfc_n, first.pfc_avg) == (51, pytest.approx(1.01))
 
 
-def test_an_odd_running_time_teaches_nothing_but_is_paid(market):
+def test_a_runtime_outlier_is_granted_credit_but_does_not_update_averages(market):
     app, version, hosts = market
     asking(app, hosts, app_version=version, flops_estimate=2e9, runtime_outlier=True)
     a_pass(validator)
@@ -273,7 +273,7 @@ def test_valid_result_without_a_second_host_earns_no_trust():
     assert (record.consecutive_valid, record.n_valid) == (0, 1)
 
 
-def test_a_single_result_of_an_app_without_replication_earns_trust():
+def test_a_valid_result_of_an_app_without_replication_counts_as_consecutive_valid():
     app = rows.an_app(target_nresults=1)
     version, host = rows.an_app_version(app), rows.a_host()
     asking(app, [host], app_version=version, min_quorum=1, target_nresults=1)
@@ -298,7 +298,7 @@ def test_the_daily_quota_grows_with_valid_results_and_shrinks_with_invalid_ones(
     assert quotas[other.pk] == 41
 
 
-def test_the_projects_quota_holds_where_the_app_has_none(settings):
+def test_project_daily_quota_applies_to_apps_without_a_quota(settings):
     settings.PROJECT = replace(settings.PROJECT, daily_quota=70)
     app = rows.an_app()
     version, host = rows.an_app_version(app), rows.a_host()
@@ -311,7 +311,7 @@ def test_the_projects_quota_holds_where_the_app_has_none(settings):
 
 
 @pytest.mark.parametrize("count", [1, 60])
-def test_everything_at_once_costs_five_statements_more_for_any_number_of_rows(count):
+def test_validator_pass_with_credit_uses_20_statements_for_any_number_of_rows(count):
     app = rows.an_app(credit_rule="adaptive")
     version = rows.an_app_version(app)
     hosts = [rows.a_host(rows.an_account(team=a_team(f"team {n}"))) for n in range(2)]
@@ -325,7 +325,7 @@ def test_everything_at_once_costs_five_statements_more_for_any_number_of_rows(co
 @pytest.mark.parametrize(
     "step", ["_grant", "_update_hosts", "_update_accounts", "_update_teams", "_update_apps"]
 )
-def test_a_crash_between_two_statements_leaves_nothing_half_paid(step, monkeypatch):
+def test_a_crash_while_granting_credit_rolls_back_the_whole_grant(step, monkeypatch):
     team, app = a_team(), rows.an_app()
     host = rows.a_host(rows.an_account(team=team))
     workunit, _ = asking(app, [host, rows.a_host()])

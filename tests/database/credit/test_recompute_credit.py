@@ -66,7 +66,7 @@ def test_command_reports_that_all_sums_agree():
     assert said() == (AGREED, 0)
 
 
-def test_verify_names_every_kind_of_sum_and_ends_with_one(books):
+def test_verify_lists_each_wrong_sum_and_exits_with_status_1(books):
     host, app, team = books
     text, status = said("--verify")
     assert status == 1
@@ -92,7 +92,7 @@ def test_nothing_is_changed_without_apply(books):
 
 
 @pytest.mark.parametrize("word", ["--apply", "--yes"])
-def test_what_differs_is_corrected(books, word):
+def test_apply_corrects_sums_that_differ_from_their_entries(books, word):
     host, app, team = books
     text, status = said(word)
     assert (text.splitlines()[-1], status) == ("5 sums of credit corrected.", 0)
@@ -104,7 +104,7 @@ def test_what_differs_is_corrected(books, word):
     assert said("--verify") == (AGREED, 0)
 
 
-def test_a_sum_without_any_entry_is_taken_back():
+def test_a_sum_without_entries_is_reset_to_zero():
     host = rows.a_host(total_credit=5, expavg_credit=1, expavg_at=NOON)
     AccountAppCredit.objects.create(account=host.account, app=rows.an_app(), total=5, expavg=1)
     said("--apply")
@@ -131,7 +131,7 @@ def test_the_first_grant_counts_from_when_its_result_was_sent():
     assert result.host.expavg_credit == pytest.approx(24)
 
 
-def test_averages_of_sums_that_agree_are_left_alone_unless_asked_for(books):
+def test_averages_of_correct_sums_are_recomputed_only_with_the_averages_option(books):
     host, _, _ = books
     rows.update(host, total_credit=8, expavg_credit=99, expavg_at=NOON)
     said("--apply")
@@ -142,7 +142,7 @@ def test_averages_of_sums_that_agree_are_left_alone_unless_asked_for(books):
     assert host.expavg_credit == pytest.approx(2.5 + 0.5 * 3 / 7)
 
 
-def test_one_app_is_corrected_alone(books):
+def test_app_option_corrects_only_that_app(books):
     host, app, _ = books
     other = rows.an_app("other")
     a_grant(host, other, 1)
@@ -155,7 +155,7 @@ def test_one_app_is_corrected_alone(books):
     assert AccountAppCredit.objects.get().app == app
 
 
-def test_batches_end_where_the_owners_do(books, monkeypatch):
+def test_batches_of_one_owner_correct_every_sum_and_report_progress(books, monkeypatch):
     monkeypatch.setattr(recompute_credit, "BATCH", 1)
     app = rows.an_app()
     for _ in range(3):
@@ -168,7 +168,7 @@ def test_batches_end_where_the_owners_do(books, monkeypatch):
     assert unbalanced() == []
 
 
-def test_a_program_is_answered_in_json(books):
+def test_json_option_prints_the_differences_as_json(books):
     text, status = said("--json", "--verify")
     answer = json.loads(text)
     assert status == 1
@@ -189,7 +189,7 @@ def test_invalid_options_are_refused(words, hint):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_grant_meanwhile_is_in_the_corrected_sum_once(monkeypatch):
+def test_a_grant_during_correction_is_counted_exactly_once(monkeypatch):
     """A grant waits while the host's sum is corrected, and is then added to the new sum."""
     host, app = rows.a_host(), rows.an_app()
     a_grant(host, app, 5)

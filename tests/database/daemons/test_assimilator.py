@@ -57,7 +57,7 @@ def remembering(**fields):
     return rows.an_app(assimilator="remember", **fields)
 
 
-def test_the_canonical_output_is_filed_under_its_workunits_name(settings):
+def test_canonical_output_is_copied_to_a_folder_named_after_the_workunit(settings):
     workunit = finished(rows.an_app("sums"), name="wu_7")
     assert a_pass(assimilator).sentence() == "1 workunit: 1 assimilated"
     assert (settings.VAR_DIR / "results/sums/wu_7/out").read_bytes() == b"answer"
@@ -68,7 +68,7 @@ def test_the_canonical_output_is_filed_under_its_workunits_name(settings):
     assert moves(workunit) == ["assimilation: READY→DONE"]
 
 
-def test_a_failed_workunit_leaves_its_reason(settings):
+def test_a_failed_workunit_gets_a_file_with_its_errors(settings):
     failed(rows.an_app("sums"), name="wu_8", cancel_reason="wrong input")
     a_pass(assimilator)
     reason = json.loads((settings.VAR_DIR / "results/sums/wu_8/FAILED.json").read_text())
@@ -93,7 +93,7 @@ def test_a_function_gets_all_facts_of_the_workunit():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_while_the_science_works():
+def test_no_transaction_is_open_while_science_code_runs():
     from django.db import connection
 
     open_ = []
@@ -141,7 +141,7 @@ def times_out_of(workunit, *, until_parked=20):
     return None
 
 
-def test_what_fails_too_often_is_parked_and_left_alone(caplog):
+def test_a_workunit_whose_assimilation_fails_too_often_is_parked(caplog):
     bad = finished(rows.an_app(assimilator="fail", max_science_failures=3), name="bad")
     assert times_out_of(bad) == 3
     assert a_pass(assimilator, now=rows.hours(24 * 365)).seen == 0
@@ -151,7 +151,7 @@ def test_what_fails_too_often_is_parked_and_left_alone(caplog):
     assert "OSError: no room for bad" in failure.error
 
 
-def test_success_forgets_what_failed_before():
+def test_successful_assimilation_deletes_the_recorded_failures():
     sinks.answers[:] = [RuntimeError("once")]
     workunit = finished(rows.an_app(assimilator="ask"))
     a_pass(assimilator)
@@ -162,7 +162,7 @@ def test_success_forgets_what_failed_before():
     assert ScienceFailure.objects.count() == 0
 
 
-def test_leases_of_others_do_not_count_as_failures():
+def test_expired_leases_do_not_count_as_failures():
     """A workunit whose lease expired nine times has the delay of a first failure."""
     bad = finished(rows.an_app(assimilator="fail"), lease_token=9)
     a_pass(assimilator)
@@ -182,7 +182,7 @@ def test_transient_errors_park_only_after_ten_times_as_many(trouble):
 
 @pytest.mark.parametrize("how", ["raises", "returns"])
 @pytest.mark.parametrize("until", [timedelta(hours=2), rows.hours(2)])
-def test_a_deferred_workunit_is_handed_over_again_when_its_science_said(how, until):
+def test_a_deferred_workunit_is_assimilated_again_at_the_requested_time(how, until):
     later = Defer(until, "a partner is missing")
     sinks.answers[:] = [later if how == "raises" else (later,)]
     workunit = finished(rows.an_app(assimilator="ask"))
@@ -196,7 +196,7 @@ def test_a_deferred_workunit_is_handed_over_again_when_its_science_said(how, unt
 
 
 @pytest.mark.parametrize("until", [rows.hours(-5), timedelta(hours=-5)])
-def test_deferring_to_the_past_waits_a_second(until):
+def test_deferring_to_a_past_time_waits_for_the_minimum_deferral(until):
     sinks.answers[:] = [Defer(until)]
     workunit = finished(rows.an_app(assimilator="ask"))
     a_pass(assimilator)
@@ -205,14 +205,14 @@ def test_deferring_to_the_past_waits_a_second(until):
 
 
 @pytest.mark.parametrize("until", ["tomorrow", rows.hours(1).replace(tzinfo=None)])
-def test_deferring_to_no_moment_is_a_failure(until):
+def test_deferring_to_an_invalid_or_naive_time_is_a_failure(until):
     sinks.answers[:] = [Defer(until)]
     finished(rows.an_app(assimilator="ask"))
     assert a_pass(assimilator).done == {"put off": 1}
     assert "TypeError" in ScienceFailure.objects.get().error
 
 
-def test_an_app_whose_science_failed_slowly_is_left_alone_for_the_rest_of_the_pass():
+def test_an_app_that_failed_slowly_is_skipped_for_the_rest_of_the_pass():
     slow = rows.an_app(assimilator="fail", science_time_limit=timedelta(0))
     others = [finished(slow, name=f"slow{number}") for number in range(3)]
     good = finished(remembering())
@@ -236,7 +236,7 @@ def test_workunits_that_failed_before_are_assimilated_last():
     assert [told.workunit_name for told in sinks.handed_over] == ["fresh", "stale"]
 
 
-def test_the_lease_outlives_the_longest_science():
+def test_the_lease_is_longer_than_the_longest_science_time_limit():
     rows.an_app(science_time_limit=timedelta(hours=3))
     leases = []
     workunit = finished(remembering())
@@ -250,7 +250,7 @@ def test_the_lease_outlives_the_longest_science():
     assert leases == [rows.hours(3) + assimilator.LEASE]
 
 
-def test_files_are_on_the_disk_before_anything_counts_as_assimilated(monkeypatch):
+def test_result_files_are_synced_to_disk_before_workunits_are_marked_assimilated(monkeypatch):
     acts = []
     sync, settle = storage.sync_results, assimilator._settle
     monkeypatch.setattr(storage, "sync_results", lambda paths: (acts.append("sync"), sync(paths)))
@@ -263,7 +263,7 @@ def test_files_are_on_the_disk_before_anything_counts_as_assimilated(monkeypatch
     assert acts == ["sync", "settle"]
 
 
-def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
+def test_a_workunit_is_not_assimilated_if_its_files_cannot_be_synced(monkeypatch, caplog):
     def broken(_paths):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -278,7 +278,7 @@ def test_what_is_not_on_the_disk_is_not_assimilated(monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("act", ["sync_results", "keep_result"])
-def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, caplog):
+def test_on_a_full_disk_workunits_are_postponed_without_recorded_failures(act, monkeypatch, caplog):
     caplog.set_level("INFO", logger="daemons.full_disk")
 
     def full(*_args, **_names):
@@ -303,7 +303,7 @@ def test_on_a_full_disk_workunits_wait_and_nobody_has_failed(act, monkeypatch, c
 
 
 @pytest.mark.parametrize("moment", ["files are there", "files are on the disk"])
-def test_a_crash_between_the_files_and_the_settlement_leaves_each_file_once(moment, monkeypatch):
+def test_a_crash_before_settlement_does_not_duplicate_result_files(moment, monkeypatch):
     """The next pass finds that files of the crashed pass already have these names."""
 
     class Crash(BaseException):
@@ -342,7 +342,7 @@ def test_slow_workunit_is_settled_before_the_next_one_begins(monkeypatch):
     assert seen == [1, 2]
 
 
-def test_no_workunit_is_begun_when_the_batch_took_too_long(monkeypatch):
+def test_no_workunit_is_assimilated_after_the_time_limit_of_the_batch(monkeypatch):
     monkeypatch.setattr(assimilator, "TIME_LIMIT", timedelta(0))
     workunit = finished(remembering())
     tally = a_pass(assimilator)
@@ -352,7 +352,7 @@ def test_no_workunit_is_begun_when_the_batch_took_too_long(monkeypatch):
     assert sinks.handed_over == []
 
 
-def test_a_missing_upload_puts_only_its_workunit_off(settings):
+def test_a_missing_upload_postpones_only_its_own_workunit(settings):
     workunit = rows.a_workunit(transition_at=None)
     canonical = rows.a_result(workunit, "valid", output=b"lost", uploaded=False)
     rows.settled(workunit, canonical, assimilate_state=1)
@@ -371,7 +371,7 @@ def test_a_missing_upload_puts_only_its_workunit_off(settings):
         ("python:no.such.thing", "No module named 'no'"),
     ],
 )
-def test_an_unknown_assimilator_is_named(name, hint, caplog):
+def test_an_unknown_assimilator_is_recorded_as_a_failure_with_a_hint(name, hint, caplog):
     workunit = finished(rows.an_app(assimilator=name))
     a_pass(assimilator)
     workunit.refresh_from_db()
@@ -380,7 +380,7 @@ def test_an_unknown_assimilator_is_named(name, hint, caplog):
     assert hint in caplog.records[-1].reason
 
 
-def test_a_lease_keeps_others_away_until_it_runs_out():
+def test_a_leased_workunit_is_not_claimed_until_the_lease_expires():
     workunit = finished(remembering(), lease_until=rows.hours(0.1))
     assert a_pass(assimilator).seen == 0
     assert a_pass(assimilator, now=rows.hours(0.1)).seen == 1
@@ -436,7 +436,7 @@ def test_rows_in_the_projects_database_are_written_exactly_once():
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_assimilator_pass_uses_4_statements_for_any_number_of_rows(count):
     app = remembering()
     bad = rows.an_app(assimilator="fail")
     for _ in range(count):

@@ -77,7 +77,7 @@ class TestOptions:
             assimilators.find(name, given, timedelta(minutes=1))
         assert said in str(refused.value)
 
-    def test_wrong_options_are_failures_of_their_workunits_alone(self):
+    def test_invalid_options_fail_only_workunits_of_their_app(self):
         bad, good = finished(an_app("dataset", nme="x")), finished(rows.an_app())
         a_pass(assimilator)
         assert (state(bad), state(good)) == (1, 2)
@@ -85,7 +85,7 @@ class TestOptions:
 
 
 class TestCallable:
-    def test_it_runs_in_another_process_and_is_told_everything(self, tmp_path):
+    def test_function_runs_in_another_process_with_all_workunit_data(self, tmp_path):
         app = an_app("python:tests.database.far_sinks.leave_a_note", folder=str(tmp_path))
         workunit, lost = finished(app, name="good"), failed(app, name="lost")
         assert a_pass(assimilator).done == {"assimilated": 2}
@@ -103,7 +103,7 @@ class TestCallable:
             ("crash", "crashed its process: exit status 77"),
         ],
     )
-    def test_one_that_raises_hangs_or_crashes_is_parked_and_others_go_on(
+    def test_a_function_that_raises_hangs_or_crashes_parks_only_its_workunit(
         self, trouble, said, tmp_path
     ):
         app = an_app(
@@ -125,7 +125,7 @@ class TestCallable:
         assert failure.parked_at is not None
         assert said in failure.error
 
-    def test_it_may_ask_for_later(self):
+    def test_function_can_defer_its_workunit(self):
         workunit = finished(an_app("python:tests.database.far_sinks.not_yet"))
         assert a_pass(assimilator).done == {"deferred": 1}
         workunit.refresh_from_db()
@@ -133,7 +133,7 @@ class TestCallable:
         # The hour begins after the worker has started, which takes a moment.
         assert timedelta(0) <= waits < timedelta(minutes=1)
 
-    def test_its_passing_troubles_are_counted_apart(self):
+    def test_transient_errors_of_a_function_are_counted_separately(self):
         finished(an_app("python:tests.database.far_sinks.passing_trouble"))
         assert a_pass(assimilator).done == {"put off": 1}
         failure = ScienceFailure.objects.get()
@@ -148,7 +148,7 @@ def a_script(tmp_path, text):
 
 
 class TestScript:
-    def test_it_is_told_by_arguments_and_by_its_environment(self, tmp_path):
+    def test_script_receives_workunit_data_as_arguments_and_environment_variables(self, tmp_path):
         note = tmp_path / "note"
         script = a_script(
             tmp_path,
@@ -162,14 +162,14 @@ class TestScript:
         assert (second, third) == ('sums {"n": 1} b', "42")
         assert state(workunit) == 2
 
-    def test_a_failed_workunit_comes_with_its_errors_and_without_files(self, tmp_path):
+    def test_script_receives_the_errors_and_no_files_of_a_failed_workunit(self, tmp_path):
         note = tmp_path / "note"
         script = a_script(tmp_path, f'echo "$# $MANYHANDS_FAILED $MANYHANDS_ERRORS" >{note}')
         assert state(failed(an_app(f"script:{script}"))) == 1
         a_pass(assimilator)
         assert note.read_text() == "2 1 CANCELLED\n"
 
-    def test_a_name_is_looked_up_in_the_projects_folder(self, settings):
+    def test_a_script_name_is_looked_up_in_the_science_folder(self, settings):
         folder = settings.VAR_DIR / "science"
         folder.mkdir(parents=True)
         a_script(folder, "exit 0")
@@ -177,26 +177,26 @@ class TestScript:
         a_pass(assimilator)
         assert state(workunit) == 2
 
-    def test_any_other_status_is_a_failure_with_its_standard_error(self, tmp_path):
+    def test_a_nonzero_exit_status_is_recorded_as_a_failure_with_standard_error(self, tmp_path):
         script = a_script(tmp_path, "echo no table >&2; exit 4")
         workunit = finished(an_app(f"script:{script}"))
         a_pass(assimilator)
         assert state(workunit) == 1
         assert "ended with exit status 4.\nno table" in error()
 
-    def test_status_three_asks_for_another_try(self, tmp_path):
+    def test_exit_status_3_is_recorded_as_a_transient_failure(self, tmp_path):
         finished(an_app(f"script:{a_script(tmp_path, 'echo away >&2; exit 3')}"))
         a_pass(assimilator)
         assert ScienceFailure.objects.get().transients == 1
         assert "away" in error()
 
-    def test_status_three_may_say_when(self, tmp_path):
+    def test_exit_status_3_can_defer_the_workunit(self, tmp_path):
         workunit = finished(an_app(f"script:{a_script(tmp_path, 'echo defer 7200; exit 3')}"))
         assert a_pass(assimilator).done == {"deferred": 1}
         workunit.refresh_from_db()
         assert workunit.assimilate_after >= rows.hours(2)
 
-    def test_one_that_hangs_is_killed_with_its_children(self, tmp_path, settings):
+    def test_a_hanging_script_is_killed_with_its_child_processes(self, tmp_path, settings):
         settings.SCIENCE_CONFINEMENT = "none"  # a PID namespace changes process ids
         note = tmp_path / "pid"
         script = a_script(tmp_path, f"sleep 600 & echo $! >{note}; wait")
@@ -205,7 +205,7 @@ class TestScript:
         assert "did not answer within 4 s and was killed" in error()
         assert not is_running(int(note.read_text()))
 
-    def test_one_that_is_not_there_is_a_failure(self):
+    def test_a_missing_script_is_recorded_as_a_failure(self):
         finished(an_app("script:/no/such/program"))
         a_pass(assimilator)
         assert "cannot be started" in error()
@@ -262,7 +262,7 @@ def receiver(settings):
 
 
 class TestWebhook:
-    def test_the_answer_is_sent_signed_as_json(self, receiver):
+    def test_webhook_sends_outputs_as_signed_json(self, receiver):
         app = an_app("webhook", url=receiver.url, secret=SECRET, name="sums")
         workunit = finished(app, name="wu_1", data=b'{"sum": 3}', meta={"n": 1})
         a_pass(assimilator)
@@ -293,7 +293,7 @@ class TestWebhook:
         assert (second["nbytes"], "content" in second) == (4, False)
 
     @pytest.mark.parametrize("status", [408, 429, 500, 503])
-    def test_a_repeat_carries_the_same_key_body_and_signature(self, status, receiver):
+    def test_a_retried_webhook_sends_the_same_idempotency_key_body_and_signature(self, status, receiver):
         receiver.answers[:] = [status]
         workunit = finished(an_app("webhook", url=receiver.url, secret=SECRET))
         a_pass(assimilator)
@@ -306,7 +306,7 @@ class TestWebhook:
         assert body == again
 
     @pytest.mark.parametrize("status", [302, 400, 401, 404, 410])
-    def test_a_refusal_is_a_failure_with_what_was_said(self, status, receiver):
+    def test_a_refused_webhook_is_recorded_as_a_failure_with_the_response_status(self, status, receiver):
         receiver.answers[:] = [status]
         finished(an_app("webhook", url=receiver.url, secret=SECRET))
         a_pass(assimilator)
@@ -323,7 +323,7 @@ class TestWebhook:
         a_pass(assimilator)
         assert ScienceFailure.objects.get().transients == 1
 
-    def test_failed_workunits_are_sent_too_unless_the_app_does_not_want_them(self, receiver):
+    def test_webhook_sends_failed_workunits_unless_the_app_skips_them(self, receiver):
         failed(an_app("webhook", url=receiver.url, secret=SECRET), cancel_reason="wrong")
         failed(an_app("webhook", url=receiver.url, secret=SECRET, failed="skip"))
         assert a_pass(assimilator).done == {"assimilated": 2}
@@ -354,7 +354,7 @@ def table_rows(columns='k, wu, sum, "odd "" name", why'):
 class TestTable:
     OPTIONS = {"table": "my sums", "key_column": "k", "workunit_column": "wu"}
 
-    def test_the_fields_of_a_record_go_into_the_columns_of_their_names(self):
+    def test_table_writes_record_fields_into_columns_of_the_same_names(self):
         app = an_app("table", **self.OPTIONS)
         workunit = finished(app, data=b'{"sum": 3, "odd \\" name": [1, {"a": "; DROP TABLE x"}]}')
         a_pass(assimilator)
@@ -363,13 +363,13 @@ class TestTable:
         assert (key, name, number, why) == (f"Manyhands/{workunit.pk}", workunit.name, 3, None)
         assert json.loads(odd) == [1, {"a": "; DROP TABLE x"}]
 
-    def test_a_list_gives_a_row_each_and_named_columns_are_all_that_is_kept(self):
+    def test_table_writes_one_row_per_list_item_with_only_the_named_columns(self):
         app = an_app("table", table="my sums", columns=["sum"])
         finished(app, data=b'[{"sum": 1, "x": 2}, {"sum": 2}]')
         a_pass(assimilator)
         assert table_rows("sum") == [(1,), (2,)]
 
-    def test_row_and_settlement_happen_together_or_not_at_all(self):
+    def test_table_row_and_settlement_are_written_in_one_transaction(self):
         app = an_app("table", **self.OPTIONS)
         good, bad = finished(app, data=b'{"sum": 1}'), finished(app, data=b'{"sum": "many"}')
         a_pass(assimilator)
@@ -390,17 +390,17 @@ class TestTable:
         assert a_pass(assimilator).done == {"settled by another": 1}
         assert table_rows("sum") == []
 
-    def test_an_unknown_column_is_a_failure(self):
+    def test_table_records_an_unknown_column_as_a_failure(self):
         finished(an_app("table", **self.OPTIONS), data=b'{"summ": 1}')
         a_pass(assimilator)
         assert '"summ"' in error()
 
-    def test_a_field_may_not_pass_for_ours(self):
+    def test_table_refuses_a_field_with_the_name_of_a_reserved_column(self):
         finished(an_app("table", **self.OPTIONS), data=b'{"k": "Manyhands/1"}')
         a_pass(assimilator)
         assert "which the app's options fill" in error()
 
-    def test_a_failed_workunit_gives_a_row_if_a_column_takes_its_errors(self):
+    def test_table_writes_a_row_for_a_failed_workunit_only_with_an_error_column(self):
         failed(an_app("table", **self.OPTIONS))
         gone = failed(an_app("table", error_column="why", **self.OPTIONS), cancel_reason="wrong")
         assert a_pass(assimilator).done == {"assimilated": 2}

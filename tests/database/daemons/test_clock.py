@@ -28,7 +28,7 @@ def read():
     return read
 
 
-def test_what_was_due_before_the_clock_was_set_back_is_due_at_once(read, caplog):
+def test_workunits_due_before_the_clock_was_set_back_are_due_immediately(read, caplog):
     due = rows.a_workunit(transition_at=rows.hours(1))
     later = rows.a_workunit(due.app, transition_at=rows.hours(3))
     read(1, 0.0)
@@ -53,7 +53,7 @@ def test_rows_woken_by_an_earlier_pass_are_corrected_too(read):
     assert late.transition_at == rows.hours(0)
 
 
-def test_a_clock_that_is_set_forward_moves_deadlines_before_anything_is_given_up(read):
+def test_setting_the_clock_forward_extends_deadlines_before_results_time_out(read):
     result = rows.a_result(rows.a_workunit(), "sent", report_deadline=rows.hours(0.5))
     read(0, 0.0)
     now = read(1, 2.0)
@@ -70,7 +70,7 @@ def test_passing_time_is_not_a_clock_step(read):
     assert not Outage.objects.exists()
 
 
-def test_the_timeout_checker_watches_the_clock_and_keeps_doing_so():
+def test_only_the_timeout_checker_has_a_watched_clock():
     assert isinstance(clock_of("timeout_checker"), WatchedClock)
     assert clock_of("timeout_checker") is clock_of("timeout_checker")
     assert not isinstance(clock_of("validator"), WatchedClock)

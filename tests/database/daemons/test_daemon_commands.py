@@ -41,7 +41,7 @@ def told(capsys, *words):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_idle_daemon_says_so_in_one_sentence(name):
+def test_an_idle_daemon_prints_nothing_to_do(name):
     from django.utils import timezone
 
     tend_ledger(now=timezone.now())
@@ -60,20 +60,20 @@ def test_the_help_of_a_daemon_fits_a_screen(name, capsys):
     assert "--settings" not in shown
 
 
-def test_a_pass_by_hand_says_what_it_did():
+def test_once_prints_the_tally_of_the_pass():
     rows.a_workunit()
     said = output_of("transitioner", "--once")
     assert said.startswith("transitioner: 1 workunit: 1 replicated (")
 
 
-def test_once_works_until_nothing_is_due_whatever_the_batch():
+def test_once_runs_passes_until_no_workunit_is_due():
     app = rows.an_app()
     for _ in range(5):
         rows.a_workunit(app)
     assert "5 workunits: 5 replicated" in output_of("transitioner", "--once", "--limit", "2")
 
 
-def test_a_shard_is_left_to_others():
+def test_shard_option_processes_only_workunits_of_that_shard():
     app = rows.an_app()
     for _ in range(4):
         rows.a_workunit(app)
@@ -82,7 +82,7 @@ def test_a_shard_is_left_to_others():
     assert {workunit.pk % 2 for workunit in left} == {1}
 
 
-def test_a_program_is_answered_in_json():
+def test_json_option_prints_the_tally_as_json():
     rows.a_workunit()
     answer = json.loads(output_of("transitioner", "--once", "--json"))
     assert (answer["daemon"], answer["seen"], answer["did"]) == (
@@ -102,7 +102,7 @@ def test_a_program_is_answered_in_json():
         (["--limit"], "expected one argument. Hint: `manage.py transitioner --help` lists"),
     ],
 )
-def test_a_wrong_option_is_met_with_what_to_do(options, said, capsys):
+def test_an_invalid_option_is_refused_with_a_hint(options, said, capsys):
     code, text = told(capsys, "transitioner", *options)
     assert code == 2
     assert said in text
@@ -114,7 +114,7 @@ def test_json_without_once_is_refused(capsys):
     assert "Hint: add --once." in text
 
 
-def test_a_database_that_fails_ends_a_pass_by_hand_with_a_sentence(monkeypatch):
+def test_a_database_failure_with_once_raises_a_command_error(monkeypatch):
     def broken(**_now_and_so_on):
         raise OperationalError("the server went away")
 
@@ -124,7 +124,7 @@ def test_a_database_that_fails_ends_a_pass_by_hand_with_a_sentence(monkeypatch):
         output_of("transitioner", "--once")
 
 
-def test_a_signal_lets_the_pass_finish(monkeypatch, capsys):
+def test_sigterm_stops_the_daemon_after_the_current_pass(monkeypatch, capsys):
     from daemons.tally import Tally
 
     began = []
@@ -144,7 +144,7 @@ def test_a_signal_lets_the_pass_finish(monkeypatch, capsys):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_celery_makes_the_same_passes():
+def test_celery_task_runs_the_same_pass_as_the_command():
     from daemons.tasks import run_pass
 
     app = rows.an_app()
@@ -156,7 +156,7 @@ def test_celery_makes_the_same_passes():
         run_pass(daemon="purgr")
 
 
-def test_celery_tells_of_a_trouble_once_and_of_its_end(monkeypatch, caplog):
+def test_celery_task_logs_a_failure_once_and_its_recovery(monkeypatch, caplog):
     from daemons import tasks
 
     caplog.set_level("INFO")
@@ -184,7 +184,7 @@ def test_celery_tells_of_a_trouble_once_and_of_its_end(monkeypatch, caplog):
     assert told == ["database_failed", "daemon_recovered", "pass_failed"]
 
 
-def test_a_task_ends_after_a_while_for_others_to_have_their_turn(monkeypatch):
+def test_a_celery_task_ends_after_its_maximum_duration_even_if_more_work_is_due(monkeypatch):
     from daemons import tasks
 
     passes = []

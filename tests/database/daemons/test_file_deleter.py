@@ -38,7 +38,7 @@ def output_path(result, position=0):
     return storage.upload_path(output_name(result.name, result.pk, position))
 
 
-def test_outputs_that_nobody_needs_are_deleted():
+def test_output_files_of_a_ready_result_are_deleted():
     result = a_ready_result()
     assert output_path(result).exists()
     tally = a_pass(file_deleter)
@@ -49,13 +49,13 @@ def test_outputs_that_nobody_needs_are_deleted():
     assert moves(result) == ["result files: READY→DONE"]
 
 
-def test_outputs_that_are_needed_stay():
+def test_output_files_still_needed_are_not_deleted():
     result = rows.a_result(rows.a_workunit(), "valid", output=b"x", uploaded=True)
     assert a_pass(file_deleter).sentence() == "nothing to do"
     assert output_path(result).exists()
 
 
-def test_a_file_that_is_gone_already_is_no_error():
+def test_an_already_missing_output_file_is_not_an_error():
     result = a_ready_result()
     output_path(result).unlink()
     a_pass(file_deleter)
@@ -63,7 +63,7 @@ def test_a_file_that_is_gone_already_is_no_error():
     assert result.file_delete_state == 2
 
 
-def test_what_cannot_be_deleted_is_tried_again_in_an_hour(caplog):
+def test_a_failed_file_deletion_is_retried_after_an_hour(caplog):
     result = a_ready_result(output=None)
     output_path(result).mkdir(parents=True)
     a_pass(file_deleter)
@@ -78,7 +78,7 @@ def test_what_cannot_be_deleted_is_tried_again_in_an_hour(caplog):
     assert moves(result) == ["result files: READY→ERROR", "result files: ERROR→DONE"]
 
 
-def test_a_result_that_is_reported_meanwhile_is_tried_again(monkeypatch):
+def test_a_result_reported_during_file_deletion_stays_ready_for_deletion(monkeypatch):
     result = a_ready_result()
     delete = storage.delete_uploads
 
@@ -92,7 +92,7 @@ def test_a_result_that_is_reported_meanwhile_is_tried_again(monkeypatch):
     assert result.file_delete_state == 1
 
 
-def test_inputs_go_with_the_last_workunit_that_refers_to_them():
+def test_input_files_are_deleted_with_the_last_workunit_that_references_them():
     app = rows.an_app()
     first, shared = a_ready_workunit(app)
     second, _ = a_ready_workunit(app, file=shared)
@@ -108,7 +108,7 @@ def test_inputs_go_with_the_last_workunit_that_refers_to_them():
 
 
 @pytest.mark.parametrize("assimilate_state", [0, 1, 2])
-def test_inputs_that_are_needed_stay(assimilate_state):
+def test_input_files_still_needed_are_not_deleted(assimilate_state):
     workunit = rows.a_workunit(transition_at=None)
     file = rows.an_input(workunit)
     rows.settled(workunit, assimilate_state=assimilate_state)
@@ -119,7 +119,7 @@ def test_inputs_that_are_needed_stay(assimilate_state):
     assert storage.download_path(file.name).exists()
 
 
-def test_a_workunit_is_done_only_after_its_inputs_are_unlinked(monkeypatch):
+def test_input_files_are_unlinked_before_file_deletion_is_marked_done(monkeypatch):
     workunit, file = a_ready_workunit()
     delete, states = storage.delete_downloads, []
 
@@ -136,7 +136,7 @@ def test_a_workunit_is_done_only_after_its_inputs_are_unlinked(monkeypatch):
     assert not storage.download_path(file.name).exists()
 
 
-def test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour(caplog):
+def test_a_failed_input_deletion_sets_state_error_and_is_retried_after_an_hour(caplog):
     workunit, file = a_ready_workunit()
     other, _ = a_ready_workunit()
     path = storage.download_path(file.name)
@@ -161,7 +161,7 @@ def test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour(c
     assert moves(other) == ["workunit files: READY→DONE"]
 
 
-def test_a_deleter_that_dies_before_it_unlinks_leaves_the_workunit_ready(monkeypatch):
+def test_a_crash_before_unlinking_leaves_the_workunit_ready_for_deletion(monkeypatch):
     workunit, file = a_ready_workunit()
     with monkeypatch.context() as patch:
         patch.setattr(storage, "delete_downloads", lambda _names: 1 / 0)
@@ -177,7 +177,7 @@ def test_a_deleter_that_dies_before_it_unlinks_leaves_the_workunit_ready(monkeyp
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_deleter_unlinks_the_inputs_of_its_share_of_workunits(index):
+def test_a_sharded_deleter_unlinks_only_input_files_of_its_own_workunits(index):
     app = rows.an_app()
     made = [a_ready_workunit(app) for _ in range(4)]
     shared = made[0][1]
@@ -191,7 +191,7 @@ def test_a_deleter_unlinks_the_inputs_of_its_share_of_workunits(index):
             assert not storage.download_path(file.name).exists()
 
 
-def test_a_file_that_an_app_version_uses_stays():
+def test_a_file_used_by_an_app_version_is_not_deleted():
     workunit, file = a_ready_workunit()
     version = rows.an_app_version(workunit.app)
     AppVersionFile.objects.create(app_version=version, file=file, position=0, signature="s")
@@ -201,7 +201,7 @@ def test_a_file_that_an_app_version_uses_stays():
     assert storage.download_path(file.name).exists()
 
 
-def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
+def test_a_file_marked_for_deletion_keeps_its_row_until_it_can_be_unlinked():
     _workunit, file = a_ready_workunit()
     path = storage.download_path(file.name)
     path.unlink()
@@ -214,7 +214,7 @@ def test_a_doomed_file_that_cannot_be_deleted_keeps_its_row():
     assert not File.objects.exists()
 
 
-def test_what_comes_after_everything_else_was_deleted_goes_too():
+def test_output_of_a_late_report_is_deleted_after_all_other_files_were_deleted():
     """A result times out, is reported late, and its uploaded file is deleted."""
     host = rows.a_host()
     workunit = rows.a_workunit(transition_at=rows.hours(0))
@@ -266,7 +266,7 @@ def test_what_comes_after_everything_else_was_deleted_goes_too():
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_file_deleter_pass_uses_12_statements_for_any_number_of_rows(count):
     app = rows.an_app()
     host = rows.a_host()
     for _ in range(count):

@@ -48,7 +48,7 @@ def only(monkeypatch, *chores):
 # Intervals
 
 
-def test_a_chore_is_done_when_its_interval_is_over_and_not_before():
+def test_a_chore_runs_only_after_its_interval_has_passed():
     host = rows.a_host(expavg_credit=8, expavg_at=NOON - WEEK)
     assert a_pass(housekeeper).done == {"averages faded": 1}
     rows.update(host, expavg_at=NOON - WEEK)
@@ -56,14 +56,14 @@ def test_a_chore_is_done_when_its_interval_is_over_and_not_before():
     assert a_pass(housekeeper, now=NOON + DAY).done == {"averages faded": 1}
 
 
-def test_of_two_housekeepers_one_does_a_chore():
+def test_a_chore_can_be_claimed_by_only_one_housekeeper():
     [chore, *_] = housekeeper.CHORES
     assert housekeeper._claim(chore, NOON)
     assert not housekeeper._claim(chore, NOON)
     assert Heartbeat.objects.get(name="chore fade hosts").seen_at == NOON
 
 
-def test_a_chore_that_fails_is_tried_again_soon_and_the_others_are_done(monkeypatch, caplog):
+def test_a_failed_chore_is_retried_after_five_minutes_and_the_others_run(monkeypatch, caplog):
     def fail(_now, _limit):
         raise RuntimeError("the broom broke")
 
@@ -80,12 +80,12 @@ def test_a_chore_that_fails_is_tried_again_soon_and_the_others_are_done(monkeypa
     assert done == [NOON]
 
 
-def test_an_idle_housekeeper_says_nothing_of_what_it_looked_at():
+def test_a_housekeeper_pass_without_changes_reports_nothing_to_do():
     rows.a_host()
     assert a_pass(housekeeper).sentence() == "nothing to do"
 
 
-def test_the_status_page_shows_chores_that_nobody_does():
+def test_the_status_page_counts_overdue_chores():
     a_pass(housekeeper)
 
     def late(now):
@@ -100,7 +100,7 @@ def test_the_status_page_shows_chores_that_nobody_does():
 
 
 @pytest.mark.parametrize("days", [1.5, 7, 30, 400])
-def test_idle_averages_fade_as_a_grant_of_nothing_would_have_them(days):
+def test_average_credit_without_new_grants_decays_as_with_a_zero_grant(days):
     at = NOON - timedelta(days=days)
     account = rows.an_account(expavg_credit=100, expavg_at=at)
     host = rows.a_host(account, expavg_credit=100, expavg_at=at)
@@ -117,7 +117,7 @@ def test_idle_averages_fade_as_a_grant_of_nothing_would_have_them(days):
     assert by_app.expavg_at == NOON
 
 
-def test_what_was_granted_lately_or_never_is_left_alone():
+def test_average_credit_granted_recently_or_never_does_not_decay():
     lately = rows.a_host(expavg_credit=5, expavg_at=NOON - DAY)
     never = rows.a_host()
     assert not a_pass(housekeeper).changed
@@ -132,13 +132,13 @@ def test_tiny_average_becomes_zero_and_is_not_updated_again():
     assert not a_pass(housekeeper, now=NOON + 2 * DAY).changed
 
 
-def test_an_average_of_long_ago_does_not_underflow():
+def test_decay_of_a_very_old_average_does_not_underflow():
     host = rows.a_host(expavg_credit=1e-5, expavg_at=NOON - timedelta(days=36_500))
     a_pass(housekeeper)
     assert fresh(host).expavg_credit == pytest.approx(0, abs=1e-20)
 
 
-def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
+def test_decay_processes_rows_in_batches_of_the_limit(monkeypatch):
     for _ in range(5):
         rows.a_host(expavg_credit=8, expavg_at=NOON - WEEK)
     asked = []
@@ -156,7 +156,7 @@ def test_rows_are_taken_in_batches_of_the_limit(monkeypatch):
 # Adaptive credit
 
 
-def test_versions_are_scaled_to_the_cheapest_device_and_the_app_knows_its_cost():
+def test_app_version_credit_is_scaled_to_the_cheapest_version_and_its_cost_is_stored():
     PlanClass.objects.create(name="cuda", spec={"gpu_type": "nvidia", "ngpus": 1}, created_at=NOON)
     PlanClass.objects.create(name="mt", spec={"threads": 4}, created_at=NOON)
     app, other = rows.an_app(), rows.an_app()
@@ -175,7 +175,7 @@ def test_versions_are_scaled_to_the_cheapest_device_and_the_app_knows_its_cost()
 # Size classes
 
 
-def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
+def test_hosts_are_divided_by_speed_into_the_size_classes_of_the_app():
     app = rows.an_app(n_size_classes=2)
     version, better = rows.an_app_version(app), rows.an_app_version(app)
     for speed in (1e9, 2e9, 4e9, 8e9):
@@ -190,7 +190,7 @@ def test_hosts_are_divided_by_speed_into_as_many_classes_as_there_are_sizes():
     assert not a_pass(housekeeper, now=NOON + DAY).changed
 
 
-def test_a_host_that_computes_half_of_the_time_is_half_as_fast_to_the_census():
+def test_host_speed_for_size_classes_is_multiplied_by_the_on_fraction():
     app = rows.an_app(n_size_classes=2)
     version = rows.an_app_version(app)
     for speed, on in ((1e9, 1.0), (8e9, 0.5)):
@@ -200,7 +200,7 @@ def test_a_host_that_computes_half_of_the_time_is_half_as_fast_to_the_census():
     assert fresh(app).size_bounds == [pytest.approx(4e9)]
 
 
-def test_with_too_few_hosts_the_sizes_stay_as_they_were():
+def test_size_bounds_do_not_change_if_there_are_too_few_hosts():
     app = rows.an_app(n_size_classes=3, size_bounds=[1e9, 2e9])
     assert not a_pass(housekeeper).changed
     assert fresh(app).size_bounds == [1e9, 2e9]
@@ -209,7 +209,7 @@ def test_with_too_few_hosts_the_sizes_stay_as_they_were():
 # Batches
 
 
-def test_batches_whose_time_is_over_are_given_up_and_finished_ones_completed():
+def test_expired_batches_are_aborted_and_finished_batches_are_completed():
     account = rows.an_account()
     late, done = (
         Batch.objects.create(
@@ -234,7 +234,7 @@ def a_refusal(number, at):
     )
 
 
-def test_refusals_of_long_ago_are_dropped():
+def test_old_refusals_are_deleted():
     for number in range(3):
         a_refusal(number, LONG_AGO)
     kept = a_refusal(9, NOON - timedelta(days=29))
@@ -265,7 +265,7 @@ def test_old_messages_of_purged_results_are_deleted():
     assert [one.pk for one in kept if one.result_id == gone] == [unhandled.pk]
 
 
-def test_files_that_nobody_knows_are_deleted_once_a_day():
+def test_old_upload_files_without_a_row_are_deleted():
     result = rows.a_result(rows.a_workunit(), "success", host=rows.a_host())
     output = rows.an_output(result, b"x", uploaded=True)
     path = storage.upload_path(output.name)

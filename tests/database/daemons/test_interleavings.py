@@ -79,7 +79,7 @@ def report(result_id, *, at):
         Workunit.objects.filter(pk=result.workunit_id).update(transition_at=at)
 
 
-def test_two_transitioners_make_the_results_of_a_workunit_once(monkeypatch):
+def test_two_concurrent_transitioners_create_the_results_of_a_workunit_once(monkeypatch):
     workunit = rows.a_workunit()
     with stopped_in(monkeypatch, transitioner.replication, "judge") as (arrived, go):
         first = Meanwhile(lambda: a_pass(transitioner))
@@ -91,7 +91,7 @@ def test_two_transitioners_make_the_results_of_a_workunit_once(monkeypatch):
     assert workunit.results.count() == 2
 
 
-def test_many_transitioners_at_once_share_the_work():
+def test_eight_concurrent_transitioners_process_each_workunit_once():
     app = rows.an_app()
     for _ in range(40):
         rows.a_workunit(app)
@@ -127,7 +127,7 @@ def test_a_report_waits_for_the_validator_and_its_wake_up_is_not_lost(monkeypatc
     assert late.validate_state == 1
 
 
-def test_the_validator_leaves_a_workunit_alone_while_a_report_settles():
+def test_the_validator_skips_a_workunit_locked_by_a_report():
     workunit = rows.a_workunit(need_validate=True)
     first = rows.a_result(workunit, "success", output=b"a")
     second = rows.a_result(workunit, "sent")
@@ -140,7 +140,7 @@ def test_the_validator_leaves_a_workunit_alone_while_a_report_settles():
     assert [first.validate_state, second.validate_state] == [1, 1]
 
 
-def test_a_transitioner_judges_what_was_reported_before_its_lock(monkeypatch):
+def test_the_transitioner_sees_results_reported_before_it_got_the_lock(monkeypatch):
     """Results are read by a second statement, which sees commits made before the lock."""
     workunit = rows.a_workunit()
     done = rows.a_result(workunit, "success", output=b"a")
@@ -159,7 +159,7 @@ def test_a_transitioner_judges_what_was_reported_before_its_lock(monkeypatch):
     assert moves(done) == []
 
 
-def test_the_last_two_references_dropped_at_once_doom_the_file(monkeypatch):
+def test_a_file_is_deleted_when_its_last_two_references_are_dropped_concurrently(monkeypatch):
     app = rows.an_app()
     file = None
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_the_last_two_references_dropped_at_once_doom_the_file(monkeypatch):
     assert not File.objects.exists()
 
 
-def test_a_file_that_is_submitted_again_while_it_is_dropped_stays():
+def test_a_file_submitted_again_during_deletion_is_not_deleted():
     workunit = rows.a_workunit(transition_at=None)
     file = rows.an_input(workunit)
     rows.settled(workunit, assimilate_state=2, file_delete_state=1)
@@ -195,7 +195,7 @@ def test_a_file_that_is_submitted_again_while_it_is_dropped_stays():
     assert other.input_files.count() == 1
 
 
-def test_a_file_that_was_doomed_is_not_found_by_a_submission_that_waited(monkeypatch):
+def test_a_submission_that_waited_for_the_deleter_does_not_reuse_a_deleted_file(monkeypatch):
     workunit = rows.a_workunit(transition_at=None)
     file = rows.an_input(workunit)
     rows.settled(workunit, assimilate_state=2, file_delete_state=1)

@@ -23,14 +23,14 @@ def fail(app, *ids, stage=Stage.ASSIMILATE, error="boom", now=NOON, **options):
     return {subject_id for subject_id, record in records.items() if record.parked}
 
 
-def test_a_subject_is_parked_at_its_apps_limit_and_not_before():
+def test_a_subject_is_parked_when_its_failures_reach_the_limit_of_the_app():
     app = rows.an_app(max_science_failures=3)
     assert [fail(app, 7), fail(app, 7), fail(app, 7, now=rows.hours(1))] == [set(), set(), {7}]
     row = ScienceFailure.objects.get()
     assert (row.failures, row.parked_at, row.error) == (3, rows.hours(1), "boom")
 
 
-def test_a_limit_of_one_parks_at_once():
+def test_a_limit_of_one_parks_after_the_first_failure():
     assert fail(rows.an_app(max_science_failures=1), 7) == {7}
 
 
@@ -57,14 +57,14 @@ def test_transient_failures_do_not_count_as_failures():
     assert fail(app, 7) == {7}
 
 
-def test_stages_are_counted_apart():
+def test_failures_are_counted_separately_per_stage():
     app = rows.an_app(max_science_failures=2)
     fail(app, 7, stage=Stage.VALIDATE)
     assert fail(app, 7, stage=Stage.ASSIMILATE) == set()
     assert ScienceFailure.objects.count() == 2
 
 
-def test_success_forgets_the_failures_of_its_stage():
+def test_success_deletes_the_failures_of_the_same_stage_and_subject_only():
     app = rows.an_app(max_science_failures=2)
     fail(app, 7, 8)
     fail(app, 7, stage=Stage.VALIDATE)
@@ -75,7 +75,7 @@ def test_success_forgets_the_failures_of_its_stage():
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_counting_costs_one_statement(count):
+def test_recording_any_number_of_failures_uses_one_statement(count):
     app = rows.an_app(max_science_failures=1)
     ids = range(1, count + 1)
     assert statements_of(lambda: fail(app, *ids)) == 1
@@ -94,7 +94,7 @@ def test_parking_is_logged_once(caplog):
     assert [(one.stage, one.id, one.app) for one in said] == [("assimilate", 7, "sums")]
 
 
-def test_an_error_is_kept_as_far_as_it_can_be():
+def test_a_stored_error_is_truncated_and_invalid_characters_are_replaced():
     app = rows.an_app()
     fail(app, 7, error="x" * 100_000 + "\0the end\udc80")
     error = ScienceFailure.objects.get().error
@@ -105,5 +105,5 @@ def test_an_error_is_kept_as_far_as_it_can_be():
 @pytest.mark.parametrize(
     ("failures", "seconds"), [(0, 10), (1, 10), (2, 20), (3, 40), (9, 2560), (10, 3600), (99, 3600)]
 )
-def test_the_wait_doubles_up_to_an_hour(failures, seconds):
+def test_the_retry_delay_doubles_up_to_an_hour(failures, seconds):
     assert poison.wait_after(failures) == timedelta(seconds=seconds)

@@ -110,7 +110,7 @@ def test_archive_has_the_timeline_as_text(settings):
     assert ("result", "UNSENT", "OVER/DIDNT_NEED", "transitioner") in steps
 
 
-def test_its_input_files_are_remembered_though_they_are_gone(settings):
+def test_deleted_input_files_are_listed_in_the_archive(settings):
     workunit = rows.a_workunit(transition_at=None)
     file = rows.an_input(workunit, b"12345")
     rows.settled(workunit, assimilate_state=2, file_delete_state=1, finished_at=NOON)
@@ -122,7 +122,7 @@ def test_its_input_files_are_remembered_though_they_are_gone(settings):
     assert "past_inputs" not in line["workunit"]
 
 
-def test_messages_usage_refusals_and_failures_go_with_it_and_only_these(settings):
+def test_only_messages_usage_refusals_and_failures_of_purged_workunits_are_archived(settings):
     gone, kept = purgeable(), purgeable(finished_at=NOON + timedelta(days=1))
     for workunit in (gone, kept):
         for number, result in enumerate(workunit.results.order_by("id")):
@@ -185,20 +185,20 @@ def test_a_full_batch_is_dropped_in_short_transactions(monkeypatch):
         {"lease_until": NOON + timedelta(minutes=1)},
     ],
 )
-def test_what_is_not_finished_stays(unfinished):
+def test_an_unfinished_workunit_is_not_purged(unfinished):
     purgeable(**unfinished)
     assert a_pass(purger).sentence() == "nothing to do"
     assert Workunit.objects.exists()
 
 
 @pytest.mark.parametrize(("word", "state"), [("sent", 0), ("valid", 1), ("error", 3)])
-def test_a_workunit_with_a_result_that_is_not_finished_stays(word, state):
+def test_a_workunit_with_an_unfinished_result_is_not_purged(word, state):
     workunit = purgeable()
     rows.a_result(workunit, word, file_delete_state=state)
     assert a_pass(purger).seen == 0
 
 
-def test_rows_are_kept_for_as_long_as_the_project_says(settings):
+def test_workunits_are_purged_only_after_the_purge_after_setting(settings):
     settings.PROJECT = replace(settings.PROJECT, purge_after=timedelta(days=1))
     purgeable()
     assert a_pass(purger, now=rows.hours(22)).seen == 0
@@ -219,7 +219,7 @@ def test_workunit_woken_during_archiving_is_not_purged(settings, monkeypatch):
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_purger_pass_uses_14_statements_for_any_number_of_rows(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         purgeable(app, host)
@@ -244,7 +244,7 @@ def test_cached_plans_are_discarded_before_rows_are_dropped():
     assert forgotten < dropped
 
 
-def test_plans_from_a_small_day_do_not_read_whole_tables_for_each_row():
+def test_plans_cached_on_small_tables_do_not_cause_full_scans_of_grown_tables():
     app, host = rows.an_app(), rows.a_host()
     kept = purgeable(app, host, finished_at=NOON + timedelta(days=1))
     with connection.cursor() as cursor:
@@ -300,13 +300,13 @@ def tables():
     return [name for name in days_made() if name.startswith("ledger_entry_202601")]
 
 
-def test_fifteen_days_are_made_with_today():
+def test_fifteen_ledger_partitions_exist_starting_today():
     assert len(tables()) == 15
     assert tables()[0] == "ledger_entry_20260101"
     assert purger.tend_ledger(now=NOON) == (0, 0)
 
 
-def test_a_day_is_dropped_when_no_living_workunit_is_as_old():
+def test_a_ledger_partition_is_dropped_when_no_existing_workunit_is_as_old():
     old = rows.a_workunit(created_at=NOON)
     assert purger.tend_ledger(now=NOON + timedelta(days=2)) == (2, 0)
     Workunit.objects.filter(pk=old.pk).delete()
@@ -317,7 +317,7 @@ def test_a_day_is_dropped_when_no_living_workunit_is_as_old():
     assert purger.tend_ledger(now=NOON + timedelta(days=2)) == (0, 1)
 
 
-def test_moves_go_to_their_day_and_never_get_lost_without_one():
+def test_moves_are_stored_in_the_partition_of_their_day_or_in_the_default_partition():
     rows.a_workunit()
     a_pass(transitioner)
     far = NOON + timedelta(days=100)
@@ -331,7 +331,7 @@ def test_moves_go_to_their_day_and_never_get_lost_without_one():
     assert LedgerEntry.objects.count() == 4
 
 
-def test_a_day_that_began_in_the_default_partition_is_left_there():
+def test_no_partition_is_created_for_a_day_with_rows_in_the_default_partition():
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE ledger_entry_20260101")
     rows.a_workunit()

@@ -31,7 +31,7 @@ def an_overdue(workunit=None, **fields):
     return rows.a_result(workunit, "sent", report_deadline=rows.hours(-1), **fields)
 
 
-def test_a_result_past_its_deadline_is_given_up_and_replaced():
+def test_a_result_past_its_deadline_times_out_and_is_replaced():
     result = an_overdue()
     tally = a_pass(timeout_checker)
     result.refresh_from_db()
@@ -44,7 +44,7 @@ def test_a_result_past_its_deadline_is_given_up_and_replaced():
     assert result.workunit.results.count() == 3
 
 
-def test_a_result_has_the_time_until_its_deadline_and_no_more():
+def test_a_result_times_out_exactly_at_its_report_deadline():
     result = rows.a_result(rows.a_workunit(transition_at=None), "sent")
     deadline = result.report_deadline
     for now in (NOON, deadline - timedelta(seconds=1)):
@@ -56,7 +56,7 @@ def test_a_result_has_the_time_until_its_deadline_and_no_more():
     assert (result.server_state, result.outcome) == (5, 4)
 
 
-def test_the_apps_grace_is_waited_for():
+def test_a_result_times_out_only_after_the_grace_period_of_the_app():
     app = rows.an_app(grace=timedelta(hours=2))
     result = an_overdue(rows.a_workunit(app))
     assert a_pass(timeout_checker).seen == 0
@@ -65,7 +65,7 @@ def test_the_apps_grace_is_waited_for():
     assert result.outcome == 4
 
 
-def test_a_host_that_did_not_reply_starts_anew_to_be_trusted():
+def test_a_timeout_resets_the_consecutive_valid_count_of_the_host():
     workunit = rows.a_workunit()
     version = rows.an_app_version(workunit.app)
     result = an_overdue(workunit, app_version=version)
@@ -77,7 +77,7 @@ def test_a_host_that_did_not_reply_starts_anew_to_be_trusted():
     assert (trusted.consecutive_valid, trusted.max_results_per_day) == (0, 1)
 
 
-def test_a_workunit_past_its_end_is_woken_and_expires():
+def test_a_workunit_past_its_end_time_expires():
     workunit = rows.a_workunit(end_before=rows.hours(-1), transition_at=None)
     rows.a_result(workunit, "sent")
     a_pass(timeout_checker)
@@ -87,7 +87,7 @@ def test_a_workunit_past_its_end_is_woken_and_expires():
     assert a_pass(timeout_checker).seen == 0
 
 
-def test_the_quota_follows_the_policy_once_for_each_result(settings):
+def test_the_daily_quota_is_updated_once_for_each_timed_out_result(settings):
     workunit = rows.a_workunit(rows.an_app(daily_quota=40))
     version = rows.an_app_version(workunit.app)
     host = rows.a_host()
@@ -109,7 +109,7 @@ def an_unacknowledged(app=None, **fields):
     )
 
 
-def test_an_assignment_that_was_never_acknowledged_is_given_up():
+def test_a_result_that_was_never_acknowledged_times_out():
     result = an_unacknowledged()
     assert a_pass(timeout_checker).sentence() == "1 result: 1 never acknowledged"
     result.refresh_from_db()
@@ -127,7 +127,7 @@ def test_acknowledged_recent_or_exempt_assignments_are_kept():
     assert a_pass(timeout_checker).sentence() == "nothing to do"
 
 
-def test_after_an_outage_every_host_has_the_whole_time_again_to_be_heard_of():
+def test_the_acknowledgement_timeout_restarts_after_an_outage():
     Outage.objects.create(
         began_at=rows.hours(-2), ended_at=rows.hours(-0.05), applied_at=rows.hours(0)
     )
@@ -139,7 +139,7 @@ def test_after_an_outage_every_host_has_the_whole_time_again_to_be_heard_of():
 # Outages
 
 
-def test_while_the_web_processes_are_away_nothing_is_given_up(caplog):
+def test_no_result_times_out_while_the_web_heartbeat_is_missing(caplog):
     an_overdue()
     Heartbeat.objects.create(name="web", seen_at=rows.hours(-1))
     for _ in range(2):
@@ -149,7 +149,7 @@ def test_while_the_web_processes_are_away_nothing_is_given_up(caplog):
     assert a_pass(timeout_checker).sentence() == "1 result: 1 timed out"
 
 
-def test_deadlines_move_by_an_outage_before_anything_is_given_up():
+def test_deadlines_are_extended_by_an_outage_before_results_time_out():
     result = an_overdue(sent_at=rows.hours(-30))
     Outage.objects.create(began_at=rows.hours(-20), ended_at=rows.hours(-10))
     tally = a_pass(timeout_checker)
@@ -187,7 +187,7 @@ def states(*workunits):
     return [(w.unsendable_at is not None, w.transition_at is not None) for w in workunits]
 
 
-def test_a_result_refused_to_every_host_is_given_up():
+def test_a_result_refused_to_every_host_is_marked_unsendable():
     hosts = [rows.a_host() for _ in range(3)]
     refused, other = an_unsent(), an_unsent()
     refuse(refused, *hosts)
@@ -211,7 +211,7 @@ def test_a_refusal_counts_once_it_is_repeated_after_a_day(hours, at_once, is_giv
     assert states(workunit) == [(is_given_up, is_given_up)]
 
 
-def test_how_long_a_refusal_must_last_is_a_setting(settings):
+def test_refusal_counts_after_setting_is_applied(settings):
     settings.PROJECT = replace(settings.PROJECT, refusal_counts_after=timedelta(0))
     workunit = an_unsent()
     refuse(workunit, rows.a_host(), first_at=rows.hours(0))
@@ -219,7 +219,7 @@ def test_how_long_a_refusal_must_last_is_a_setting(settings):
     assert states(workunit) == [(True, True)]
 
 
-def test_hosts_that_never_ask_again_end_it_at_the_upper_bound():
+def test_unconfirmed_refusals_count_once_they_reach_the_max_infeasible_limit():
     hosts = [rows.a_host() for _ in range(5)]
     workunit, other = (an_unsent(rows.an_app(max_infeasible=most)) for most in (3, 4))
     for one in (workunit, other):
@@ -228,7 +228,7 @@ def test_hosts_that_never_ask_again_end_it_at_the_upper_bound():
     assert states(workunit, other) == [(True, True), (False, False)]
 
 
-def test_a_result_refused_to_as_many_hosts_as_its_app_bears_is_given_up():
+def test_a_result_refused_to_max_infeasible_hosts_is_marked_unsendable():
     hosts = [rows.a_host() for _ in range(5)]
     workunit = an_unsent(rows.an_app(max_infeasible=2))
     refuse(workunit, hosts[0])
@@ -256,7 +256,7 @@ def test_inactive_hosts_count_neither_as_refused_nor_as_seen(away):
     assert states(workunit, other) == [(True, True), (False, False)]
 
 
-def test_what_was_refused_before_the_newest_version_came_does_not_count():
+def test_refusals_older_than_the_newest_app_version_do_not_count():
     host, app = rows.a_host(), rows.an_app()
     workunit = an_unsent(app)
     refuse(workunit, host, at=NOON - timedelta(seconds=20))
@@ -272,7 +272,7 @@ def test_what_was_refused_before_the_newest_version_came_does_not_count():
 
 
 @pytest.mark.parametrize("most", [1, 2], ids=["as many hosts as it bears", "counted at once"])
-def test_no_refusal_before_the_newest_version_counts_however_it_would(most):
+def test_refusals_older_than_the_newest_app_version_never_count_under_any_rule(most):
     app = rows.an_app(max_infeasible=most)
     workunit = an_unsent(app)
     refuse(workunit, rows.a_host(), at=NOON - timedelta(seconds=20), counts_at_once=most == 2)
@@ -284,7 +284,7 @@ def test_no_refusal_before_the_newest_version_counts_however_it_would(most):
     assert states(workunit) == [(True, True)]
 
 
-def test_of_a_targeted_result_only_its_hosts_are_asked():
+def test_a_targeted_result_is_unsendable_once_its_target_hosts_are_refused():
     mine, theirs = rows.a_host(), rows.a_host()
     for_host = an_unsent(target_host=mine)
     for_account = an_unsent(target_account=mine.account)
@@ -295,7 +295,7 @@ def test_of_a_targeted_result_only_its_hosts_are_asked():
     assert states(for_host, for_account, for_others) == [(True, True), (True, True), (False, False)]
 
 
-def test_a_pass_counts_what_was_refused_since_the_last_one_however_much_that_is():
+def test_a_pass_counts_all_refusals_since_the_last_pass_regardless_of_the_limit():
     host, app = rows.a_host(), rows.an_app()
     a_pass(timeout_checker)
     old, new = an_unsent(app), [an_unsent(app) for _ in range(5)]
@@ -343,7 +343,7 @@ def test_result_that_is_hard_to_send_is_logged_once(caplog):
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_refusals_cost_the_same_statements_for_any_number_of_them(count):
+def test_counting_any_number_of_refusals_uses_7_statements(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         refuse(an_unsent(app), host)
@@ -351,7 +351,7 @@ def test_refusals_cost_the_same_statements_for_any_number_of_them(count):
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_timeout_checker_pass_uses_8_statements_for_any_number_of_rows(count):
     app = rows.an_app()
     version = rows.an_app_version(app)
     host = rows.a_host()

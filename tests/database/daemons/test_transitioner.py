@@ -19,7 +19,7 @@ from tests.database.passes import a_pass, moves, statements_of
 pytestmark = pytest.mark.django_db
 
 
-def test_a_new_workunit_gets_its_results():
+def test_results_are_created_for_a_new_workunit():
     workunit = rows.a_workunit(priority=7)
     tally = a_pass(transitioner)
     results = list(workunit.results.order_by("id"))
@@ -41,13 +41,13 @@ def test_a_second_pass_finds_nothing_to_do():
     assert Result.objects.count() == 2
 
 
-def test_a_workunit_that_is_not_due_is_left_alone():
+def test_a_workunit_that_is_not_due_is_skipped():
     rows.a_workunit(transition_at=rows.hours(1))
     rows.a_workunit(transition_at=None)
     assert a_pass(transitioner).seen == 0
 
 
-def test_a_replacement_takes_the_next_attempt():
+def test_a_replacement_result_gets_the_next_attempt_number():
     workunit = rows.a_workunit()
     rows.a_result(workunit, "success", output=b"a")
     rows.a_result(workunit, "error")
@@ -55,7 +55,7 @@ def test_a_replacement_takes_the_next_attempt():
     assert sorted(workunit.results.values_list("attempt", flat=True)) == [0, 1, 2]
 
 
-def test_attempts_end_one_by_one_and_their_workunit_stays_open():
+def test_a_workunit_with_failed_attempts_stays_open_and_gets_replacements():
     workunit = rows.a_workunit()
     rows.a_result(workunit, "error")
     rows.a_result(workunit, "noreply")
@@ -73,7 +73,7 @@ def test_attempts_end_one_by_one_and_their_workunit_stays_open():
     assert moves(workunit) == []
 
 
-def test_no_last_result_is_made_where_it_could_not_make_the_quorum():
+def test_a_workunit_fails_if_the_remaining_results_cannot_reach_the_quorum():
     # The only result was sent to an untrusted host, which raised the quorum, and it failed.
     workunit = rows.a_workunit(max_total_results=2)
     rows.a_result(workunit, "error")
@@ -89,7 +89,7 @@ def forgotten():
     return asked.find(NOON)
 
 
-def test_enough_successes_ask_for_validation():
+def test_enough_successful_results_set_need_validate():
     workunit = rows.a_workunit()
     for _ in range(2):
         rows.a_result(workunit, "success", output=b"a")
@@ -99,7 +99,7 @@ def test_enough_successes_ask_for_validation():
     assert workunit.transition_at == rows.hours(252)
 
 
-def test_a_cancelled_workunit_ends():
+def test_a_cancelled_workunit_fails_and_its_unsent_results_end():
     workunit = rows.a_workunit(cancel_requested_at=rows.hours(-1))
     unsent = rows.a_result(workunit)
     success = rows.a_result(workunit, "success", output=b"a")
@@ -124,7 +124,7 @@ def test_one_result_can_move_on_two_axes_at_once():
     assert len(moves(unsent)) == 2
 
 
-def test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones():
+def test_files_of_an_assimilated_workunit_become_deletable_and_late_ones_at_credit_deadline():
     workunit = rows.a_workunit()
     canonical = rows.a_result(workunit, "valid", output=b"a")
     other = rows.a_result(workunit, "valid", output=b"a")
@@ -148,7 +148,7 @@ def test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_f
     assert workunit.transition_at is None
 
 
-def test_the_class_of_hosts_is_forgotten_when_only_errors_came():
+def test_the_hr_class_is_reset_when_all_results_failed():
     workunit = rows.a_workunit(hr_class=384)
     rows.a_result(workunit, "error")
     a_pass(transitioner)
@@ -165,7 +165,7 @@ def test_a_released_workunit_is_replicated_in_the_same_pass():
     assert moves(workunit) == ["release: INACTIVE→RELEASED"]
 
 
-def test_shards_share_the_work_and_leave_nothing_out():
+def test_shards_together_process_every_workunit():
     app = rows.an_app()
     for _ in range(7):
         rows.a_workunit(app)
@@ -174,7 +174,7 @@ def test_shards_share_the_work_and_leave_nothing_out():
     assert max(seen) <= 3
 
 
-def test_a_full_batch_says_that_there_is_more():
+def test_a_pass_that_reaches_its_limit_reports_more_work():
     app = rows.an_app()
     for _ in range(3):
         rows.a_workunit(app)
@@ -182,7 +182,7 @@ def test_a_full_batch_says_that_there_is_more():
     assert not a_pass(transitioner, limit=2).more
 
 
-def test_with_the_ledger_off_nothing_is_written_there(settings):
+def test_no_ledger_entries_are_written_when_the_ledger_is_off(settings):
     from dataclasses import replace
 
     settings.PROJECT = replace(settings.PROJECT, ledger=False)
@@ -192,7 +192,7 @@ def test_with_the_ledger_off_nothing_is_written_there(settings):
     assert moves(workunit.results.first()) == []
 
 
-def test_a_result_that_nobody_may_have_is_given_up():
+def test_results_of_an_unsendable_workunit_end_as_couldnt_send():
     workunit = rows.a_workunit(unsendable_at=rows.hours(-1))
     unsent, sent = rows.a_result(workunit), rows.a_result(workunit, "sent")
     a_pass(transitioner)
@@ -229,7 +229,7 @@ def answered():
     )
 
 
-def test_an_answer_is_taken_back_to_be_validated_anew(answered):
+def test_a_revalidation_request_clears_the_canonical_result_and_the_verdicts(answered):
     assert a_pass(transitioner).sentence() == "1 workunit: 1 to be validated anew"
     answered.refresh_from_db()
     assert (answered.canonical_result_id, answered.canonical_credit) == (None, 0)
@@ -243,7 +243,7 @@ def test_an_answer_is_taken_back_to_be_validated_anew(answered):
     assert answered.need_validate
 
 
-def test_an_answer_that_was_handed_on_stays_and_the_wish_is_forgotten(answered):
+def test_a_revalidation_request_is_dropped_if_the_workunit_is_already_assimilated(answered):
     rows.update(answered, assimilate_state=2, finished_at=rows.hours(-1))
     a_pass(transitioner)
     answered.refresh_from_db()
@@ -252,7 +252,7 @@ def test_an_answer_that_was_handed_on_stays_and_the_wish_is_forgotten(answered):
     assert moves(answered)[:1] != ["workunit: CANONICAL→OPEN"]
 
 
-def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end():
+def test_a_broadcast_workunit_gets_no_results_and_needs_validation_at_its_end():
     workunit = rows.a_workunit(
         broadcast=True, min_quorum=1, target_nresults=1, end_before=rows.hours(5)
     )
@@ -265,14 +265,14 @@ def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end():
     assert (workunit.need_validate, workunit.error_mask) == (True, 0)
 
 
-def test_a_broadcast_workunit_to_which_nothing_came_expires():
+def test_a_broadcast_workunit_without_reported_results_expires():
     workunit = rows.a_workunit(broadcast=True, end_before=rows.hours(0))
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert workunit.error_mask == 64
 
 
-def test_a_retry_is_urgent_and_waits_for_a_reliable_host():
+def test_a_retry_result_gets_higher_priority_and_is_reserved_for_reliable_hosts():
     app = rows.an_app(
         retry_priority=10,
         reliable_max_turnaround=timedelta(days=1),
@@ -305,7 +305,7 @@ def test_without_a_bound_on_turnarounds_a_retry_goes_to_any_host():
     assert (retry.priority, retry.reliable_until) == (10, None)
 
 
-def test_all_results_of_an_accelerated_batch_are_urgent():
+def test_results_of_an_accelerated_batch_get_the_retry_priority():
     batch = Batch.objects.create(
         name="tail", submitter=rows.an_account(), created_at=rows.hours(0), accelerate=True
     )
@@ -327,7 +327,7 @@ def test_results_have_the_target_of_their_workunit():
         assert set(workunit.results.values_list("target_kind", "target_id")) == {target}
 
 
-def test_files_are_kept_for_the_apps_delay_after_the_last_report():
+def test_files_are_kept_for_the_delete_delay_of_the_app_after_the_last_report():
     workunit = rows.a_workunit(rows.an_app(delete_delay=timedelta(hours=5)))
     canonical = rows.a_result(workunit, "valid", output=b"a", received_at=rows.hours(-3))
     rows.a_result(workunit, "valid", output=b"a", received_at=rows.hours(-1))
@@ -341,7 +341,7 @@ def test_files_are_kept_for_the_apps_delay_after_the_last_report():
     assert set(workunit.results.values_list("file_delete_state", flat=True)) == {1}
 
 
-def test_a_result_that_came_after_its_credit_deadline_is_too_late_though_files_are_kept():
+def test_a_result_reported_after_its_credit_deadline_is_marked_too_late():
     workunit = rows.a_workunit()
     canonical = rows.a_result(workunit, "valid", output=b"a")
     late = rows.a_result(workunit, "success", output=b"a", credit_deadline=rows.hours(-2))
@@ -353,7 +353,7 @@ def test_a_result_that_came_after_its_credit_deadline_is_too_late_though_files_a
     assert (late.validate_state, in_time.validate_state, workunit.need_validate) == (5, 0, True)
 
 
-def test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once():
+def test_output_files_of_a_too_late_result_are_deleted_immediately():
     workunit = rows.a_workunit()
     canonical = rows.a_result(workunit, "valid", output=b"a", uploaded=True)
     late = rows.a_result(
@@ -385,14 +385,14 @@ def a_mixture(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_transitioner_pass_uses_7_statements_for_any_number_of_rows(count):
     a_mixture(count)
     # A savepoint and its release, the locks, the results; then workunits, moves and replicas.
     assert statements_of(lambda: a_pass(transitioner)) == 7
     assert not Workunit.objects.filter(transition_at__lte=rows.hours(0)).exists()
 
 
-def test_an_idle_pass_costs_one_statement_and_its_transaction():
+def test_an_idle_pass_uses_one_statement_and_its_savepoint():
     assert statements_of(lambda: a_pass(transitioner)) == 3
 
 
@@ -407,7 +407,7 @@ def tried(app, *hosts, word="error", **fields):
     return workunit
 
 
-def test_an_app_may_have_a_workunit_end_where_every_account_had_its_turn():
+def test_fail_when_all_tried_ends_a_workunit_that_every_account_has_tried():
     waits = tried(rows.an_app(), rows.a_host())
     ends = tried(rows.an_app(fail_when_all_tried=True), *Host.objects.all())
     a_pass(transitioner)
@@ -421,7 +421,7 @@ def test_an_app_may_have_a_workunit_end_where_every_account_had_its_turn():
     ("hours", "at_once", "is_over"),
     [(0, False, False), (23.9, False, False), (24, False, True), (0, True, True)],
 )
-def test_a_computer_that_cannot_have_it_needs_no_turn(hours, at_once, is_over):
+def test_a_refused_host_counts_as_tried_once_its_refusal_counts(hours, at_once, is_over):
     app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
     workunit = tried(app, rows.a_host())
     rows.refuse(workunit, unfit, first_at=rows.hours(-hours), counts_at_once=at_once)
@@ -431,7 +431,7 @@ def test_a_computer_that_cannot_have_it_needs_no_turn(hours, at_once, is_over):
 
 
 @pytest.mark.parametrize("seconds", [-1, 1])
-def test_a_refusal_from_before_the_newest_version_excuses_no_computer(seconds):
+def test_a_refusal_older_than_the_newest_app_version_does_not_count_as_tried(seconds):
     app, unfit = rows.an_app(fail_when_all_tried=True), rows.a_host()
     workunit = tried(app, rows.a_host())
     rows.an_app_version(app, created_at=NOON + timedelta(seconds=seconds))
@@ -458,7 +458,7 @@ def test_remaining_accounts_depend_on_the_one_result_per_rule(kind, is_over):
 @pytest.mark.parametrize(
     "fields", [{"denied": True}, {"rpc_at": NOON - timedelta(days=31)}], ids=["denied", "gone"]
 )
-def test_a_workunit_that_waits_for_an_account_looks_soon_whether_that_is_still_about(fields):
+def test_a_workunit_waiting_for_an_untried_account_is_checked_again_after_an_hour(fields):
     app = rows.an_app(fail_when_all_tried=True)
     other = rows.a_host()
     workunit = tried(app, rows.a_host())

@@ -48,7 +48,7 @@ def is_handled(trickle):
 # Built-in handlers
 
 
-def test_progress_is_noted_and_wakes_nobody():
+def test_a_progress_trickle_updates_fraction_done_without_waking_the_workunit():
     result = running()
     trickle = say(result, done(0.25))
     assert a_pass(trickle_handler).sentence() == "1 trickle: 1 handled"
@@ -68,7 +68,7 @@ def test_latest_progress_counts_in_any_order_of_arrival():
     assert result.fraction_done == 0.5
 
 
-def test_the_progress_of_a_result_that_is_over_is_not_noted():
+def test_progress_of_a_finished_result_is_ignored():
     result = a_result(a_workunit(), "success")
     say(result, done(0.25))
     a_pass(trickle_handler)
@@ -76,7 +76,7 @@ def test_the_progress_of_a_result_that_is_over_is_not_noted():
     assert result.fraction_done == 0
 
 
-def test_usage_is_kept_at_most_once_a_minute():
+def test_usage_samples_are_stored_at_most_once_a_minute():
     result = running()
     for minute in (0, 0.5, 1, 2):
         say(result, f"<cpu_time>{minute}</cpu_time>", variety="usage", minute=minute)
@@ -101,14 +101,14 @@ def test_sample_with_a_future_time_gets_the_current_time():
     assert UsageSample.objects.get().at == NOON
 
 
-def test_empty_progress_is_handled_without_a_sample():
+def test_a_trickle_without_valid_data_is_handled_and_stores_no_sample():
     trickle = say(running(), "<fraction_done>soon</fraction_done>")
     a_pass(trickle_handler)
     assert is_handled(trickle)
     assert not UsageSample.objects.exists()
 
 
-def test_an_unknown_variety_is_named_once_and_marked_as_handled(caplog):
+def test_an_unknown_variety_is_logged_once_and_marked_as_handled(caplog):
     result = running()
     for minute in range(3):
         trickle = say(result, "x", variety="gossip", minute=minute)
@@ -121,7 +121,7 @@ def test_an_unknown_variety_is_named_once_and_marked_as_handled(caplog):
 # Handlers of an app
 
 
-def test_a_handler_extends_the_deadline_and_answers():
+def test_a_handler_can_extend_the_deadline_and_send_a_reply():
     result = running(an_app(trickle_handlers=handler("extend")))
     deadline, credit_deadline = result.report_deadline, result.credit_deadline
     say(result, "<a>1</a>", variety="news")
@@ -144,7 +144,7 @@ def test_deadline_that_has_passed_is_not_extended():
     assert result.report_deadline == NOON
 
 
-def test_a_handler_may_know_the_progress():
+def test_a_handler_can_set_the_progress():
     result = running(an_app(trickle_handlers=handler("halfway")))
     say(result, "x", variety="news")
     a_pass(trickle_handler)
@@ -152,7 +152,7 @@ def test_a_handler_may_know_the_progress():
     assert result.fraction_done == 0.5
 
 
-def test_an_apps_own_handler_goes_before_the_built_in_one():
+def test_a_handler_of_the_app_overrides_the_built_in_handler():
     app = an_app(trickle_handlers={"progress": "python:tests.trickle_science.nothing"})
     result = running(app)
     say(result, done(0.25))
@@ -170,7 +170,7 @@ def test_an_apps_own_handler_goes_before_the_built_in_one():
         (handler("missing"), "missing"),
     ],
 )
-def test_a_handler_that_fails_is_tried_again_later_and_then_parked(handlers, error):
+def test_a_failed_trickle_is_retried_later_and_then_parked(handlers, error):
     app = an_app(trickle_handlers=handlers, max_science_failures=2)
     trickle = say(running(app), "x", variety="news")
     assert a_pass(trickle_handler).sentence() == "1 trickle: 1 put off"
@@ -182,7 +182,7 @@ def test_a_handler_that_fails_is_tried_again_later_and_then_parked(handlers, err
     assert not is_handled(trickle)
 
 
-def test_a_service_that_is_away_is_waited_for():
+def test_a_transient_handler_failure_does_not_park_the_trickle():
     app = an_app(trickle_handlers=handler("away"), max_science_failures=1)
     trickle = say(running(app), "x", variety="news")
     a_pass(trickle_handler)
@@ -193,7 +193,7 @@ def test_a_service_that_is_away_is_waited_for():
     assert not ScienceFailure.objects.exists()
 
 
-def test_others_go_on_when_one_fails():
+def test_a_failed_trickle_does_not_stop_other_trickles():
     app = an_app(trickle_handlers=handler("broken"))
     result = running(app)
     bad = say(result, "x", variety="news")
@@ -218,7 +218,7 @@ def test_handler_with_an_expired_lease_settles_nothing(monkeypatch):
     assert not is_handled(trickle)
 
 
-def test_a_pass_costs_the_same_for_one_and_for_many():
+def test_a_pass_uses_the_same_statements_for_any_number_of_trickles():
     result = running()
     say(result, done(0.1))
     one = statements_of(lambda: a_pass(trickle_handler))
@@ -227,7 +227,7 @@ def test_a_pass_costs_the_same_for_one_and_for_many():
     assert statements_of(lambda: a_pass(trickle_handler)) == one
 
 
-def test_shards_share_the_results():
+def test_shards_divide_the_trickles_by_result():
     from daemons.tally import Shard
 
     for _ in range(4):

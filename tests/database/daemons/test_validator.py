@@ -35,7 +35,7 @@ def refreshed(*found):
     return [row.validate_state for row in found]
 
 
-def test_two_that_agree_are_valid_and_the_first_is_canonical():
+def test_two_matching_results_are_valid_and_the_first_is_canonical():
     workunit, (first, second) = asking("aa")
     tally = a_pass(validator)
     workunit.refresh_from_db()
@@ -48,7 +48,7 @@ def test_two_that_agree_are_valid_and_the_first_is_canonical():
     assert tally.done == {"with a canonical result": 1, "results valid": 2, "results paid": 2}
 
 
-def test_the_odd_one_out_is_invalid_and_not_paid():
+def test_a_result_that_differs_from_the_quorum_is_invalid_and_gets_no_credit():
     _workunit, results = asking("aba")
     a_pass(validator)
     assert refreshed(*results) == [1, 2, 1]
@@ -56,7 +56,7 @@ def test_the_odd_one_out_is_invalid_and_not_paid():
     assert not CreditEntry.objects.filter(result_id=results[1].pk).exists()
 
 
-def test_without_a_quorum_one_more_result_is_made():
+def test_a_third_result_is_created_if_two_results_disagree():
     workunit, results = asking("ab")
     a_pass(validator)
     workunit.refresh_from_db()
@@ -69,7 +69,7 @@ def test_without_a_quorum_one_more_result_is_made():
     assert workunit.results.count() == 3
 
 
-def test_results_reach_all_six_validate_states():
+def test_results_can_reach_all_six_validate_states():
     _, (first,) = asking("a")
     _, (one, _other) = asking("ab")
     _, (right, wrong, _same) = asking("aba")
@@ -93,7 +93,7 @@ def test_results_reach_all_six_validate_states():
     assert [result.validate_state for result in reached] == sorted(ValidateState)
 
 
-def test_a_third_decides_between_two_that_disagreed():
+def test_a_third_result_decides_between_two_that_disagree():
     workunit, results = asking("abb", words="inconclusive inconclusive success")
     a_pass(validator)
     workunit.refresh_from_db()
@@ -101,7 +101,7 @@ def test_a_third_decides_between_two_that_disagreed():
     assert workunit.canonical_result_id == results[1].pk
 
 
-def test_a_missing_output_is_an_error_and_the_result_is_replaced():
+def test_a_result_with_a_missing_output_is_a_validate_error_and_is_replaced():
     workunit, (good, bare) = asking("a.")
     a_pass(validator)
     assert refreshed(good, bare) == [0, 2]
@@ -116,7 +116,7 @@ def test_a_missing_output_is_an_error_and_the_result_is_replaced():
     assert workunit.results.count() == 3
 
 
-def test_an_optional_output_may_be_missing_if_all_miss_it():
+def test_an_optional_output_may_be_missing_if_it_is_missing_in_all_results():
     outputs = [{"open_name": "out", "optional": True}]
     _workunit, results = asking("..", outputs=outputs)
     _other, others = asking("a.", outputs=outputs)
@@ -125,7 +125,7 @@ def test_an_optional_output_may_be_missing_if_all_miss_it():
     assert refreshed(*others) == [4, 4]
 
 
-def test_an_output_that_is_not_validated_must_arrive_and_may_differ():
+def test_an_output_with_no_validate_may_differ_between_valid_results():
     outputs = [{"open_name": "out", "no_validate": True}]
     _workunit, results = asking("ab", outputs=outputs)
     a_pass(validator)
@@ -143,7 +143,7 @@ def test_a_late_success_is_compared_with_the_canonical_result():
     assert not workunit.need_validate
 
 
-def test_a_workunit_that_failed_meanwhile_stays_failed():
+def test_a_workunit_that_already_failed_is_not_validated():
     workunit, results = asking("aa")
     rows.settled(workunit)
     a_pass(validator)
@@ -153,7 +153,7 @@ def test_a_workunit_that_failed_meanwhile_stays_failed():
     assert refreshed(*results) == [0, 0]
 
 
-def test_totals_are_the_sums_of_the_entries():
+def test_host_and_account_totals_are_the_sums_of_credit_entries():
     account = rows.an_account()
     host, other = rows.a_host(account), rows.a_host(account)
     workunit = rows.a_workunit(need_validate=True)
@@ -189,7 +189,7 @@ def test_paid_results_are_not_paid_again():
 @pytest.mark.parametrize(
     ("rule", "paid"), [("fixed", Decimal("2.5")), ("runtime", PAY), ("none", Decimal(0))]
 )
-def test_an_app_pays_by_its_rule(rule, paid):
+def test_credit_is_granted_by_the_credit_rule_of_the_app(rule, paid):
     app = rows.an_app(credit_rule=rule, credit_per_workunit=Decimal("2.5"))
     workunit, _results = asking("aa", app=app)
     a_pass(validator)
@@ -198,7 +198,7 @@ def test_an_app_pays_by_its_rule(rule, paid):
     assert CreditEntry.objects.count() == (2 if paid else 0)
 
 
-def test_a_host_earns_trust_and_loses_it():
+def test_valid_results_raise_and_invalid_results_reset_consecutive_valid():
     app = rows.an_app()
     version = rows.an_app_version(app)
     good, bad = rows.a_host(), rows.a_host()
@@ -226,7 +226,7 @@ def test_unknown_validator_is_logged_once_and_its_work_waits(caplog):
     assert other.canonical_result_id is not None
 
 
-def test_the_lease_of_another_daemon_is_left_alone():
+def test_the_lease_of_another_daemon_is_not_changed():
     workunit, results = asking("aa", words="valid success")
     lease = rows.hours(1)
     rows.settled(workunit, results[0], assimilate_state=1, lease_until=lease, lease_token=7)
@@ -236,7 +236,7 @@ def test_the_lease_of_another_daemon_is_left_alone():
     assert (workunit.lease_until, workunit.lease_token) == (lease, 7)
 
 
-def test_every_answer_of_a_broadcast_may_be_another():
+def test_different_results_of_a_broadcast_workunit_can_all_be_valid():
     app = rows.an_app(validator="trivial")
     workunit, results = asking("abc", app=app, broadcast=True, min_quorum=1, target_nresults=1)
     a_pass(validator)
@@ -245,7 +245,7 @@ def test_every_answer_of_a_broadcast_may_be_another():
     assert workunit.canonical_result_id == results[0].pk
 
 
-def test_a_pass_looks_at_no_more_than_its_limit():
+def test_a_pass_validates_no_more_workunits_than_its_limit():
     app = rows.an_app()
     for _ in range(3):
         asking("aa", app=app)
@@ -254,7 +254,7 @@ def test_a_pass_looks_at_no_more_than_its_limit():
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_a_pass_costs_the_same_statements_for_any_number_of_rows(count):
+def test_validator_pass_uses_16_statements_for_any_number_of_rows(count):
     app = rows.an_app()
     version = rows.an_app_version(app)
     hosts = [rows.a_host() for _ in range(2)]

@@ -34,7 +34,7 @@ def judged(workunit):
     return list(workunit.results.order_by("id").values_list("validate_state", flat=True))
 
 
-def test_a_report_during_a_comparison_neither_waits_nor_is_lost(monkeypatch):
+def test_a_report_during_a_comparison_does_not_wait_and_is_not_lost(monkeypatch):
     workunit, _results = asking("apple", "ant", app=an_app())
     late = rows.a_result(workunit, "sent")
     with stopped_in(monkeypatch, turns, "_ask") as (arrived, go):
@@ -50,7 +50,7 @@ def test_a_report_during_a_comparison_neither_waits_nor_is_lost(monkeypatch):
     assert judged(workunit) == [1, 1, 0]
 
 
-def test_two_validators_share_the_work_without_waiting(monkeypatch):
+def test_two_concurrent_validators_validate_different_workunits_without_waiting(monkeypatch):
     app = an_app()
     first, second = (asking("apple", "ant", app=app)[0] for _ in range(2))
     with stopped_in(monkeypatch, turns, "_ask") as (arrived, go):

@@ -71,7 +71,7 @@ GOOD, WRONG, OPEN, ERROR = (1, 1), (1, 2), (1, 0), (6, 2)
 # Judging
 
 
-def test_results_that_the_science_says_agree_are_valid_and_paid():
+def test_results_that_science_code_groups_together_are_valid_and_get_credit():
     workunit, results = asking("apple", "bread", "air", app=an_app())
     tally = a_pass(validator)
     assert states(results) == [GOOD, WRONG, GOOD]
@@ -84,7 +84,7 @@ def test_results_that_the_science_says_agree_are_valid_and_paid():
     assert tally.done["results paid"] == 2
 
 
-def test_a_late_success_is_compared_with_the_canonical_result_alone():
+def test_a_late_success_is_compared_only_with_the_canonical_result():
     app = an_app()
     workunit, results = asking("apple", "ant", "bread", app=app, words="valid success success")
     rows.settled(workunit, results[0])
@@ -93,7 +93,7 @@ def test_a_late_success_is_compared_with_the_canonical_result_alone():
 
 
 @pytest.mark.parametrize("text", ["bad", "nothing", None])
-def test_an_output_that_cannot_be_read_is_its_results_fault_and_is_replaced(text):
+def test_a_result_with_unreadable_output_is_a_validate_error_and_is_replaced(text):
     workunit, results = asking("apple", text, app=an_app())
     a_pass(validator)
     assert states(results) == [OPEN, ERROR]
@@ -102,7 +102,7 @@ def test_an_output_that_cannot_be_read_is_its_results_fault_and_is_replaced(text
     assert refreshed(workunit).results.count() == 3
 
 
-def test_an_output_that_is_gone_from_the_disk_is_computed_again():
+def test_a_result_whose_output_file_is_missing_is_a_validate_error():
     _workunit, results = asking("apple", "ant", app=an_app())
     storage.upload_path(ResultFile.objects.get(result=results[1]).name).unlink()
     a_pass(validator)
@@ -128,7 +128,7 @@ def test_missing_canonical_output_does_not_invalidate_other_results():
     assert "CanonicalUnreadable" in ScienceFailure.objects.get().error
 
 
-def test_a_workunit_that_failed_meanwhile_is_not_judged():
+def test_a_workunit_that_already_failed_is_not_validated():
     workunit, results = asking("apple", "ant", app=an_app())
     rows.settled(workunit)
     a_pass(validator)
@@ -136,14 +136,14 @@ def test_a_workunit_that_failed_meanwhile_is_not_judged():
     assert not refreshed(workunit).need_validate
 
 
-def test_a_valid_result_may_be_an_outlier_in_its_run_time():
+def test_science_code_can_mark_a_valid_result_as_a_runtime_outlier():
     _workunit, results = asking("a", "a slow", "b slow", app=an_app())
     a_pass(validator)
     assert states(results) == [GOOD, GOOD, WRONG]
     assert [result.runtime_outlier for result in results] == [False, True, False]
 
 
-def test_a_suspicious_result_is_not_believed_alone_but_with_another():
+def test_a_suspicious_result_is_valid_only_with_a_matching_sibling_result():
     workunit, results = asking("a odd", app=an_app(), min_quorum=1, target_nresults=1)
     a_pass(validator)
     assert states(results) == [(1, 4)]
@@ -181,7 +181,7 @@ def test_failing_science_puts_the_workunit_off_without_invalid_results(text, sai
     ]
 
 
-def test_all_others_are_judged_in_the_same_pass():
+def test_a_science_failure_does_not_stop_other_workunits_of_the_pass():
     """Workunits before and after the failing ones, and those of other apps."""
     app, other = an_app(), an_app()
     odd = asking("raise", "apple", app=app)[0]
@@ -193,7 +193,7 @@ def test_all_others_are_judged_in_the_same_pass():
     assert not refreshed(crash).canonical_result_id
 
 
-def test_a_hang_ends_its_apps_turn_and_no_other():
+def test_hanging_science_code_ends_the_turn_of_its_app_only():
     app, other = an_app(science_time_limit=QUICK), an_app()
     hang = asking("hang", "ant", app=app)[0]
     same = asking("apple", "ant", app=app)[0]
@@ -229,7 +229,7 @@ def test_turn_has_a_limit_and_reports_that_more_are_due(monkeypatch):
     assert [one.more for one in passes] == [True, False]
 
 
-def test_fresh_workunits_come_before_those_that_failed():
+def test_new_workunits_are_validated_before_workunits_that_failed():
     app = an_app()
     old = asking("apple", "ant", app=app, validate_after=NOON - timedelta(hours=1))[0]
     fresh = asking("apple", "ant", app=app)[0]
@@ -238,7 +238,7 @@ def test_fresh_workunits_come_before_those_that_failed():
     assert not refreshed(old).canonical_result_id
 
 
-def test_two_shards_share_an_apps_turns():
+def test_two_shards_validate_different_workunits_of_an_app():
     app = an_app()
     both = [asking("apple", "ant", app=app)[0] for _ in range(2)]
     for index in range(2):
@@ -247,7 +247,7 @@ def test_two_shards_share_an_apps_turns():
         assert len(judged) == index + 1
 
 
-def test_an_app_that_hangs_time_after_time_rests():
+def test_an_app_that_hangs_repeatedly_is_skipped_for_a_while():
     app = an_app(science_time_limit=QUICK)
     for _ in range(3):
         asking("hang", "ant", app=app)
@@ -256,7 +256,7 @@ def test_an_app_that_hangs_time_after_time_rests():
     assert a_pass(validator, now=NOON + 8 * QUICK).done == {"put off": 1}
 
 
-def test_what_fails_too_often_is_parked_and_left_alone(caplog):
+def test_a_workunit_whose_validation_fails_too_often_is_parked(caplog):
     app = an_app(max_science_failures=2)
     workunit, _ = asking("raise", "ant", app=app)
     assert a_pass(validator).done == {"put off": 1}
@@ -290,7 +290,7 @@ def test_transient_errors_have_growing_delays_until_success(caplog):
     assert {r.message for r in caplog.records} >= {"validation_put_off"}
 
 
-def test_a_wait_is_never_longer_than_six_hours():
+def test_the_retry_delay_is_at_most_six_hours():
     assert poison.wait_after(1, turns.MAX_WAIT) == timedelta(seconds=10)
     assert poison.wait_after(500, turns.MAX_WAIT) == timedelta(hours=6)
 
@@ -344,7 +344,7 @@ def meanwhile(monkeypatch):
     return happenings
 
 
-def test_a_success_that_comes_meanwhile_is_judged_next(meanwhile):
+def test_a_success_reported_during_validation_is_validated_by_the_next_pass(meanwhile):
     workunit, results = asking("apple", "ant", app=an_app())
     meanwhile.append(
         lambda: results.append(rows.a_result(workunit, "success", output=b"air", uploaded=True))
@@ -358,7 +358,7 @@ def test_a_success_that_comes_meanwhile_is_judged_next(meanwhile):
     assert not refreshed(workunit).need_validate
 
 
-def test_a_result_that_changes_meanwhile_is_not_judged(meanwhile):
+def test_a_result_that_changed_during_validation_is_not_settled(meanwhile):
     workunit, results = asking("apple", "bread", "ant", app=an_app())
     meanwhile.append(lambda: ResultFile.objects.filter(result=results[1]).update(sha256="0" * 64))
     a_pass(validator)
@@ -366,7 +366,7 @@ def test_a_result_that_changes_meanwhile_is_not_judged(meanwhile):
     assert refreshed(workunit).need_validate
 
 
-def test_what_is_cancelled_meanwhile_is_not_judged(meanwhile):
+def test_a_workunit_that_failed_during_validation_is_not_settled(meanwhile):
     workunit, results = asking("apple", "ant", app=an_app())
     meanwhile.append(lambda: rows.settled(workunit))
     a_pass(validator)
@@ -410,7 +410,7 @@ def test_workunit_that_no_longer_needs_validation_is_released(meanwhile):
     assert refreshed(workunit).lease_until is None
 
 
-def test_a_lease_outlives_the_time_limit(meanwhile):
+def test_the_lease_is_longer_than_the_science_time_limit(meanwhile):
     app = an_app(science_time_limit=timedelta(minutes=30))
     asking("apple", "ant", app=app)
     others = []
@@ -419,7 +419,7 @@ def test_a_lease_outlives_the_time_limit(meanwhile):
     assert others[0].done == {}
 
 
-def test_no_transaction_is_open_while_the_science_runs(meanwhile, monkeypatch):
+def test_results_are_moved_only_after_science_code_has_run(meanwhile, monkeypatch):
     asking("apple", "ant", app=an_app())
     depths = []
     real = settling.sql._run
@@ -437,7 +437,7 @@ def test_no_transaction_is_open_while_the_science_runs(meanwhile, monkeypatch):
     assert depths.index("science") < depths.index("move_results")
 
 
-def test_a_turn_costs_the_same_statements_for_any_number_of_rows():
+def test_a_turn_uses_the_same_statements_for_any_number_of_rows():
     app = an_app()
     version = rows.an_app_version(app)
     hosts = [rows.a_host() for _ in range(2)]
@@ -454,13 +454,13 @@ def test_a_turn_costs_the_same_statements_for_any_number_of_rows():
     assert Workunit.objects.filter(canonical_result__isnull=False).count() == 61
 
 
-def test_the_trivial_validator_judges_at_once_what_brought_its_outputs():
+def test_the_trivial_validator_accepts_every_result_with_all_its_outputs():
     _workunit, results = asking("a", "b", None, app=rows.an_app(validator="trivial"))
     a_pass(validator)
     assert states(results) == [GOOD, GOOD, ERROR]
 
 
-def test_what_a_program_wrote_to_standard_error_may_decide():
+def test_the_substring_validator_checks_the_standard_error_of_results():
     app = an_app(validator="substring", validator_options={"text": "converged"})
     _workunit, results = asking("a", "b", "c", app=app)
     for result in results[:2]:
@@ -469,7 +469,7 @@ def test_what_a_program_wrote_to_standard_error_may_decide():
     assert states(results) == [GOOD, GOOD, ERROR]
 
 
-def test_evidence_is_tidied_up_whatever_happens(tmp_path):
+def test_loaded_outputs_are_cleaned_up_after_the_comparison(tmp_path):
     notes = [tmp_path / "one", tmp_path / "two"]
     app = an_app()
     asking(f"tidy {notes[0]}", f"tidy {notes[1]}", app=app)
@@ -477,7 +477,7 @@ def test_evidence_is_tidied_up_whatever_happens(tmp_path):
     assert [note.read_text() for note in notes] == ["tidied"] * 2
 
 
-def test_the_target_is_a_function_of_the_comparison():
+def test_the_worker_target_resolves_to_compare_message():
     from daemons.science.worker_main import resolve
 
     assert resolve(comparison.TARGET) is comparison.compare_message

@@ -45,7 +45,7 @@ def violations(ahead):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_workunit_comes_to_its_end_and_nothing_is_left(seed, settings):
+def test_every_workunit_is_finished_and_purged_despite_faulty_hosts(seed, settings):
     chance = Random(seed)
     app = an_app("sum")
     submit(

@@ -29,7 +29,7 @@ def numbers(first, last):
     return [f"number_{number}" for number in range(first, last + 1)]
 
 
-def test_the_cushion_is_filled_and_then_left_alone():
+def test_the_cushion_is_filled_once():
     app_of(cushion=10)
     assert a_pass(work_generator).counts["workunits submitted"] == 10
     assert names() == numbers(1, 10)
@@ -55,7 +55,7 @@ def test_cushion_is_refilled_from_the_generators_last_state():
     assert names() == numbers(1, 7)
 
 
-def test_the_cushion_is_of_results_not_of_workunits():
+def test_the_cushion_counts_results_instead_of_workunits():
     app_of(cushion=12, generator_options={"quorum": 3})
     a_pass(work_generator)
     a_pass(transitioner)
@@ -67,13 +67,13 @@ def test_the_cushion_is_of_results_not_of_workunits():
     assert Workunit.objects.count() == before + 2
 
 
-def test_a_class_generates_too():
+def test_a_generator_can_be_a_class():
     app_of("Numbers", cushion=2)
     a_pass(work_generator)
     assert names() == numbers(1, 2)
 
 
-def test_a_generator_that_is_exhausted_says_so_once_and_is_asked_when_changed(caplog):
+def test_an_exhausted_generator_is_logged_once_and_runs_again_when_its_options_change(caplog):
     app = app_of(cushion=10, generator_options={"last": 3})
     caplog.set_level("INFO")
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_generator_can_defer_its_next_call():
     assert Workunit.objects.count() == 2
 
 
-def test_another_generator_begins_anew():
+def test_changing_the_generator_resets_its_state():
     app = app_of(cushion=2)
     a_pass(work_generator)
     a_pass(transitioner)
@@ -117,7 +117,7 @@ def test_another_generator_begins_anew():
         ("copy:nothing", "Workunit 'nothing', the template to copy, does not exist"),
     ],
 )
-def test_a_generator_that_fails_is_asked_later_and_then_parked(function, error, caplog):
+def test_a_failing_generator_is_retried_later_and_then_parked(function, error, caplog):
     app = app_of(function, max_science_failures=2)
     assert a_pass(work_generator).counts["put off"] == 1
     assert error in ScienceFailure.objects.get(stage=4, subject_id=app.pk).error
@@ -128,7 +128,7 @@ def test_a_generator_that_fails_is_asked_later_and_then_parked(function, error, 
     assert not Workunit.objects.exists()
 
 
-def test_a_source_that_is_away_is_waited_for_and_forgiven():
+def test_a_transient_generator_failure_is_retried_and_cleared_by_success():
     app = app_of("away", max_science_failures=1)
     a_pass(work_generator)
     update(app, generator="python:tests.generator_science.numbers")
@@ -137,7 +137,7 @@ def test_a_source_that_is_away_is_waited_for_and_forgiven():
     assert not ScienceFailure.objects.exists()
 
 
-def test_generator_with_an_expired_lease_submits_nothing(monkeypatch):
+def test_a_generator_call_with_outdated_state_submits_nothing(monkeypatch):
     app = app_of(cushion=3)
     ask = work_generator._ask
 
@@ -151,7 +151,7 @@ def test_generator_with_an_expired_lease_submits_nothing(monkeypatch):
     assert names() == []
 
 
-def test_one_daemon_at_a_time_runs_an_apps_generator():
+def test_only_one_daemon_at_a_time_runs_the_generator_of_an_app():
     import psycopg
 
     app = app_of(cushion=3)
@@ -173,13 +173,13 @@ def test_one_daemon_at_a_time_runs_an_apps_generator():
         assert a_pass(work_generator).counts["workunits submitted"] == 3
 
 
-def test_deprecated_apps_and_those_without_cushion_make_nothing():
+def test_deprecated_apps_and_apps_without_a_cushion_generate_nothing():
     app_of(deprecated=True)
     app_of(cushion=0)
     assert a_pass(work_generator).seen == 0
 
 
-def test_a_pass_costs_the_same_for_one_and_for_many():
+def test_a_pass_uses_the_same_statements_for_any_number_of_workunits():
     app_of(cushion=1)
     one = statements_of(lambda: a_pass(work_generator))
     Workunit.objects.update(transition_at=None)
@@ -189,7 +189,7 @@ def test_a_pass_costs_the_same_for_one_and_for_many():
     assert statements_of(lambda: a_pass(work_generator)) == one
 
 
-def test_the_limit_bounds_a_pass_and_asks_for_another():
+def test_a_pass_generates_up_to_its_limit_and_reports_more_work():
     app_of(cushion=5)
     tally = a_pass(work_generator, limit=2)
     assert (tally.counts["workunits submitted"], tally.more) == (2, True)
@@ -198,7 +198,7 @@ def test_the_limit_bounds_a_pass_and_asks_for_another():
 # Copies of a template
 
 
-def test_a_template_is_copied_with_its_files_and_numbers():
+def test_the_copy_generator_copies_a_workunit_with_its_files_and_parameters():
     app = an_app(cushion=6)
     template = a_workunit(
         app, release_state=ReleaseState.HELD, delay_bound=hours(3) - NOON, command_line="-n 3"
@@ -217,7 +217,7 @@ def test_a_template_is_copied_with_its_files_and_numbers():
     assert copy.release_state == ReleaseState.RELEASED
 
 
-def test_copies_end_with_the_option_most():
+def test_the_copy_generator_stops_after_the_number_of_copies_in_most():
     app = an_app(cushion=50)
     template = a_workunit(app)
     update(app, generator=f"copy:{template.name}", generator_options={"most": 4})
@@ -227,7 +227,7 @@ def test_copies_end_with_the_option_most():
     assert Workunit.objects.filter(name__contains="_copy_").count() == 4
 
 
-def test_the_template_of_another_app_is_refused():
+def test_the_copy_generator_refuses_a_workunit_of_another_app():
     app_of(f"copy:{a_workunit().name}")
     a_pass(work_generator)
     assert "belongs to another app" in ScienceFailure.objects.get().error

@@ -66,7 +66,7 @@ def on_sleep(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> list[fl
     return waits
 
 
-def test_a_claim_looks_again_while_another_holds_the_workunit(
+def test_a_claim_is_retried_while_another_transaction_locks_the_workunit(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workunits(an_app(), 1, results=2)
@@ -89,7 +89,7 @@ def test_result_of_a_failed_claim_goes_to_the_waiting_claim(
     assert ada.ask_for_work() == ["upper_0_0"]
 
 
-def test_claim_does_not_return_no_work_while_another_claim_may_fail(
+def test_a_request_is_deferred_if_the_last_result_is_still_locked_by_another_claim(
     other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workunits(an_app(), 1)
@@ -140,7 +140,7 @@ def test_workunit_cancelled_between_read_and_lock_is_not_sent(
     assert Result.objects.get().server_state == 2
 
 
-def test_eight_hosts_of_eight_accounts_share_the_last_eight_results() -> None:
+def test_eight_concurrent_hosts_each_receive_one_of_the_last_eight_results() -> None:
     app = an_app()
     clients = [attached(f"v{n}@example.org")[0] for n in range(8)]
     for round_number in range(5):
@@ -154,7 +154,7 @@ def test_eight_hosts_of_eight_accounts_share_the_last_eight_results() -> None:
             client.held = []
 
 
-def test_two_hosts_of_one_account_never_hold_twins_whoever_is_faster() -> None:
+def test_concurrent_hosts_of_one_account_never_receive_sibling_results() -> None:
     app = an_app()
     clients = [attached("ada@example.org", f"computer {n}")[0] for n in range(4)]
     for _round in range(5):
@@ -182,7 +182,7 @@ def ask_at_once(clients: list[ScriptedClient]) -> list[list[str]]:
     return given
 
 
-def test_the_first_requests_of_one_computer_make_one_host() -> None:
+def test_concurrent_first_requests_of_one_computer_create_one_host() -> None:
     an_app()
     client = a_client()
     copies = [ScriptedClient(key=client.key, name="same computer") for _ in range(4)]

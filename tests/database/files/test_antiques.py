@@ -31,7 +31,7 @@ def an_upload(name, *, at=MONTHS_AGO, partial=False):
     return path
 
 
-def test_an_upload_that_belongs_to_nothing_any_more_is_deleted():
+def test_an_old_upload_without_a_result_is_deleted():
     whole, partial = an_upload("wu_0_r900_0"), an_upload("wu_1_r901_0", partial=True)
     found = delete_antique_files(NOON)
     assert (found.uploads.files, found.uploads.nbytes) == (2, 14)
@@ -51,7 +51,7 @@ def test_a_dry_run_counts_and_deletes_nothing():
     [(0, True), (1, True), (2, False), (3, True)],
     ids=["needed", "ready", "done", "error"],
 )
-def test_what_a_result_needs_or_the_file_deleter_will_take_stays(state, is_kept):
+def test_an_old_upload_is_deleted_only_if_its_result_has_finished_file_deletion(state, is_kept):
     workunit = rows.settled(rows.a_workunit(), assimilate_state=2)
     result = rows.a_result(workunit, "noreply", file_delete_state=state)
     path = an_upload(output_name(result.name, result.pk, 0))
@@ -59,7 +59,7 @@ def test_what_a_result_needs_or_the_file_deleter_will_take_stays(state, is_kept)
     assert path.exists() is is_kept
 
 
-def test_what_is_younger_than_the_oldest_unassimilated_workunit_stays():
+def test_uploads_younger_than_the_oldest_unassimilated_workunit_are_kept():
     rows.a_workunit(created_at=NOON - timedelta(days=60))
     rows.settled(rows.a_workunit(created_at=NOON - timedelta(days=200)), assimilate_state=2)
     young = an_upload("wu_0_r900_0", at=NOON - timedelta(days=59))
@@ -77,7 +77,7 @@ def test_minimum_age_is_a_month_by_default():
     assert not path.exists()
 
 
-def test_an_upload_that_goes_on_meanwhile_stays(monkeypatch):
+def test_an_upload_that_changes_during_the_deletion_is_kept(monkeypatch):
     path = an_upload("wu_0_r900_0", partial=True)
     delete = storage.delete_old_files
 
@@ -90,14 +90,14 @@ def test_an_upload_that_goes_on_meanwhile_stays(monkeypatch):
     assert path.exists()
 
 
-def test_an_upload_that_is_being_written_stays():
+def test_an_upload_being_written_is_kept():
     path = an_upload("wu_0_r900_0", partial=True)
     with storage.begin_upload("wu_0_r900_0", 7):
         delete_antique_files(NOON)
     assert path.exists()
 
 
-def test_digests_go_with_their_files_and_not_before():
+def test_digest_files_are_deleted_with_their_uploads():
     kept = an_upload("wu_0_r900_0", at=NOON)
     gone = an_upload("wu_1_r901_0")
     sidecars = [path.with_name(f".{path.name}.digest") for path in (kept, gone)]
@@ -108,7 +108,7 @@ def test_digests_go_with_their_files_and_not_before():
     assert [sidecar.exists() for sidecar in sidecars] == [True, False]
 
 
-def test_published_files_that_the_database_does_not_know_go_after_a_day():
+def test_published_files_without_a_row_are_deleted_after_a_day():
     file = rows.an_input(rows.a_workunit())
     names = {"known": file.name, "orphan": "orphan_1", "young": "orphan_2"}
     for word in ("orphan", "young"):
@@ -127,21 +127,21 @@ def test_published_files_that_the_database_does_not_know_go_after_a_day():
     }
 
 
-def test_publishing_an_orphan_again_makes_it_young():
+def test_publishing_an_orphaned_file_again_updates_its_modification_time():
     storage.publish(storage.stage_bytes(b"same"), "again_1")
     os.utime(storage.download_path("again_1"), (0, 0))
     storage.publish(storage.stage_bytes(b"same"), "again_1")
     assert storage.download_path("again_1").stat().st_mtime > 0
 
 
-def test_folders_are_walked_in_small_lists():
+def test_old_uploads_are_listed_in_batches():
     for number in range(5):
         an_upload(f"wu_{number}_r90{number}_0")
     lists = list(storage.old_uploads(before=NOON, at_once=2))
     assert [len(files) for files in lists] == [2, 2, 1]
 
 
-def test_an_empty_project_has_no_antiques():
+def test_an_empty_project_has_no_files_to_delete():
     assert not delete_antique_files(NOON).changed
 
 
@@ -149,11 +149,11 @@ def test_an_empty_project_has_no_antiques():
     ("name", "expected"),
     [("wu_r1_0_r42_1", 42), ("a_r_0", None), ("r42_1", None), ("x_r12_y", None), ("", None)],
 )
-def test_the_result_is_read_from_an_outputs_name(name, expected):
+def test_the_result_id_is_parsed_from_an_output_name(name, expected):
     assert result_of(name) == expected
 
 
-def test_the_command_shows_counts_and_bytes():
+def test_the_command_prints_counts_and_bytes():
     path = an_upload("wu_0_r900_0")
     page = StringIO()
     call_command("delete_antique_files", "--dry-run", stdout=page)
@@ -167,6 +167,6 @@ def test_the_command_shows_counts_and_bytes():
     assert not path.exists()
 
 
-def test_an_age_at_which_files_are_still_on_their_way_is_refused():
+def test_a_min_age_that_is_too_low_is_refused():
     with pytest.raises(CommandError, match=r"too low.*Hint"):
         call_command("delete_antique_files", "--min-age", "1h")

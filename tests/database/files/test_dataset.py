@@ -42,7 +42,7 @@ class Crash(BaseException):
     """Stands for the end of the daemon's process."""
 
 
-def test_each_record_is_a_line_with_the_key_of_its_workunit(settings):
+def test_each_record_is_written_as_a_line_with_the_key_of_its_workunit(settings):
     app = an_app()
     one = finished(app, name="a", data=b'{"sum": 3}')
     two = finished(app, name="b", data=b'[{"sum": 4}, {"sum": 5}]')
@@ -58,7 +58,7 @@ def test_each_record_is_a_line_with_the_key_of_its_workunit(settings):
 
 
 @pytest.mark.parametrize("where", ["before the files", "before the sync", "before settling"])
-def test_a_crash_between_writing_and_settling_leaves_each_record_once(where, settings, monkeypatch):
+def test_a_crash_before_settlement_does_not_duplicate_records(where, settings, monkeypatch):
     app = an_app()
     workunits = [finished(app, data=b'{"sum": %d}' % number) for number in range(3)]
 
@@ -84,7 +84,7 @@ def test_a_crash_between_writing_and_settling_leaves_each_record_once(where, set
     assert sorted(line["sum"] for line in lines(settings)) == [0, 1, 2, 3]
 
 
-def test_a_crash_while_a_part_is_written_leaves_the_old_part(settings, monkeypatch):
+def test_a_crash_while_writing_a_part_keeps_the_old_part(settings, monkeypatch):
     app = an_app()
     finished(app, data=b'{"sum": 0}')
     a_pass(assimilator)
@@ -118,7 +118,7 @@ def test_record_is_written_once_after_a_lost_lease(settings, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_several_assimilators_at_once_write_every_record_once(settings):
+def test_concurrent_assimilators_write_every_record_once(settings):
     app = an_app()
     for number in range(60):
         finished(app, data=b'{"sum": %d}' % number)
@@ -139,7 +139,7 @@ def test_several_assimilators_at_once_write_every_record_once(settings):
     assert sorted(line["sum"] for line in lines(settings)) == list(range(60))
 
 
-def test_a_part_holds_its_range_of_workunits(settings):
+def test_each_part_contains_a_fixed_range_of_workunit_ids(settings):
     app = an_app(part_size=2, name="small")
     workunits = [finished(app, data=b"{}") for _ in range(4)]
     a_pass(assimilator)
@@ -147,7 +147,7 @@ def test_a_part_holds_its_range_of_workunits(settings):
     assert [path.name for path in parts(settings, name="small")] == expected
 
 
-def test_a_csv_has_the_columns_that_the_app_names(settings):
+def test_a_csv_dataset_has_the_columns_named_in_the_options(settings):
     app = an_app(format="csv", columns=["x", "note"])
     one = finished(app, name="a", data=b'x,note\n1,"a, ""b"""\n2,\n')
     a_pass(assimilator)
@@ -176,7 +176,7 @@ def test_a_csv_has_the_columns_that_the_app_names(settings):
         ({"format": "csv", "columns": ["x"]}, b'x\n"1\n2"\n', "contains a line break"),
     ],
 )
-def test_what_cannot_be_added_is_a_failure_of_its_workunit_alone(options, data, said, settings):
+def test_invalid_records_fail_only_their_own_workunit(options, data, said, settings):
     app = an_app(**options)
     bad = finished(app, data=data)
     good = finished(rows.an_app())
@@ -188,7 +188,7 @@ def test_what_cannot_be_added_is_a_failure_of_its_workunit_alone(options, data, 
     assert parts(settings) == []
 
 
-def test_failed_workunits_are_left_out_unless_the_app_wants_them(settings):
+def test_failed_workunits_are_recorded_only_if_the_option_is_set(settings):
     app = an_app()
     failed(app)
     a_pass(assimilator)
@@ -200,7 +200,7 @@ def test_failed_workunits_are_left_out_unless_the_app_wants_them(settings):
     assert lines(settings) == [expected]
 
 
-def test_other_columns_than_the_part_has_are_a_failure_of_that_part(settings):
+def test_columns_that_differ_from_the_existing_part_are_a_failure(settings):
     app = an_app(format="csv", columns=["x"])
     finished(app, data=b"x\n1\n")
     a_pass(assimilator)
@@ -212,7 +212,7 @@ def test_other_columns_than_the_part_has_are_a_failure_of_that_part(settings):
     assert "columns differ from the dataset's" in ScienceFailure.objects.get().error
 
 
-def test_a_batch_costs_one_file_and_two_statements(settings):
+def test_assimilating_a_batch_uses_two_statements_and_at_most_two_parts(settings):
     app = an_app(part_size=1_000_000)
     for _ in range(100):
         finished(app, data=b'{"sum": 1}')
@@ -220,7 +220,7 @@ def test_a_batch_costs_one_file_and_two_statements(settings):
     assert len(parts(settings)) <= 2
 
 
-def test_a_key_that_begins_as_another_does_is_another():
+def test_a_key_that_is_a_prefix_of_another_key_is_not_confused_with_it():
     def of(number):
         mark = b'{"_key": "P/%d", ' % number
         return Records("a", "p", number, mark, b"", (mark + b'"x": 1}\n',))

@@ -45,7 +45,7 @@ def arrive(name):
         upload.finish(md5=None)
 
 
-def test_a_file_is_put_until_the_host_lists_it(host, path):
+def test_a_put_request_is_done_when_the_host_lists_the_file(host, path):
     request = file_requests.put_file(host.pk, path, now=NOON)
     (put,) = take(host).puts
     assert put.name == request.file_name
@@ -64,7 +64,7 @@ def test_request_is_repeated_after_an_hour(host, path):
     assert take(host, now=NOON + timedelta(hours=1)).puts
 
 
-def test_the_file_stays_for_the_client_until_it_is_put_and_goes_then(host, path):
+def test_a_file_is_kept_until_its_put_request_is_done_and_then_deleted(host, path):
     request = file_requests.put_file(host.pk, path, now=NOON)
     name = request.file_name
     take(host)
@@ -76,7 +76,7 @@ def test_the_file_stays_for_the_client_until_it_is_put_and_goes_then(host, path)
     assert not File.objects.exists()
 
 
-def test_a_file_that_a_workunit_needs_outlives_the_request_and_the_other_way_round(host, path):
+def test_a_file_is_kept_while_either_a_workunit_or_a_put_request_references_it(host, path):
     request = file_requests.put_file(host.pk, path, now=NOON)
     workunit = a_workunit()
     an_input(workunit, file=request.file)
@@ -90,7 +90,7 @@ def test_a_file_that_a_workunit_needs_outlives_the_request_and_the_other_way_rou
     assert File.objects.get().doomed_at is None
 
 
-def test_a_file_is_fetched_once_its_upload_is_complete(host):
+def test_a_get_request_is_done_when_its_upload_is_complete(host):
     request = file_requests.get_file(host.pk, "map_1", now=NOON)
     (get,) = take(host, "map_1").gets
     assert (get.name, get.result_name) == ("map_1", f"host_file_{request.pk}.get")
@@ -101,13 +101,13 @@ def test_a_file_is_fetched_once_its_upload_is_complete(host):
     assert state_of(request) is State.DONE
 
 
-def test_a_host_cannot_send_what_it_does_not_list(host):
+def test_a_get_request_fails_if_the_host_does_not_list_the_file(host):
     request = file_requests.get_file(host.pk, "map_1", now=NOON)
     assert take(host, "other").gets == ()
     assert state_of(request) is State.FAILED
 
 
-def test_a_file_is_deleted_until_the_host_lists_it_no_more(host):
+def test_a_delete_request_is_done_when_the_host_no_longer_lists_the_file(host):
     request = file_requests.delete_file(host.pk, "map_1", now=NOON)
     assert take(host, "map_1").deletes == ("map_1",)
     assert take(host, "map_1").deletes == ()
@@ -116,12 +116,12 @@ def test_a_file_is_deleted_until_the_host_lists_it_no_more(host):
     assert state_of(request) is State.DONE
 
 
-def test_another_host_is_not_asked(host):
+def test_a_request_is_not_sent_to_another_host(host):
     file_requests.delete_file(host.pk, "map_1", now=NOON)
     assert take(a_host(), "map_1").deletes == ()
 
 
-def test_a_host_is_asked_one_thing_at_a_time_of_a_file(host):
+def test_a_second_open_request_for_the_same_file_and_host_is_refused(host):
     file_requests.delete_file(host.pk, "map_1", now=NOON)
     with pytest.raises(
         file_requests.FileRequestRefused, match="has a request to delete map_1 already"
@@ -130,12 +130,12 @@ def test_a_host_is_asked_one_thing_at_a_time_of_a_file(host):
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b"])
-def test_a_name_that_no_client_takes_is_refused(host, name):
+def test_an_invalid_file_name_is_refused(host, name):
     with pytest.raises(file_requests.FileRequestRefused, match="File name"):
         file_requests.get_file(host.pk, name, now=NOON)
 
 
-def test_a_host_that_is_not_there_is_refused(host):
+def test_a_request_for_an_unknown_or_merged_host_is_refused(host):
     with pytest.raises(file_requests.FileRequestRefused, match="no host 999"):
         file_requests.get_file(999, "map_1", now=NOON)
     host.merged_into = a_host()
@@ -144,7 +144,7 @@ def test_a_host_that_is_not_there_is_refused(host):
         file_requests.get_file(host.pk, "map_1", now=NOON)
 
 
-def test_taking_costs_two_statements_whatever_their_number(host):
+def test_sending_any_number_of_requests_uses_two_statements(host):
     for number in range(80):
         file_requests.delete_file(host.pk, f"map_{number}", now=NOON)
     names = [f"map_{number}" for number in range(80)]
@@ -154,5 +154,5 @@ def test_taking_costs_two_statements_whatever_their_number(host):
 
 
 @pytest.mark.parametrize("name", ["wu_0", "host_file_1_0", "host_file_1.get_0"])
-def test_no_workunits_result_is_taken_for_a_file_move(name):
+def test_result_names_of_workunits_are_not_recognized_as_file_moves(name):
     assert not file_requests.is_file_move(name)

@@ -65,7 +65,7 @@ def is_marked(file):
 
 
 @pytest.mark.parametrize(("statement", "package"), JUDGES.items())
-def test_every_foreign_key_to_a_file_is_considered(statement, package):
+def test_deletion_statements_check_every_foreign_key_to_a_file(statement, package):
     words = " ".join(sql.load(statement, package).split()).replace("( ", "(")
     for table, column in referring():
         alias = words.partition(f"EXISTS (SELECT FROM {table} AS ")[2].partition(" ")[0]
@@ -73,7 +73,7 @@ def test_every_foreign_key_to_a_file_is_considered(statement, package):
         assert f"{alias}.{column} = " in words.partition(f"FROM {table} AS ")[2].partition(")")[0]
 
 
-def test_these_are_the_tables_that_refer_to_files():
+def test_the_list_of_tables_that_reference_files_is_complete():
     """A new table needs a condition in every statement of JUDGES, and a function below."""
     assert referring() == [
         ("app_version_file", "file_id"),
@@ -84,12 +84,12 @@ def test_these_are_the_tables_that_refer_to_files():
 
 
 @pytest.mark.parametrize("table", [*sorted(NAMES_ALONE), "file_hold"])
-def test_what_does_not_keep_a_file_goes_with_its_row(table):
+def test_rows_that_do_not_keep_a_file_are_deleted_with_the_file_row(table):
     words = " ".join(sql.load("drop_doomed_files", "daemons.sql").split())
     assert f"DELETE FROM {table} " in words
 
 
-def test_a_name_alone_keeps_no_file():
+def test_a_job_file_name_does_not_keep_a_file_from_deletion():
     file = a_file()
     JobFile.objects.create(account=rows.an_account(), name="mine", file=file, created_at=NOON)
     assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
@@ -131,7 +131,7 @@ def test_reference_keeps_a_file_until_it_ends(refer):
     assert not storage.download_path(file.name).exists()
 
 
-def test_a_hold_that_is_past_keeps_nothing_and_goes():
+def test_an_expired_hold_is_deleted_and_its_unreferenced_file_is_marked():
     file, kept = a_file(), a_file(b"kept")
     a_hold(file, until=NOON)
     a_hold(kept, until=NOON)
@@ -142,7 +142,7 @@ def test_a_hold_that_is_past_keeps_nothing_and_goes():
     assert [hold.until for hold in FileHold.objects.all()] == [LATER]
 
 
-def test_a_past_hold_does_not_keep_the_row_of_a_doomed_file():
+def test_an_expired_hold_does_not_keep_the_row_of_a_file_marked_for_deletion():
     file = a_file()
     a_hold(file, until=NOON)
     assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
@@ -151,7 +151,7 @@ def test_a_past_hold_does_not_keep_the_row_of_a_doomed_file():
     assert not FileHold.objects.exists()
 
 
-def test_a_walk_over_all_files_goes_on_where_it_was():
+def test_marking_unused_files_in_batches_covers_all_files_once():
     many = [a_file(b"%d" % number) for number in range(5)]
     a_hold(many[2], until=LATER)
     assert unused_files.mark_forgotten_for_deletion(NOON, 2) == 4
@@ -201,7 +201,7 @@ def test_equal_content_of_two_submitters_is_one_file_until_neither_needs_it(tmp_
     assert download_files.mark_unused_for_deletion([file.pk], now=NOON) == 1
 
 
-def test_content_that_comes_back_gets_a_new_name_and_row():
+def test_content_submitted_again_after_marking_gets_a_new_name_and_row():
     first = a_file()
     download_files.mark_unused_for_deletion([first.pk], now=NOON)
     second = a_file()
@@ -213,7 +213,7 @@ def test_content_that_comes_back_gets_a_new_name_and_row():
     assert not storage.download_path(first.name).exists()
 
 
-def test_a_doomed_file_is_found_neither_by_its_name_nor_by_its_content():
+def test_a_file_marked_for_deletion_is_not_found_by_name_or_content():
     file = a_file()
     File.objects.filter(pk=file.pk).update(doomed_at=NOON)
     for named in ({"names": [file.name]}, {"digests": [file.sha256]}):

@@ -48,7 +48,7 @@ def test_no_alerts_without_problems():
     assert found() == []
 
 
-def test_a_silent_daemon_and_one_that_never_ran_are_named():
+def test_a_silent_daemon_and_a_daemon_that_never_ran_raise_alerts():
     alive("purger", LONG_AGO)
     (settings.VAR_DIR / "run" / "validator.alive").unlink()
     assert found() == [
@@ -57,7 +57,7 @@ def test_a_silent_daemon_and_one_that_never_ran_are_named():
     ]
 
 
-def test_what_has_been_due_for_long_is_dated():
+def test_long_overdue_work_of_a_daemon_raises_an_alert_with_its_age():
     a_workunit(transition_at=LONG_AGO)
     a_workunit(transition_at=None)
     a_result(a_workunit(transition_at=None), "sent", report_deadline=LONG_AGO)
@@ -73,7 +73,7 @@ def waiting_for_validation():
     return workunit
 
 
-def test_results_that_nobody_compares_are_dated_by_their_report():
+def test_validator_delay_is_measured_from_the_report_of_the_results():
     waiting_for_validation()
     assert found() == [("daemon_behind", "The validator is 2 h behind.")]
 
@@ -88,7 +88,7 @@ def test_deferred_or_parked_workunits_do_not_count_as_waiting():
     assert [kind for kind, _ in found()] == ["science_parked"]
 
 
-def test_answers_that_nobody_takes_are_dated_by_their_report():
+def test_assimilator_delay_is_measured_from_the_report_of_the_canonical_result():
     workunit = a_workunit(transition_at=None)
     result = a_result(workunit, "valid", received_at=LONG_AGO)
     settled(workunit, result, assimilate_state=1)
@@ -96,7 +96,7 @@ def test_answers_that_nobody_takes_are_dated_by_their_report():
 
 
 @pytest.mark.parametrize(("hosts", "expected"), [(1, []), (2, ["hard_to_send"])])
-def test_workunits_that_many_hosts_cannot_take_are_counted(hosts, expected):
+def test_workunits_refused_to_many_hosts_raise_a_hard_to_send_alert(hosts, expected):
     workunit = a_workunit(an_app(max_infeasible=4), transition_at=None)
     for host_id in range(hosts):
         Refusal.objects.create(
@@ -106,7 +106,7 @@ def test_workunits_that_many_hosts_cannot_take_are_counted(hosts, expected):
     assert [kind for kind, _ in found()] == expected
 
 
-def test_work_that_every_host_was_refused_is_told_with_the_number_of_hosts():
+def test_workunits_refused_to_every_host_raise_an_alert_with_the_number_of_hosts():
     hosts = [a_host(), a_host()]
     a_host(denied=True)
     a_host(rpc_at=NOON - timedelta(days=31))
@@ -127,7 +127,7 @@ def test_work_that_every_host_was_refused_is_told_with_the_number_of_hosts():
     ]
 
 
-def test_apps_whose_science_does_not_exist_are_named():
+def test_apps_with_an_unknown_validator_or_assimilator_raise_alerts():
     an_app("a", validator="bitwize")
     an_app("b", assimilator="nowhere")
     an_app("c", validator="bitwize", deprecated=True)
@@ -135,14 +135,14 @@ def test_apps_whose_science_does_not_exist_are_named():
     assert ["App a: " in said[0], "App b: " in said[1], len(said)] == [True, True, 2]
 
 
-def test_outages_silences_and_maintenance_are_told():
+def test_outages_silent_web_processes_and_maintenance_raise_alerts():
     Outage.objects.create(began_at=LONG_AGO, ended_at=NOON)
     Heartbeat.objects.create(name="web", seen_at=LONG_AGO)
     maintenance.begin(daemons=False, now=NOON)
     assert [kind for kind, _ in found()] == ["maintenance", "web_silent", "outage"]
 
 
-def test_open_batches_are_reminded_of_before_they_are_given_up():
+def test_open_batches_that_expire_soon_raise_an_alert():
     whose = an_account()
     for name, state, expires in [
         ("soon", Batch.State.IN_PROGRESS, NOON + timedelta(days=3)),
@@ -165,7 +165,7 @@ def test_full_disk_is_an_alert(monkeypatch):
     assert [kind for kind, _ in found()] == ["disk_full"]
 
 
-def test_they_take_two_statements_whatever_there_is():
+def test_alerts_use_two_statements_for_any_number_of_rows():
     counts = []
     for count in (1, 30):
         for _ in range(count):
@@ -176,7 +176,7 @@ def test_they_take_two_statements_whatever_there_is():
     assert counts == [2, 2]
 
 
-def test_the_command_ends_with_status_1_if_there_is_anything():
+def test_the_command_exits_with_status_1_if_there_is_an_alert():
     out = io.StringIO()
     with pytest.raises(SystemExit) as ended:  # the last signs of life are from NOON, long ago
         call_command("alerts", "--json", stdout=out)
@@ -184,7 +184,7 @@ def test_the_command_ends_with_status_1_if_there_is_anything():
     assert json.loads(out.getvalue())["alerts"][0]["kind"] == "daemon_silent"
 
 
-def test_the_command_says_that_all_is_well(monkeypatch):
+def test_the_command_prints_all_is_well_without_alerts(monkeypatch):
     monkeypatch.setattr("scheduler.health.alerts.current", lambda **_: ())
     out = io.StringIO()
     call_command("alerts", stdout=out)

@@ -43,7 +43,7 @@ def values(found):
 # Large tables
 
 
-def test_large_tables_are_counted_and_not_estimated(big_tables):
+def test_large_tables_are_counted_exactly(big_tables):
     app = an_app()
     for _ in range(3):
         a_workunit(app)
@@ -66,7 +66,7 @@ def test_counts_of_large_tables_are_at_most_a_minute_old(big_tables):
     assert after.read_at == NOON + counts.MAX_AGE
 
 
-def test_processes_share_one_count_of_large_tables(big_tables, monkeypatch):
+def test_processes_share_the_stored_counts_of_large_tables(big_tables, monkeypatch):
     monkeypatch.setattr(counts, "NBYTES_PER_SECOND", 1)
     a_workunit()
     first = seen()
@@ -78,7 +78,7 @@ def test_processes_share_one_count_of_large_tables(big_tables, monkeypatch):
     assert not any("FROM workunit" in query["sql"] for query in captured.captured_queries)
 
 
-def test_counts_that_another_process_is_renewing_are_shown_meanwhile(big_tables, monkeypatch):
+def test_stored_counts_are_returned_while_another_process_refreshes_them(big_tables, monkeypatch):
     monkeypatch.setattr(counts, "try_lock", lambda: False)
     a_workunit()
     counts.store(counts.count(now=NOON, nbytes=0))
@@ -86,14 +86,14 @@ def test_counts_that_another_process_is_renewing_are_shown_meanwhile(big_tables,
     assert values(seen(NOON + timedelta(seconds=50)).workunits) == {"in_progress": 1}
 
 
-def test_small_tables_are_counted_at_once(monkeypatch):
+def test_small_tables_are_counted_on_every_read(monkeypatch):
     a_workunit()
     assert values(seen().workunits) == {"in_progress": 1}
     a_workunit()
     assert values(seen().workunits) == {"in_progress": 2}
 
 
-def test_what_waits_for_a_daemon_is_counted_to_the_last_row():
+def test_rows_waiting_for_a_daemon_are_counted_exactly():
     app = an_app()
     for _ in range(4):
         a_workunit(app)
@@ -101,7 +101,7 @@ def test_what_waits_for_a_daemon_is_counted_to_the_last_row():
     assert waiting["transitioner"].waiting.label == "4"
 
 
-def test_counting_costs_a_constant_number_of_statements(big_tables):
+def test_counting_uses_a_constant_number_of_statements(big_tables):
     numbers = []
     for _ in range(2):
         for _ in range(5):
@@ -134,7 +134,7 @@ def purge():
     assert not Workunit.objects.exists()
 
 
-def test_purged_work_stays_in_the_totals_of_the_project_and_of_its_apps():
+def test_purged_workunits_stay_in_the_totals_of_the_project_and_its_apps():
     primes, other = an_app("primes"), an_app("other")
     for app, done in ((primes, True), (primes, False), (other, True)):
         purgeable(app, done=done)
@@ -153,7 +153,7 @@ def test_purged_work_stays_in_the_totals_of_the_project_and_of_its_apps():
     assert purger_line.waiting.value == 0
 
 
-def test_purged_work_stays_in_the_lines_of_batches():
+def test_purged_workunits_stay_in_the_counts_of_their_batch():
     eve, app = an_account("eve"), an_app()
     batch = a_batch("mine", eve, app=app)
     purgeable(app, batch)
@@ -166,7 +166,7 @@ def test_purged_work_stays_in_the_lines_of_batches():
     assert after[0].unpurged == 0
 
 
-def test_purged_work_stays_in_what_programs_of_boinc_read_of_a_batch():
+def test_purged_workunits_stay_in_the_batch_data_of_the_boinc_submission_api():
     eve, app = an_account("eve"), an_app()
     batch = a_batch("mine", eve, app=app)
     purgeable(app, batch)
@@ -178,7 +178,7 @@ def test_purged_work_stays_in_what_programs_of_boinc_read_of_a_batch():
     assert replace(after, last_finished_at=before.last_finished_at) == before
 
 
-def test_all_who_count_a_batch_leave_out_what_was_submitted_again():
+def test_all_batch_counts_omit_workunits_that_were_retried():
     eve, app = an_account("eve"), an_app()
     batch = a_batch("mine", eve, app=app)
     failed = purgeable(app, batch, done=False)
@@ -191,7 +191,7 @@ def test_all_who_count_a_batch_leave_out_what_was_submitted_again():
     assert (remote.total, remote.failed) == (1, 0)
 
 
-def test_a_purge_by_several_purgers_at_once_adds_up():
+def test_counts_of_several_purges_add_up():
     app = an_app()
     for _ in range(2):
         for done in (True, False):

@@ -75,24 +75,24 @@ def workunit(settings):
     return workunit
 
 
-def test_a_sound_database_has_no_violations(workunit):
+def test_a_consistent_database_has_no_violations(workunit):
     out = StringIO()
     call_command("fsck", stdout=out)
     assert out.getvalue() == "fsck: 0 violations\n"
 
 
-def test_a_forgotten_workunit_is_found(workunit):
+def test_an_open_workunit_without_results_or_transition_time_is_found(workunit):
     workunit.results.all().delete()
     LedgerEntry.objects.filter(result_id__isnull=False).delete()
     assert broken() == {"nobody_is_forgotten": [workunit.name]}
 
 
-def test_an_end_that_nobody_looks_at_is_found(workunit):
+def test_an_end_time_without_a_transition_time_is_found(workunit):
     rows.update(workunit, end_before=rows.hours(5))
     assert broken() == {"nobody_is_forgotten": [workunit.name]}
 
 
-def test_a_workunit_that_waits_for_no_batch_is_found(workunit):
+def test_a_dependent_workunit_without_a_batch_to_follow_is_found(workunit):
     bare = rows.a_workunit(
         workunit.app, release_state=1, pending_dependency_count=1, transition_at=rows.hours(1)
     )
@@ -109,7 +109,7 @@ def test_a_workunit_that_waits_for_no_batch_is_found(workunit):
     assert broken() == {}
 
 
-def test_a_state_that_the_ledger_does_not_know_is_found(workunit):
+def test_a_state_that_differs_from_the_ledger_is_found(workunit):
     result = workunit.results.first()
     host = rows.a_host()
     rows.update(
@@ -123,18 +123,18 @@ def test_a_state_that_the_ledger_does_not_know_is_found(workunit):
     assert broken() == {"states_are_the_last_moves": [result.name]}
 
 
-def test_a_move_that_the_law_does_not_name_is_found(workunit, unguarded):
+def test_an_illegal_move_in_the_ledger_is_found(workunit, unguarded):
     in_the_ledger(workunit, 4, 1, because=1, by=6)
     assert set(broken()) == {"moves_are_legal", "moves_are_unbroken"}
 
 
-def test_a_break_in_the_ledger_is_found(workunit):
+def test_a_gap_between_moves_in_the_ledger_is_found(workunit):
     result = workunit.results.first()
     in_the_ledger(result, 1, 51, source=40, because=5, by=2)
     assert set(broken()) == {"moves_are_unbroken", "states_are_the_last_moves"}
 
 
-def test_a_first_move_that_the_ledger_lacks_is_found_while_its_day_is_kept(workunit):
+def test_a_missing_first_move_is_found_while_its_ledger_partition_exists(workunit):
     result = workunit.results.first()
     rows.walk(result, server_state=5, outcome=5)
     in_the_ledger(result, 1, 55, source=20, because=12, by=3)
@@ -147,7 +147,7 @@ def test_a_first_move_that_the_ledger_lacks_is_found_while_its_day_is_kept(worku
     assert broken() == known | {"first_moves_are_known": [result.name]}
 
 
-def test_what_days_of_the_ledger_leave_of_a_purged_workunit_is_no_break(workunit):
+def test_remaining_ledger_entries_of_a_purged_workunit_are_not_a_violation(workunit):
     result = workunit.results.first()
     in_the_ledger(result, 1, 51, source=40, because=5, by=2)
     in_the_ledger(result, 1, 51, source=40, because=5, by=2)
@@ -161,19 +161,19 @@ def test_a_canonical_result_that_is_not_valid_is_found(workunit):
     assert broken()["canonical_is_valid"] == [workunit.name]
 
 
-def test_a_result_of_another_app_than_its_workunit_is_found(workunit):
+def test_a_result_whose_app_differs_from_its_workunit_is_found(workunit):
     result = rows.a_result(workunit)
     rows.update(result, app_id=workunit.app_id + 1)
     assert broken()["results_repeat_their_app"] == [result.name]
 
 
-def test_an_input_that_is_left_of_a_workunit_is_found(workunit):
+def test_an_input_row_without_a_workunit_is_found(workunit):
     file = rows.an_input(workunit, b"left over")
     WorkunitFile.objects.create(workunit_id=10**9, position=0, file=file)
     assert broken() == {"inputs_have_a_workunit": ["workunit 1000000000"]}
 
 
-def test_credit_of_an_app_that_is_gone_is_found(workunit):
+def test_credit_entries_of_a_deleted_app_are_found(workunit):
     host = rows.a_host()
     CreditEntry.objects.create(
         result_id=1,
@@ -187,7 +187,7 @@ def test_credit_of_an_app_that_is_gone_is_found(workunit):
     assert broken() == {"app_credit_is_its_sum": ["app 1000000000"]}
 
 
-def test_credit_that_is_not_in_the_books_is_found(workunit):
+def test_credit_totals_without_credit_entries_are_found(workunit):
     host = rows.a_host()
     rows.update(host, total_credit=5)
     rows.update(host.account, total_credit=6)
@@ -203,7 +203,7 @@ def test_credit_that_is_not_in_the_books_is_found(workunit):
     }
 
 
-def test_credit_of_results_that_are_purged_still_counts(workunit):
+def test_credit_entries_of_purged_results_still_count(workunit):
     host = rows.a_host()
     CreditEntry.objects.create(
         result_id=99,
@@ -222,13 +222,13 @@ def test_credit_of_results_that_are_purged_still_counts(workunit):
     assert broken() == {}
 
 
-def test_a_result_that_was_paid_off_the_books_is_found(workunit):
+def test_granted_credit_without_a_credit_entry_is_found(workunit):
     result = workunit.results.first()
     rows.update(result, granted_credit=1)
     assert broken() == {"granted_credit_is_entered": [result.name]}
 
 
-def test_files_that_are_missing_are_found(workunit):
+def test_missing_input_and_output_files_are_found(workunit):
     result = workunit.results.first()
     missing = rows.an_output(result, b"x")
     file = rows.an_input(workunit)
@@ -236,7 +236,7 @@ def test_files_that_are_missing_are_found(workunit):
     assert broken() == {"needed_outputs_exist": [missing.name], "inputs_exist": [file.name]}
 
 
-def test_a_file_of_another_length_and_one_of_no_row_are_found(workunit):
+def test_input_files_of_the_wrong_length_and_old_downloads_without_a_row_are_found(workunit):
     file = rows.an_input(workunit, b"12345")
     storage.download_path(file.name).write_bytes(b"1234")
     storage.publish(storage.stage_bytes(b"x"), "orphan_1")
@@ -249,7 +249,7 @@ def test_a_file_of_another_length_and_one_of_no_row_are_found(workunit):
     assert broken()["downloads_are_known"] == ["orphan_1"]
 
 
-def test_damage_is_found_by_reading_and_told_with_what_to_do(workunit):
+def test_digests_option_reports_damaged_files_with_a_hint(workunit):
     file = rows.an_input(workunit, b"12345")
     output = rows.an_output(workunit.results.first(), b"answer", uploaded=True)
     for path in (storage.download_path(file.name), storage.upload_path(output.name)):
@@ -295,7 +295,7 @@ def an_answer(workunit, data=b"answer"):
     )
 
 
-def test_answers_that_are_missing_or_changed_are_found():
+def test_missing_or_changed_files_of_assimilated_results_are_found():
     app = rows.an_app()
     whole, missing, changed = (an_answer(rows.a_workunit(app)) for _ in range(3))
     failed = rows.settled(rows.a_workunit(app), assimilate_state=2)
@@ -325,14 +325,14 @@ def test_answer_with_changed_bytes_of_the_same_length_is_found():
     assert difference.startswith("has SHA-256 ")
 
 
-def test_an_answer_that_staff_gave_up_is_not_missed():
+def test_missing_result_files_of_a_dropped_workunit_are_not_a_violation():
     workunit = rows.settled(rows.a_workunit(), assimilate_state=2)
     assert "answers_are_kept" in read_violations()
     in_the_ledger(workunit, 6, 2, source=1, because=38, by=8)
     assert "answers_are_kept" not in read_violations()
 
 
-def test_uploads_of_no_result_are_found_when_they_are_a_day_old():
+def test_old_uploads_without_a_result_are_found():
     result = rows.a_result(rows.a_workunit(), "sent", host=rows.a_host())
     own = output_name(result.name, result.pk, 0)
     names = [own, "range_7_0_r999999_0", "readme.txt"]
@@ -347,7 +347,7 @@ def test_uploads_of_no_result_are_found_when_they_are_a_day_old():
     assert sorted(found) == [(name, "1 bytes, without a result") for name in names[1:]]
 
 
-def test_files_that_nobody_refers_to_are_found(workunit):
+def test_unreferenced_files_not_marked_for_deletion_are_found(workunit):
     file = rows.an_input(workunit)
     workunit.input_files.all().delete()
     assert broken() == {"unused_files_are_doomed": [file.name]}
@@ -355,13 +355,13 @@ def test_files_that_nobody_refers_to_are_found(workunit):
     assert broken() == {}
 
 
-def test_a_doomed_file_that_is_in_use_is_found(workunit):
+def test_a_referenced_file_marked_for_deletion_is_found(workunit):
     file = rows.an_input(workunit)
     File.objects.update(doomed_at=NOON)
     assert broken() == {"doomed_files_are_unused": [file.name]}
 
 
-def test_inputs_that_went_too_early_are_found(workunit, unguarded):
+def test_inputs_deleted_before_all_results_are_over_are_found(workunit, unguarded):
     rows.settled(workunit, assimilate_state=2, file_delete_state=1)
     names = [result.name for result in workunit.results.all()]
     assert len(broken()["inputs_kept_until_over"]) == len(names)
@@ -421,13 +421,13 @@ def finished():
     return workunit
 
 
-def test_a_workunit_with_both_an_answer_and_a_reason_is_found(finished):
+def test_a_workunit_with_both_a_canonical_result_and_an_error_is_found(finished):
     without_constraint("workunit_has_an_answer_or_a_reason_not_both")
     rows.update(finished, error_mask=16)
     assert broken() == {"answer_or_reason": [finished.name]}
 
 
-def test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found(finished):
+def test_an_assimilated_workunit_with_neither_canonical_result_nor_error_is_found(finished):
     without_constraint("workunit_is_assimilated_with_an_answer_or_a_reason")
     # Due, so that it does not also violate `nobody_is_forgotten`.
     rows.update(finished, canonical_result=None, transition_at=NOON)
@@ -435,17 +435,17 @@ def test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found(
     assert broken() == {"answer_or_reason": [finished.name]}
 
 
-def test_an_assimilated_workunit_without_the_time_of_its_end_is_found(finished):
+def test_an_assimilated_workunit_without_finished_at_is_found(finished):
     rows.update(finished, finished_at=None)
     assert broken() == {"finished_when_assimilated": [finished.name]}
 
 
-def test_a_workunit_with_the_time_of_its_end_before_it_is_assimilated_is_found(workunit):
+def test_an_unassimilated_workunit_with_finished_at_is_found(workunit):
     rows.update(workunit, finished_at=NOON)
     assert broken() == {"finished_when_assimilated": [workunit.name]}
 
 
-def test_outputs_given_up_before_assimilation_are_found():
+def test_outputs_released_before_assimilation_are_found():
     _workunit, canonical, other = answered("valid", "valid", assimilate_state=1)
     assert broken() == {}
     give_up_outputs(other)
@@ -455,7 +455,7 @@ def test_outputs_given_up_before_assimilation_are_found():
     assert sorted(found) == [canonical.name, other.name]
 
 
-def test_canonical_outputs_given_up_while_a_result_is_out_are_found():
+def test_canonical_outputs_released_while_a_result_is_in_progress_are_found():
     workunit, canonical, other, _out = answered("valid", "valid", "sent")
     give_up_outputs(other)
     assert broken() == {}
@@ -466,7 +466,7 @@ def test_canonical_outputs_given_up_while_a_result_is_out_are_found():
     assert broken() == {}
 
 
-def test_canonical_outputs_given_up_before_a_success_is_judged_are_found():
+def test_canonical_outputs_released_before_a_success_is_validated_are_found():
     workunit, canonical, _waiting = answered("valid", "success", need_validate=True)
     # The inputs are no longer needed.
     rows.update(workunit, file_delete_state=1)
@@ -480,19 +480,19 @@ def test_canonical_outputs_given_up_before_a_success_is_judged_are_found():
     }
 
 
-def test_outputs_that_are_never_given_up_are_found():
+def test_outputs_that_are_never_released_are_found():
     workunit, _canonical = answered("valid", file_delete_state=2)
     assert broken() == {"nobody_is_forgotten": [workunit.name]}
 
 
-def test_outputs_that_were_deleted_and_are_on_disk_are_found(finished):
+def test_outputs_marked_as_deleted_but_still_on_disk_are_found(finished):
     output = rows.an_output(finished.results.get(), b"x", uploaded=True)
     assert broken() == {"deleted_outputs_are_gone": [output.name]}
     storage.upload_path(output.name).unlink()
     assert broken() == {}
 
 
-def test_two_results_of_a_workunit_on_one_host_are_found(workunit):
+def test_two_results_of_a_workunit_in_progress_on_one_host_are_found(workunit):
     host = rows.a_host()
     for result in workunit.results.all():
         rows.walk(
@@ -513,7 +513,7 @@ def test_more_results_than_allowed_are_found(workunit):
     assert broken()["no_more_results_than_allowed"] == [workunit.name]
 
 
-def test_the_command_shows_the_rows_and_exits_with_one(workunit):
+def test_the_command_prints_the_violating_rows_and_exits_with_status_1(workunit):
     host = rows.a_host()
     rows.update(host, total_credit=5)
     out = StringIO()
@@ -527,7 +527,7 @@ def test_the_command_shows_the_rows_and_exits_with_one(workunit):
     ]
 
 
-def test_the_command_answers_in_json(workunit):
+def test_json_option_prints_the_invariants_as_json(workunit):
     out = StringIO()
     call_command("fsck", "--json", stdout=out)
     answer = json.loads(out.getvalue())
@@ -535,7 +535,7 @@ def test_the_command_answers_in_json(workunit):
     assert len(answer["invariants"]) == len(invariants())
 
 
-def test_what_only_the_ledger_proves_is_not_asked_where_it_is_off(settings):
+def test_ledger_invariants_are_skipped_when_the_ledger_is_off(settings):
     from dataclasses import replace
 
     everything = len(invariants())
@@ -545,7 +545,7 @@ def test_what_only_the_ledger_proves_is_not_asked_where_it_is_off(settings):
     assert broken() == {}
 
 
-def test_the_guard_triggers_are_switched_by_a_command():
+def test_guard_trigger_command_switches_the_guard_triggers():
     said = []
     for what in ("off", "status", "on"):
         out = StringIO()

@@ -21,14 +21,14 @@ def folder(settings, tmp_path):
     return settings.VAR_DIR
 
 
-def test_the_first_start_claims_the_folder_and_later_ones_find_it(folder):
+def test_the_first_start_writes_the_project_id_and_later_starts_accept_it(folder):
     for _ in range(2):
         claim_folder()
     [path] = folder.iterdir()
     assert path.read_text() == f"{Installation.objects.get()}\n"
 
 
-def test_a_folder_of_another_project_is_refused_and_stays_as_it_is(folder):
+def test_a_folder_of_another_project_is_refused_and_not_changed(folder):
     claim_folder()
     theirs = (folder / "project-id").read_text()
     Installation.objects.update(identifier=UUID(int=1))
@@ -37,7 +37,7 @@ def test_a_folder_of_another_project_is_refused_and_stays_as_it_is(folder):
     assert (folder / "project-id").read_text() == theirs
 
 
-def test_a_claim_that_was_cut_short_is_made_again(folder):
+def test_an_empty_project_id_file_is_written_again(folder):
     (folder / "project-id").touch()
     claim_folder()
     assert (folder / "project-id").read_text() == f"{Installation.objects.get()}\n"

@@ -28,14 +28,14 @@ def run(*words) -> str:
     return out.getvalue().strip()
 
 
-def test_nothing_is_shut_at_first():
+def test_maintenance_is_off_by_default():
     assert maintenance.current() is None
     assert maintenance.stops_scheduler() is None
     assert not maintenance.stops_daemons()
     assert not storage.uploads_stopped()
 
 
-def test_maintenance_shuts_the_scheduler_the_uploads_and_the_daemons():
+def test_maintenance_stops_the_scheduler_uploads_and_daemons():
     maintenance.begin(message="New disks.", until=NOON + timedelta(hours=2), now=NOON)
     found = maintenance.stops_scheduler()
     assert found
@@ -49,12 +49,12 @@ def test_maintenance_shuts_the_scheduler_the_uploads_and_the_daemons():
     ("left", "seconds"),
     [(None, 3600), (timedelta(seconds=5), 60), (timedelta(days=9), 86400), (-timedelta(1), 60)],
 )
-def test_clients_come_again_when_it_is_over_within_a_minute_and_a_day(left, seconds):
+def test_the_client_delay_is_the_remaining_time_between_a_minute_and_a_day(left, seconds):
     until = None if left is None else NOON + left
     assert maintenance.Maintenance(since=NOON, until=until).delay(NOON) == seconds
 
 
-def test_one_of_the_two_may_go_on():
+def test_maintenance_can_stop_only_the_scheduler_or_only_the_daemons():
     maintenance.begin(daemons=False, now=NOON)
     assert (bool(maintenance.stops_scheduler()), maintenance.stops_daemons()) == (True, False)
     maintenance.begin(scheduler=False, now=NOON)
@@ -62,7 +62,7 @@ def test_one_of_the_two_may_go_on():
     assert not storage.uploads_stopped()
 
 
-def test_off_is_off_and_the_other_stop_sign_stays():
+def test_ending_maintenance_does_not_affect_the_stop_upload_file():
     maintenance.begin(now=NOON)
     assert maintenance.end()
     assert maintenance.current() is None
@@ -71,7 +71,7 @@ def test_off_is_off_and_the_other_stop_sign_stays():
     assert storage.uploads_stopped()
 
 
-def test_a_project_that_ended_still_takes_reports():
+def test_an_ended_project_still_accepts_reports():
     maintenance.end_project(message="Thank you.", now=NOON)
     found = maintenance.current()
     assert found
@@ -81,14 +81,14 @@ def test_a_project_that_ended_still_takes_reports():
     assert not maintenance.stops_daemons()
 
 
-def test_a_file_made_by_hand_shuts_everything():
+def test_a_handwritten_maintenance_file_stops_everything():
     settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
     (settings.VAR_DIR / "maintenance.json").write_text("soon back")
     assert maintenance.stops_scheduler()
     assert maintenance.stops_daemons()
 
 
-def test_an_end_in_the_past_and_a_stop_of_nothing_are_refused():
+def test_a_past_end_time_and_maintenance_that_stops_nothing_are_refused():
     with pytest.raises(maintenance.BadMaintenance, match="is past"):
         maintenance.begin(until=NOON, now=NOON)
     with pytest.raises(maintenance.BadMaintenance, match="Nothing would be stopped"):
@@ -96,7 +96,7 @@ def test_an_end_in_the_past_and_a_stop_of_nothing_are_refused():
     assert maintenance.current() is None
 
 
-def test_the_command_switches_and_says_how_it_is():
+def test_the_command_switches_maintenance_and_prints_its_status():
     assert run("status") == "Maintenance is off."
     said = run("on", "--message", "Back soon.", "--until", "2999-01-01", "--scheduler-only")
     assert "until about 2999-01-01 00:00 UTC: volunteers are turned away" in said
@@ -126,7 +126,7 @@ class Switching(StopSign):
         return self.is_set()
 
 
-def test_a_daemon_pauses_with_one_line_and_goes_on_afterwards(caplog):
+def test_a_daemon_logs_one_line_when_it_pauses_and_one_when_it_resumes(caplog):
     maintenance.begin(now=NOON)
     stop, passes = Switching(), []
 
@@ -142,7 +142,7 @@ def test_a_daemon_pauses_with_one_line_and_goes_on_afterwards(caplog):
     assert [r.message for r in caplog.records] == ["daemon_paused", "daemon_resumed"]
 
 
-def test_a_daemon_that_waits_can_be_stopped():
+def test_a_paused_daemon_can_be_stopped():
     maintenance.begin(now=NOON)
     stop = StopSign()
     stop.set()
@@ -151,14 +151,14 @@ def test_a_daemon_that_waits_can_be_stopped():
     assert stop.is_set()
 
 
-def test_a_daemon_driven_by_messages_gives_a_sign_of_life_too():
+def test_a_daemon_driven_by_messages_writes_its_heartbeat_file():
     daemon = Daemon("fake", lambda **_: Tally(), 1, 1.0, "Does nothing.")
     loop.drain(daemon, Drive(clock=lambda: NOON, stop=StopSign(), limit=1, pause=1.0))
     assert list(storage.signs_of_life()) == ["fake"]
 
 
 @pytest.mark.parametrize("shut", [True, False])
-def test_a_client_is_told_by_a_valid_reply_without_the_database(shut):
+def test_maintenance_reply_to_a_client_needs_no_database(shut):
     client = RpcClient()
     maintenance.begin(message="New disks.", scheduler=shut, now=NOON)
     # The test has no database marker: an RPC that queried the database would fail.

@@ -54,14 +54,14 @@ def run_json(*words):
 
 
 class TestList:
-    def test_nothing_is_parked(self):
+    def test_list_prints_a_message_if_nothing_is_parked(self):
         assert run("list") == "Nothing is parked."
 
-    def test_a_line_says_what_failed_how_often_and_why(self):
+    def test_list_prints_the_stage_app_subject_failure_count_and_error(self):
         _, number = parked_assimilation(rows.an_app("sums"), name="wu_1")
         assert run("list") == f'{number:>6}  assimilate  sums  wu_1  5 failures: KeyError: "sum"'
 
-    def test_what_is_still_tried_is_shown_when_asked(self):
+    def test_list_shows_subjects_that_are_still_retried_with_the_troubled_option(self):
         app = rows.an_app("sums")
         park(finished(app).pk, app, parked_at=None)
         assert run("list") == "Nothing is parked."
@@ -72,7 +72,7 @@ class TestList:
         parked_assimilation(rows.an_app("other"), name="there")
         assert [one["subject"] for one in run_json("list", "--app", "sums")["parked"]] == ["here"]
 
-    def test_every_stage_names_its_subject(self):
+    def test_list_names_the_subject_of_every_stage(self):
         app = rows.an_app("sums")
         trickle = a_trickle(app)
         park(rows.a_workunit(app, name="wu_1").pk, app, Stage.VALIDATE)
@@ -83,7 +83,7 @@ class TestList:
         assert said == ["wu_1", f"trickle {trickle.pk}", "sums", "1000000000 (gone)"]
 
     @pytest.mark.parametrize("count", [1, 30])
-    def test_it_costs_the_same_statements_for_any_number(self, count):
+    def test_list_uses_two_statements_for_any_number_of_subjects(self, count):
         app = rows.an_app()
         for number in range(count):
             park(number, app)
@@ -91,24 +91,24 @@ class TestList:
 
 
 class TestShow:
-    def test_the_whole_traceback_is_shown(self):
+    def test_show_prints_the_whole_traceback(self):
         _, number = parked_assimilation(rows.an_app("sums"), name="wu_1")
         said = run("show", number)
         assert said.startswith("Assimilate wu_1 of app sums: 5 failures; the last at 2026-01-01")
         assert said.endswith(TRACE.rstrip())
 
-    def test_an_unknown_number_is_refused(self):
+    def test_show_refuses_an_unknown_id(self):
         with pytest.raises(CommandError, match=r"No parked subject has the id 7\. Hint:"):
             run("show", 7)
 
-    def test_a_number_is_needed(self):
+    def test_show_requires_an_id(self):
         with pytest.raises(CommandError) as refused:
             run("show")
         assert refused.value.returncode == 2
 
 
 class TestRetry:
-    def test_it_is_tried_at_once_and_counted_anew(self):
+    def test_retry_makes_a_workunit_due_immediately_and_resets_its_failures(self):
         _, number = parked_assimilation()
         assert a_pass(assimilator).seen == 0
         assert run("retry", number) == "1 subject will be tried again at once."
@@ -116,7 +116,7 @@ class TestRetry:
         assert a_pass(assimilator).done == {"assimilated": 1}
 
     @pytest.mark.usefixtures("targets_allowed")
-    def test_a_parked_workunits_story_from_its_failures_to_its_retry(self):
+    def test_a_workunit_is_parked_after_failures_shown_and_assimilated_after_retry(self):
         app = rows.an_app(assimilator="table", assimilator_options={"table": "sums"})
         workunit = finished(app, name="wu_1", data=b'{"sum": 3}')
         now = rows.hours(0)
@@ -135,7 +135,7 @@ class TestRetry:
         assert workunit.assimilate_state == 2
         assert run("list") == "Nothing is parked."
 
-    def test_all_of_an_app_or_all(self):
+    def test_retry_can_select_one_app_or_all_subjects(self):
         parked_assimilation(rows.an_app("sums"))
         parked_assimilation(rows.an_app("other"))
         assert len(run_json("retry", "--app", "sums", "--dry-run")["retried"]) == 1
@@ -144,7 +144,7 @@ class TestRetry:
         assert len(run_json("retry", "--all")["retried"]) == 1
         assert ScienceFailure.objects.count() == 0
 
-    def test_validation_and_trickles_wait_no_longer(self):
+    def test_retry_clears_the_delay_of_validation_and_trickles(self):
         app = rows.an_app()
         workunit = rows.a_workunit(app, validate_after=rows.hours(9))
         trickle = a_trickle(app, handle_after=rows.hours(9))
@@ -155,19 +155,19 @@ class TestRetry:
         trickle.refresh_from_db()
         assert (workunit.validate_after, trickle.handle_after) == (None, None)
 
-    def test_one_stage_does_not_touch_the_other_ones_wait(self):
+    def test_retry_of_assimilation_does_not_clear_the_validation_delay(self):
         workunit, number = parked_assimilation(validate_after=rows.hours(9))
         run("retry", number)
         workunit.refresh_from_db()
         assert (workunit.assimilate_after, workunit.validate_after) == (None, rows.hours(9))
 
-    def test_retry_without_a_selection_does_nothing(self):
+    def test_retry_without_a_selection_is_refused(self):
         with pytest.raises(CommandError, match="Nothing is selected"):
             run("retry")
 
 
 class TestDrop:
-    def test_a_workunit_that_no_science_takes_counts_as_assimilated(self):
+    def test_drop_marks_a_workunit_as_assimilated(self):
         workunit, number = parked_assimilation(name="wu_1")
         said = "1 workunit counted as assimilated without science code."
         assert run("drop", number, "--yes") == said
@@ -190,7 +190,7 @@ class TestDrop:
         assert a_pass(assimilator).done == {"settled by another": 1}
         assert moves(workunit) == ["assimilation: READY→DONE"]
 
-    def test_a_workunit_that_cannot_be_validated_is_cancelled(self):
+    def test_drop_cancels_a_workunit_whose_validation_is_parked(self):
         app = rows.an_app()
         workunit = rows.a_workunit(app, transition_at=None)
         rows.a_result(workunit, "success")
@@ -201,7 +201,7 @@ class TestDrop:
         workunit.refresh_from_db()
         assert workunit.error_mask == 16
 
-    def test_one_that_has_its_answer_stays_parked(self):
+    def test_drop_refuses_a_workunit_with_a_canonical_result(self):
         workunit = finished()
         number = park(workunit.pk, workunit.app, Stage.VALIDATE)
         errors = io.StringIO()
@@ -209,7 +209,7 @@ class TestDrop:
         assert f"{workunit.name} has a canonical result" in errors.getvalue()
         assert ScienceFailure.objects.count() == 1
 
-    def test_a_trickle_counts_as_handled_and_a_generator_stays(self):
+    def test_drop_marks_a_trickle_as_handled_and_refuses_a_generator(self):
         app = rows.an_app("sums")
         trickle = a_trickle(app)
         numbers = [park(trickle.pk, app, Stage.TRICKLE), park(app.pk, app, Stage.GENERATE)]
@@ -218,7 +218,7 @@ class TestDrop:
         trickle.refresh_from_db()
         assert trickle.handled_at is not None
 
-    def test_it_can_be_looked_at_first(self):
+    def test_drop_dry_run_changes_nothing(self):
         workunit, number = parked_assimilation()
         said = "1 workunit would be counted as assimilated without science code."
         assert run("drop", number, "--dry-run") == said
@@ -226,7 +226,7 @@ class TestDrop:
         assert workunit.assimilate_state == 1
 
     @pytest.mark.parametrize(("answer", "state"), [("yes", 2), ("no", 1), ("", 1)])
-    def test_it_asks_first(self, answer, state, monkeypatch):
+    def test_drop_requires_confirmation(self, answer, state, monkeypatch):
         workunit, number = parked_assimilation()
         monkeypatch.setattr("builtins.input", lambda _prompt: answer)
         if state == 1:
@@ -237,25 +237,25 @@ class TestDrop:
         workunit.refresh_from_db()
         assert workunit.assimilate_state == state
 
-    def test_what_is_still_tried_is_not_dropped(self):
+    def test_drop_refuses_a_subject_that_is_not_parked(self):
         workunit = failed()
         with pytest.raises(CommandError, match="No parked subject has the id"):
             run("drop", park(workunit.pk, workunit.app, parked_at=None), "--yes")
 
     @pytest.mark.parametrize("words", [("drop", "--all"), ("drop", "--app", "sums")])
-    def test_only_numbers_can_be_dropped(self, words):
+    def test_drop_accepts_only_ids(self, words):
         with pytest.raises(CommandError) as refused:
             run(*words)
         assert refused.value.returncode == 2
 
 
-def test_poison_and_parked_agree_on_what_is_parked():
+def test_a_subject_parked_by_poison_record_is_listed():
     app = rows.an_app(max_science_failures=1)
     poison.record(Stage.ASSIMILATE, {7: TRACE}, {7: app.pk}, now=NOON)
     assert [one["failures"] for one in run_json("list")["parked"]] == [1]
 
 
-def test_without_an_action_what_is_parked_is_listed():
+def test_parked_without_an_action_prints_the_list():
     workunit, _ = parked_assimilation()
     said = [io.StringIO(), io.StringIO()]
     call_command("parked", stdout=said[0])

@@ -35,7 +35,7 @@ def unsent_in(batch, **fields):
     return workunit
 
 
-def test_work_waits_for_a_first_computer(batch):
+def test_unsent_work_waits_for_a_host_if_no_host_was_active_recently(batch):
     unsent_in(batch)
     (wait,) = waits_of(batch, now=NOON)
     assert (wait.cause, wait.workunits) == ("no_host", 1)
@@ -44,7 +44,7 @@ def test_work_waits_for_a_first_computer(batch):
     )
 
 
-def test_work_waits_while_no_computer_asks(batch):
+def test_unsent_work_waits_if_no_host_contacted_the_project_since(batch):
     a_host(rpc_at=hours(-1))
     unsent_in(batch)
     unsent_in(batch)
@@ -54,7 +54,7 @@ def test_work_waits_while_no_computer_asks(batch):
     assert "(1 in the last 30 days)" in wait.sentence
 
 
-def test_work_that_computers_will_get_soon_has_no_reason(batch):
+def test_unsent_work_has_no_wait_reason_while_hosts_contact_the_project(batch):
     a_host(rpc_at=NOON)
     unsent_in(batch)
     assert waits_of(batch, now=NOON) == ()
@@ -74,7 +74,7 @@ def test_a_quorum_waits_for_another_account(batch):
     assert waits_of(batch, now=NOON) == ()
 
 
-def test_an_account_may_try_again_after_an_error(batch):
+def test_an_account_counts_as_available_again_some_time_after_an_error(batch):
     host = a_host()
     a_result(unsent_in(batch), "error", host=host, received_at=NOON)
     update(host, rpc_at=hours(3))
@@ -82,7 +82,7 @@ def test_an_account_may_try_again_after_an_error(batch):
     assert causes(batch, hours(3)) == {}
 
 
-def test_an_app_of_one_result_for_each_host_waits_for_a_host(batch):
+def test_an_app_with_one_result_per_host_waits_for_another_host(batch):
     update(batch.app, one_result_per="host")
     host = a_host()
     a_result(unsent_in(batch), "success", host=host)
@@ -91,7 +91,7 @@ def test_an_app_of_one_result_for_each_host_waits_for_a_host(batch):
     assert causes(batch) == {}
 
 
-def test_work_that_every_computer_was_refused_names_the_commonest_reason(batch):
+def test_work_refused_to_every_host_reports_the_most_common_reason(batch):
     hosts = [a_host(), a_host()]
     for _ in range(2):
         workunit = unsent_in(batch)
@@ -105,14 +105,14 @@ def test_work_that_every_computer_was_refused_names_the_commonest_reason(batch):
     assert causes(batch) == {}
 
 
-def test_refusals_before_the_newest_version_do_not_count(batch):
+def test_refusals_older_than_the_newest_app_version_do_not_count(batch):
     refuse(unsent_in(batch), a_host())
     assert causes(batch) == {"all_refused": 1}
     an_app_version(batch.app, created_at=hours(1))
     assert causes(batch) == {}
 
 
-def test_some_had_their_turn_and_the_others_were_refused(batch):
+def test_work_waits_if_every_host_had_a_result_or_was_refused(batch):
     workunit = unsent_in(batch)
     a_result(workunit, "success", host=a_host())
     refuse(workunit, a_host(), reason="disk")
@@ -121,7 +121,7 @@ def test_some_had_their_turn_and_the_others_were_refused(batch):
     assert "disk" in wait.sentence
 
 
-def test_an_app_without_a_version_sends_nothing():
+def test_work_of_an_app_without_a_version_waits_for_a_version():
     batch = a_batch("mine", app=an_app("bare"))
     a_host()
     unsent_in(batch)
@@ -129,7 +129,7 @@ def test_an_app_without_a_version_sends_nothing():
     assert (wait.cause, wait.workunits) == ("no_version", 1)
 
 
-def test_work_that_must_not_start_yet_says_why(batch):
+def test_held_scheduled_and_dependent_workunits_are_reported_as_wait_causes(batch):
     in_batch(batch, transition_at=None, release_state=2)
     in_batch(batch, transition_at=None, start_after=hours(1))
     assert causes(batch) == {"held": 1, "not_yet": 1}
@@ -139,20 +139,20 @@ def test_work_that_must_not_start_yet_says_why(batch):
     assert causes(batch) == {"held": 1, "follows": 1, "not_yet": 1}
 
 
-def test_results_under_way_say_until_when(batch):
+def test_results_in_progress_are_reported_with_their_deadline(batch):
     a_result(in_batch(batch, transition_at=None), "sent")
     (wait,) = waits_of(batch, now=NOON)
     assert (wait.cause, wait.workunits) == ("computing", 1)
     assert "2026-01-02 12:00:00 UTC" in wait.sentence
 
 
-def test_maintenance_comes_first(batch):
+def test_maintenance_is_the_first_wait_cause(batch):
     unsent_in(batch)
     storage.put_notice("maintenance", {"since": "2026-01-01T11:00:00+00:00"})
     assert next(iter(causes(batch))) == "maintenance"
 
 
-def test_an_ended_project_is_a_cause(batch):
+def test_an_ended_project_is_reported_as_a_wait_cause(batch):
     unsent_in(batch)
     maintenance.end_project(now=NOON)
     for first, *_ in (waits_of(batch, now=NOON), waits_of_project(now=NOON)):
@@ -160,19 +160,19 @@ def test_an_ended_project_is_a_cause(batch):
         assert first.sentence == "The project has ended: no work is sent."
 
 
-def test_maintenance_of_the_daemons_alone_is_no_cause(batch):
+def test_maintenance_of_only_the_daemons_is_not_a_wait_cause(batch):
     unsent_in(batch)
     maintenance.begin(scheduler=False, now=NOON)
     assert causes(batch) == {"no_host": 1}
 
 
-def test_the_project_says_what_its_unsent_work_waits_for(batch):
+def test_waits_of_project_reports_why_unsent_work_waits(batch):
     unsent_in(batch)
     (wait,) = waits_of_project(now=NOON)
     assert (wait.cause, wait.workunits) == ("no_host", 1)
 
 
-def test_reasons_cost_a_constant_number_of_statements(batch):
+def test_wait_causes_use_a_constant_number_of_statements(batch):
     numbers = []
     host = a_host()
     for _ in range(2):

@@ -41,7 +41,7 @@ def test_a_host_is_denied_with_a_reason_and_allowed_again(host):
     assert run("allow", host.pk) == f"box #{host.pk} was not denied."
 
 
-def test_a_limit_is_set_and_taken_away(host):
+def test_a_limit_of_results_in_progress_is_set_and_removed(host):
     assert run("limit", host.pk, 3) == f"box #{host.pk} may hold 3 results."
     assert Host.objects.get().max_in_progress == 3
     run("limit", host.pk, 0)
@@ -50,7 +50,7 @@ def test_a_limit_is_set_and_taken_away(host):
         call_command("host", "limit", "--", str(host.pk), "-1")
 
 
-def test_a_host_is_shown_with_its_records_and_its_last_decisions(host):
+def test_show_prints_host_app_versions_and_the_last_decisions(host):
     version = an_app_version(an_app("sieve"), version_num=100)
     HostAppVersion.objects.create(
         host=host, app_version=version, n_valid=7, results_today=2, max_results_per_day=9
@@ -62,7 +62,7 @@ def test_a_host_is_shown_with_its_records_and_its_last_decisions(host):
     assert (facts["app_versions"][0]["n_valid"], len(facts["last_decisions"])) == (7, 1)
 
 
-def test_two_rows_of_one_computer_become_one(host):
+def test_merge_combines_two_host_rows_of_one_computer(host):
     old = a_host(host.account)
     assert "its client gets the new id" in run("merge", host.pk, old.pk)
     old.refresh_from_db()
@@ -70,7 +70,7 @@ def test_two_rows_of_one_computer_become_one(host):
     assert [line["id"] for line in json.loads(run("list", "--json"))["hosts"]] == [host.pk]
 
 
-def test_a_dry_run_does_nothing(host):
+def test_a_dry_run_changes_nothing(host):
     assert run("deny", host.pk, "--reason", "x", "--dry-run").endswith("Nothing was done.")
     assert not Host.objects.get().denied
 
@@ -85,6 +85,6 @@ def test_a_dry_run_does_nothing(host):
         (("merge", "999999", "1"), "There is no host 999999"),
     ],
 )
-def test_what_cannot_be_done_is_said(words, said):
+def test_invalid_host_commands_are_refused(words, said):
     with pytest.raises(CommandError, match=said):
         run(*words)

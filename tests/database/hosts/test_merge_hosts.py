@@ -51,7 +51,7 @@ def test_results_and_credit_move_to_the_kept_host(
     assert Result.objects.get().host_id == new.hostid
 
 
-def test_work_for_the_merged_host_alone_goes_to_the_kept_one(
+def test_work_targeted_at_the_merged_host_is_sent_to_the_kept_host(
     pair: tuple[ScriptedClient, ScriptedClient],
 ) -> None:
     old, new = pair
@@ -63,7 +63,7 @@ def test_work_for_the_merged_host_alone_goes_to_the_kept_one(
     assert new.ask_for_work() == ["upper_0_0"]
 
 
-def test_the_merged_hosts_client_goes_on_under_the_new_id(
+def test_the_client_of_a_merged_host_receives_the_id_of_the_kept_host(
     pair: tuple[ScriptedClient, ScriptedClient],
 ) -> None:
     old, new = pair
@@ -76,7 +76,7 @@ def test_the_merged_hosts_client_goes_on_under_the_new_id(
     assert Result.objects.get().outcome == 1
 
 
-def test_hosts_merged_into_the_merged_one_point_to_the_kept_one(
+def test_hosts_merged_earlier_point_to_the_newly_kept_host(
     pair: tuple[ScriptedClient, ScriptedClient],
 ) -> None:
     old, new = pair
@@ -87,7 +87,7 @@ def test_hosts_merged_into_the_merged_one_point_to_the_kept_one(
     assert Host.objects.get(pk=old.hostid).merged_into_id == newest.hostid
 
 
-def test_hosts_that_cannot_be_one_are_refused(pair: tuple[ScriptedClient, ScriptedClient]) -> None:
+def test_merging_a_host_with_itself_an_unknown_or_another_accounts_host_is_refused(pair: tuple[ScriptedClient, ScriptedClient]) -> None:
     old, new = pair
     stranger = a_client(email="bob@example.org")
     stranger.ask()

@@ -82,13 +82,13 @@ class TestCreateAccount:
         run("create_account", "boss@example.org", "--password", "pw", "--staff")
         assert Account.objects.get().is_superuser
 
-    def test_a_refusal_says_what_to_do(self) -> None:
+    def test_create_account_refuses_an_invalid_address_with_a_hint(self) -> None:
         with pytest.raises(CommandError, match=r"'nobody' is not an e-mail address\. Hint: "):
             run("create_account", "nobody", "--password", "x")
 
 
 class TestChangePassword:
-    def test_it_lets_the_new_password_in_and_the_old_one_no_more(self) -> None:
+    def test_changepassword_replaces_the_old_password(self) -> None:
         run("create_account", "ada@example.org", "--password", "first-password")
         said = run("changepassword", "Ada@example.org", "--password", "second-password")
         assert said.startswith(
@@ -98,13 +98,13 @@ class TestChangePassword:
         assert backend.authenticate(None, "ada@example.org", "second-password") is not None
         assert backend.authenticate(None, "ada@example.org", "first-password") is None
 
-    def test_it_names_an_address_without_an_account(self) -> None:
+    def test_changepassword_refuses_an_address_without_an_account(self) -> None:
         with pytest.raises(CommandError, match="No account has the e-mail address"):
             run("changepassword", "bob@x.org", "--password", "whatever")
 
 
 class TestRotateKey:
-    def test_a_new_code_sign_key_signs_all_and_is_vouched_for(self, program: Path) -> None:
+    def test_rotate_key_signs_app_files_again_and_signs_the_new_key_with_the_old_key(self, program: Path) -> None:
         old = signing.code_sign_key_text()
         run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
         said = run("rotate_key", "code-sign")
@@ -114,7 +114,7 @@ class TestRotateKey:
         assert signing.code_sign_key_text() != old
         assert signing.rotation_signature(old) is not None
 
-    def test_grants_given_before_stay_good(self) -> None:
+    def test_upload_grants_made_before_key_rotation_stay_valid(self) -> None:
         grant = signing.upload_grant("some_output", 100)
         assert "stay valid" in run("rotate_key", "upload-grant")
         assert signing.upload_grant("some_output", 100) != grant
@@ -122,13 +122,13 @@ class TestRotateKey:
 
 
 class TestPublishApp:
-    def test_a_single_file(self, program: Path) -> None:
+    def test_publish_app_publishes_a_single_file(self, program: Path) -> None:
         said = run("publish_app", "sieve", "1.02", LINUX, program, "--create-app")
         assert said == f"Published sieve 1.02 {LINUX} with 1 file."
         said = run("publish_app", "sieve", "102", LINUX, program)
         assert said == f"sieve 1.02 {LINUX} is published already, with the same 1 file."
 
-    def test_a_folder_keeps_its_executable_bits(self, tmp_path: Path) -> None:
+    def test_publish_app_keeps_executable_bits_of_a_folder(self, tmp_path: Path) -> None:
         folder = tmp_path / "app"
         (folder / "lib").mkdir(parents=True)
         (folder / "main").write_text("1")
@@ -144,7 +144,7 @@ class TestPublishApp:
         ]
 
     @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-    def test_an_archive(self, kind: str, tmp_path: Path) -> None:
+    def test_publish_app_publishes_an_archive(self, kind: str, tmp_path: Path) -> None:
         path = tmp_path / f"app.{kind}"
         if kind == "zip":
             with zipfile.ZipFile(path, "w") as archive:
@@ -159,7 +159,7 @@ class TestPublishApp:
 
     @pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])
     @pytest.mark.parametrize("kind", ["zip", "tar"])
-    def test_an_archive_that_leaves_its_folder_is_refused(
+    def test_an_archive_with_paths_outside_its_folder_is_refused(
         self, name: str, kind: str, tmp_path: Path
     ) -> None:
         path = tmp_path / f"app.{kind}"
@@ -173,7 +173,7 @@ class TestPublishApp:
             run("publish_app", "a", 1, LINUX, path, "--create-app")
         assert not AppVersion.objects.exists()
 
-    def test_links_are_refused_wherever_they_come_from(self, tmp_path: Path) -> None:
+    def test_links_and_devices_in_packages_are_refused(self, tmp_path: Path) -> None:
         folder = tmp_path / "app"
         folder.mkdir()
         (folder / "main").symlink_to("/etc/passwd")
@@ -193,7 +193,7 @@ class TestPublishApp:
             with pytest.raises(CommandError, match="is a link or a device"):
                 run("publish_app", "a", 1, LINUX, source, "--create-app")
 
-    def test_an_archive_that_would_burst_is_refused(
+    def test_an_archive_that_expands_beyond_the_size_limit_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(archives, "MAX_PACKAGE_BYTES", 1000)
@@ -206,7 +206,7 @@ class TestPublishApp:
     @pytest.mark.parametrize(
         ("kind", "nbytes"), [(tarfile.XHDTYPE, 1 << 21), (tarfile.GNUTYPE_LONGNAME, 1 << 21)]
     )
-    def test_a_tar_whose_headers_would_burst_is_refused(
+    def test_a_tar_with_oversized_headers_is_refused(
         self, kind: bytes, nbytes: int, tmp_path: Path
     ) -> None:
         header = tarfile.TarInfo("././@header")
@@ -216,7 +216,7 @@ class TestPublishApp:
         with pytest.raises(packages.UnreadablePackage, match="too long headers or too many files"):
             packages.open_package(path).__enter__()
 
-    def test_an_archive_of_more_folders_than_files_is_refused(
+    def test_an_archive_with_too_many_members_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(archives, "MAX_MEMBERS", 10)
@@ -231,7 +231,7 @@ class TestPublishApp:
             with pytest.raises(packages.UnreadablePackage, match="more than 10 files"):
                 packages.open_package(path).__enter__()
 
-    def test_a_zip_that_lists_more_than_its_files_can_be_called_is_refused(
+    def test_a_zip_with_an_oversized_directory_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(archives, "_MAX_ZIP_DIRECTORY_BYTES", 1000)
@@ -258,7 +258,7 @@ class TestPublishApp:
             with pytest.raises(packages.UnreadablePackage, match="is damaged"):
                 packages.open_package(path).__enter__()
 
-    def test_a_damaged_archive_and_a_missing_one_are_said(self, tmp_path: Path) -> None:
+    def test_a_damaged_or_missing_archive_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "app.zip"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("main", b"abcdefgh")
@@ -270,7 +270,7 @@ class TestPublishApp:
 
 
 class TestSubmitWork:
-    def test_each_file_becomes_a_workunit(self, app: str, inputs: list[Path]) -> None:
+    def test_submit_work_creates_a_workunit_for_each_file(self, app: str, inputs: list[Path]) -> None:
         done = run_json(
             *("submit_work", app, *inputs, "--quorum", 2, "--deadline", "3d"),
             *("--command-line", "--name {file}", "--outputs", "out:1000", "log"),
@@ -286,11 +286,11 @@ class TestSubmitWork:
         assert [row.meta for row in rows] == [{"input": path.as_posix()} for path in inputs]
         assert done["warnings"] == []
 
-    def test_success_is_one_sentence(self, app: str) -> None:
+    def test_submit_work_prints_one_sentence(self, app: str) -> None:
         said = run("submit_work", app)
         assert said == f"Submitted 1 workunit of sieve: {Workunit.objects.get().name}."
 
-    def test_a_batch_is_the_only_staffs_or_needs_a_person(
+    def test_submit_work_with_a_batch_uses_the_only_staff_account_or_needs_a_submitter(
         self, app: str, inputs: list[Path]
     ) -> None:
         with pytest.raises(CommandError, match="--submitter EMAIL"):
@@ -299,7 +299,7 @@ class TestSubmitWork:
         run("submit_work", app, inputs[0], "--batch", "b")
         assert Batch.objects.get().submitter == boss
 
-    def test_refusals_say_what_to_do(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_refuses_unknown_apps_invalid_quorums_and_missing_files(self, app: str, tmp_path: Path) -> None:
         with pytest.raises(CommandError, match="did you mean 'sieve'"):
             run("submit_work", "seive")
         with pytest.raises(CommandError, match=r"min_quorum \(3\) is greater than target"):
@@ -310,7 +310,7 @@ class TestSubmitWork:
 
 
 class TestCancelWork:
-    def test_names_and_ids_are_cancelled_once(self, app: str) -> None:
+    def test_cancel_work_cancels_workunits_by_name_and_id_once(self, app: str) -> None:
         one, two = (run_json("submit_work", app) for _ in range(2))
         words = ("cancel_work", *one["names"], "--id", *two["workunit_ids"])
         assert run(*words, "--reason", "wrong") == "Cancellation requested: 2 workunits."
@@ -320,12 +320,12 @@ class TestCancelWork:
         )
         assert set(Workunit.objects.values_list("cancel_reason", flat=True)) == {"wrong"}
 
-    def test_holding_and_releasing(self, app: str) -> None:
+    def test_cancel_work_holds_and_releases_workunits(self, app: str) -> None:
         done = run_json("submit_work", app, "--hold")
         assert run_json("cancel_work", *done["names"], "--release")["changed"] == 1
         assert run("cancel_work", *done["names"], "--hold") == "Held: 1 workunit."
 
-    def test_what_is_unknown_is_named(self) -> None:
+    def test_cancel_work_refuses_unknown_names(self) -> None:
         with pytest.raises(CommandError, match="Not found: nobody"):
             run("cancel_work", "nobody")
         with pytest.raises(CommandError, match="No workunit is named"):
@@ -335,13 +335,13 @@ class TestCancelWork:
 
 
 @pytest.mark.parametrize("text", ["", "3", "3 days", "-1d", "d"])
-def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="Hint: write 90s, 30min, 12h, 3d or 1w"):
         duration(text)
 
 
 class TestSubmittingMuch:
-    def test_lines_of_json_become_workunits(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_creates_a_workunit_for_each_json_line(self, app: str, tmp_path: Path) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text(
             '{"name": "one", "outputs": ["out"]}\n\n{"name": "two", "min_quorum": 2}\n'
@@ -350,7 +350,7 @@ class TestSubmittingMuch:
         assert done["names"] == ["one", "two"]
         assert list(Workunit.objects.order_by("id").values_list("min_quorum", flat=True)) == [1, 2]
 
-    def test_a_line_that_is_wrong_is_named(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_names_the_invalid_json_line(self, app: str, tmp_path: Path) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text('{"name": "one"}\n{"nane": "two"}\n')
         with pytest.raises(CommandError, match=r"in number 2: 'nane' is not a field.*'name'"):
@@ -361,7 +361,7 @@ class TestSubmittingMuch:
             run("submit_work", app, lines, "--ndjson", lines)
         assert not Workunit.objects.exists()
 
-    def test_a_batch_follows_another_and_keeps_outputs(self, app: str) -> None:
+    def test_submit_work_can_create_a_batch_that_follows_another_and_keeps_outputs(self, app: str) -> None:
         accounts.create_staff(email="boss@example.org", password="pw")
         first = run_json("submit_work", app, "--batch", "first")
         then = ("--after", first["batch_id"], "--keep-outputs", "--meta", '{"k": 1}')
@@ -374,7 +374,7 @@ class TestSubmittingMuch:
         with pytest.raises(CommandError, match="is not a JSON object"):
             run("submit_work", app, "--meta", "k=1")
 
-    def test_files_of_a_person_are_held_only_while_they_are_submitted(
+    def test_submit_work_leaves_no_file_holds(
         self, app: str, inputs: list[Path]
     ) -> None:
         accounts.create_staff(email="boss@example.org", password="pw")
@@ -388,7 +388,7 @@ class TestLinesAndOptionsTogether:
     def boss(self) -> Account:
         return accounts.create_staff(email="boss@example.org", password="pw")
 
-    def test_options_hold_for_every_line_that_does_not_say_otherwise(
+    def test_submit_work_options_are_defaults_for_json_lines(
         self, app: str, tmp_path: Path
     ) -> None:
         lines = tmp_path / "work.ndjson"
@@ -406,7 +406,7 @@ class TestLinesAndOptionsTogether:
     @pytest.mark.parametrize(
         "words", [("--open-name", "x"), ("--command-line", "{file}"), ("--input-template", "in")]
     )
-    def test_an_option_that_is_of_no_use_with_lines_is_refused(
+    def test_submit_work_refuses_file_options_together_with_ndjson(
         self, app: str, tmp_path: Path, words: tuple[str, str]
     ) -> None:
         lines = tmp_path / "work.ndjson"
@@ -415,7 +415,7 @@ class TestLinesAndOptionsTogether:
             run("submit_work", app, "--ndjson", lines, *words)
         assert not Workunit.objects.exists()
 
-    def test_the_lines_that_the_api_takes_are_taken(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_accepts_the_ndjson_format_of_the_api(self, app: str, tmp_path: Path) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text(
             '{"app": "sieve", "batch": "primes", "defaults": {"min_quorum": 2, "priority": 1}}\n'
@@ -442,7 +442,7 @@ class TestLinesAndOptionsTogether:
             ('{}\n{"count": 1}\n{}\n', (), "send the line with the count last"),
         ],
     )
-    def test_a_first_or_last_line_that_does_not_fit_is_refused(
+    def test_submit_work_refuses_a_first_or_last_line_that_contradicts_the_command(
         self, app: str, tmp_path: Path, text: str, words: tuple[str], refusal: str
     ) -> None:
         lines = tmp_path / "work.ndjson"
@@ -452,7 +452,7 @@ class TestLinesAndOptionsTogether:
         assert not Workunit.objects.exists()
         assert not Batch.objects.exists()
 
-    def test_adding_to_a_batch_is_reported(self, app: str) -> None:
+    def test_submit_work_warns_when_it_adds_to_an_existing_batch(self, app: str) -> None:
         first = run_json("submit_work", app, "--batch", "primes")
         assert first["warnings"] == []
         again = run_json("submit_work", app, "--batch", "primes")
@@ -481,7 +481,7 @@ def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (("fsck", "--digst"), "Hint: did you mean --digests?"),
     ],
 )
-def test_a_mistake_is_one_line_without_the_usage(
+def test_a_usage_error_prints_one_line_without_the_usage(
     words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = mistake(capsys, *words)
@@ -489,11 +489,11 @@ def test_a_mistake_is_one_line_without_the_usage(
     assert len(said.splitlines()) == 1
 
 
-def test_a_negative_number_is_a_value(capsys: pytest.CaptureFixture[str], app: str) -> None:
+def test_a_negative_number_is_accepted_as_an_option_value(capsys: pytest.CaptureFixture[str], app: str) -> None:
     run("submit_work", app, "--priority", "-5")
     assert Workunit.objects.get().priority == -5
 
 
-def test_errors_that_are_borne_are_set_by_an_option(app: str) -> None:
+def test_max_errors_option_sets_max_error_results(app: str) -> None:
     run("submit_work", app, "--max-errors", "0")
     assert Workunit.objects.get().max_error_results == 0

@@ -52,7 +52,7 @@ def attempt_json(*words):
     return json.loads(out), status
 
 
-def test_a_table_says_who_agrees_with_whom(files):
+def test_try_validator_prints_a_table_of_matching_results(files):
     app = rows.an_app("sums", validator="numeric", validator_options={"absolute": 0.1})
     paths = files("1.0", "1.05", "2.0")
     out, status = attempt(app.name, *paths, "--quorum", "3")
@@ -67,14 +67,14 @@ def test_a_table_says_who_agrees_with_whom(files):
     assert lines[5].startswith(f"2 agree, and {paths[0]} is canonical (")
 
 
-def test_without_agreement_the_exit_status_is_one(files):
+def test_exit_status_is_1_without_a_quorum(files):
     paths = files("1.0", "2.0")
     out, status = attempt(rows.an_app(validator="numeric").name, *paths)
     assert status == 1
     assert "No quorum of 2 agrees: the daemons would make more results" in out
 
 
-def test_the_same_as_json(files):
+def test_json_option_prints_the_verdicts_as_json(files):
     app = rows.an_app(validator="bitwise")
     paths = files("a", "a", "b")
     found, status = attempt_json(app.name, *paths)
@@ -93,7 +93,7 @@ def test_the_same_as_json(files):
     }
 
 
-def test_another_validator_and_other_options_can_be_tried_first(files):
+def test_validator_and_options_can_be_overridden(files):
     app = rows.an_app(validator="numeric", validator_options={"absolute": 5})
     paths = files("1.0", "2.0")
     assert attempt(app.name, *paths)[1] == 0
@@ -102,7 +102,7 @@ def test_another_validator_and_other_options_can_be_tried_first(files):
     assert attempt(app.name, *paths, "--validator", "trivial")[1] == 0
 
 
-def test_several_outputs_are_given_in_turn_or_in_folders(files, tmp_path):
+def test_several_outputs_per_result_can_be_given_in_sequence_or_in_folders(files, tmp_path):
     app = rows.an_app(validator="bitwise")
     paths = files("a", "b", "a", "b")
     found, status = attempt_json(app.name, *paths, "--outputs", "2")
@@ -116,7 +116,7 @@ def test_several_outputs_are_given_in_turn_or_in_folders(files, tmp_path):
     assert (status, found["results"]) == (0, [str(folder) for folder in folders])
 
 
-def test_outputs_are_read_as_the_newest_workunit_lists_them(files):
+def test_output_names_are_taken_from_the_newest_workunit(files):
     app = rows.an_app(validator="numeric")
     rows.a_workunit(app, name="wu_json", outputs=[{"open_name": "answer.json"}])
     paths = files('{"a": 1, "b": 2}', '{"b": 2, "a": 1}')
@@ -125,7 +125,7 @@ def test_outputs_are_read_as_the_newest_workunit_lists_them(files):
     assert "outputs listed as in workunit wu_json" in out
 
 
-def test_a_result_that_cannot_be_read_is_said_to_be_an_error(files):
+def test_an_unreadable_result_is_reported_as_an_error(files):
     paths = files("apple", "bad", "ant")
     found, status = attempt_json(rows.an_app(validator=MOODY).name, *paths)
     assert status == 0
@@ -141,7 +141,7 @@ def test_a_result_that_cannot_be_read_is_said_to_be_an_error(files):
         ("later", "try again later: the service is away"),
     ],
 )
-def test_a_validator_that_fails_is_shown_with_its_traceback(files, text, said):
+def test_a_validator_failure_is_printed_with_its_traceback(files, text, said):
     app = rows.an_app(validator=MOODY)
     out, status = attempt(app.name, *files("apple", text), "--time-limit", "0.5")
     assert status == 1
@@ -167,7 +167,7 @@ def test_a_validator_that_fails_is_shown_with_its_traceback(files, text, said):
         (["sums", "1.txt", "2.txt", "--validator", "numerik"], "did you mean 'numeric'"),
     ],
 )
-def test_wrong_use_is_said_with_a_hint_and_status_two(files, tmp_path, monkeypatch, words, said):
+def test_usage_errors_print_a_hint_and_exit_with_status_2(files, tmp_path, monkeypatch, words, said):
     rows.an_app("sums", validator="numeric")
     files("1", "2", "3")
     monkeypatch.chdir(tmp_path)

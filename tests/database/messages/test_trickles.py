@@ -37,7 +37,7 @@ def keep(result, *given):
 # Trickles up
 
 
-def test_a_trickle_is_kept_with_its_result_host_and_app(running):
+def test_a_trickle_is_stored_with_its_result_host_and_app(running):
     assert keep(running, said(running)) == 1
     (kept,) = TrickleUp.objects.all()
     assert (kept.result_id, kept.host_id, kept.app_id) == (
@@ -48,7 +48,7 @@ def test_a_trickle_is_kept_with_its_result_host_and_app(running):
     assert (kept.variety, kept.received_at, kept.handled_at) == ("progress", NOON, None)
 
 
-def test_a_repeat_is_kept_once_in_one_request_and_in_the_next(running):
+def test_a_repeated_trickle_is_stored_once(running):
     assert keep(running, said(running), said(running)) == 1
     assert keep(running, said(running), said(running, minute=1)) == 1
     assert TrickleUp.objects.count() == 2
@@ -62,30 +62,30 @@ def test_trickle_for_the_result_of_another_host_is_not_stored(running, caplog):
     assert (line.message, line.unknown) == ("trickles_dropped", 2)
 
 
-def test_a_result_that_is_over_may_have_the_last_word(running):
+def test_a_trickle_of_a_finished_result_is_accepted(running):
     over = a_result(running.workunit, "success")
     assert trickles.keep([said(over)], host_id=over.host_id, now=NOON) == 1
 
 
-def test_a_text_that_is_too_long_is_dropped_and_the_others_are_kept(running, caplog):
+def test_a_trickle_that_is_too_long_is_dropped_and_the_others_are_stored(running, caplog):
     long = "x" * (trickles.MAX_BYTES + 1)
     assert keep(running, said(running, long), said(running, minute=1)) == 1
     assert caplog.records[0].too_long == 1
 
 
-def test_a_flood_is_cut(running, caplog):
+def test_at_most_1000_trickles_of_one_request_are_stored(running, caplog):
     assert keep(running, *(said(running, minute=number) for number in range(1005))) == 1000
     assert caplog.records[0].too_many == 5
 
 
-def test_what_postgresql_cannot_keep_is_made_plain(running):
+def test_characters_that_postgresql_cannot_store_are_replaced(running):
     assert keep(running, said(running, "a\0b\ud800", variety="v" * 300)) == 1
     (kept,) = TrickleUp.objects.all()
     assert kept.text == "ab?"
     assert len(kept.variety) == 254
 
 
-def test_keeping_costs_one_statement_and_nothing_costs_none(running):
+def test_storing_any_number_of_trickles_uses_one_statement(running):
     many = [said(running, minute=number) for number in range(200)]
     assert statements_of(lambda: keep(running, *many)) == 1
     assert statements_of(lambda: keep(running)) == 0
@@ -94,7 +94,7 @@ def test_keeping_costs_one_statement_and_nothing_costs_none(running):
 # Trickles down
 
 
-def test_what_waits_is_sent_once_and_oldest_first(running):
+def test_pending_messages_are_sent_once_and_oldest_first(running):
     for text in ("one", "two"):
         trickles.send_down(running.name, text, now=NOON)
     sent = trickles.pending_down(running.host_id, now=NOON)
@@ -106,19 +106,19 @@ def test_what_waits_is_sent_once_and_oldest_first(running):
     assert set(TrickleDown.objects.values_list("sent_at", flat=True)) == {NOON}
 
 
-def test_two_messages_of_one_second_get_two_times(running):
+def test_two_messages_of_the_same_second_get_different_times(running):
     for text in ("one", "two"):
         trickles.send_down(running.name, text, now=NOON)
     first, second = trickles.pending_down(running.host_id, now=NOON)
     assert second.time == first.time + 1 == int(NOON.timestamp()) + 1
 
 
-def test_only_the_host_that_computes_is_told(running):
+def test_a_message_is_not_sent_to_another_host(running):
     trickles.send_down(running.name, "hello", now=NOON)
     assert trickles.pending_down(a_host().pk, now=NOON) == []
 
 
-def test_taking_costs_one_statement(running):
+def test_reading_pending_messages_uses_one_statement(running):
     for number in range(50):
         trickles.send_down(running.name, f"line {number}", now=NOON)
     assert statements_of(lambda: trickles.pending_down(running.host_id, now=NOON)) == 1
@@ -135,13 +135,13 @@ def test_taking_costs_one_statement(running):
         ("line\n" * 20_000, "more than 65536 bytes"),
     ],
 )
-def test_a_text_that_a_client_cannot_read_is_refused(running, text, fault):
+def test_a_message_that_clients_cannot_read_is_refused(running, text, fault):
     with pytest.raises(trickles.CannotSend, match=fault):
         trickles.send_down(running.name, text, now=NOON)
     assert not TrickleDown.objects.exists()
 
 
-def test_a_line_of_255_bytes_is_not_too_long(running):
+def test_a_line_of_255_bytes_is_accepted(running):
     assert trickles.send_down(running.name, "x" * 255 + "\nend", now=NOON).text.endswith("end")
 
 

@@ -71,14 +71,14 @@ class TestCreating:
         assert DIGEST not in stored
         assert "secret" not in stored
 
-    def test_the_weak_key_is_made_of_the_key_and_the_stored_password(self) -> None:
+    def test_the_weak_key_is_derived_from_the_key_and_the_stored_password(self) -> None:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         fingerprint = (made.key + made.account.password).encode()
         digest = hashlib.md5(fingerprint, usedforsecurity=False).hexdigest()
         assert weak == f"{made.account.pk}_{digest}"
 
-    def test_the_same_again_returns_the_same_key(self) -> None:
+    def test_creating_the_same_account_again_returns_the_same_key(self) -> None:
         first, second = ada(), ada()
         assert (second.key, second.created) == (first.key, False)
         assert Account.objects.count() == 1
@@ -91,7 +91,7 @@ class TestCreating:
         assert again.key == first.key
         assert first.account.email == "ada@example.org"
 
-    def test_another_password_is_refused_as_taken(self) -> None:
+    def test_creating_an_existing_account_with_another_password_is_refused(self) -> None:
         ada()
         with pytest.raises(accounts.EmailTaken) as refusal:
             accounts.create_account(email=EMAIL, passwd_hash="0" * 32, name="Ada", now=NOON)
@@ -109,7 +109,7 @@ class TestCreating:
             ({"passwd_hash": "Z" * 32}, accounts.BadPasswordDigest, -1),
         ],
     )
-    def test_bad_facts_are_refused_with_boincs_number(
+    def test_invalid_account_data_is_refused_with_the_boinc_error_number(
         self, change: dict[str, str], kind: type[accounts.AccountRefused], error_num: int
     ) -> None:
         facts = {"email": "b@example.org", "passwd_hash": DIGEST, "name": "B"} | change
@@ -118,7 +118,7 @@ class TestCreating:
         assert refusal.value.error_num == error_num
         assert not Account.objects.exists()
 
-    def test_a_closed_project_takes_nobody_new_but_those_it_has(self) -> None:
+    def test_closed_account_creation_refuses_new_accounts_and_accepts_existing_ones(self) -> None:
         first = ada()
         closed = replace(settings.PROJECT, account_creation=AccountCreation.CLOSED)
         with override_settings(PROJECT=closed):
@@ -129,7 +129,7 @@ class TestCreating:
                 )
         assert refusal.value.error_num == -208
 
-    def test_an_invitation_is_used_once_and_only_by_new_accounts(self) -> None:
+    def test_an_invitation_code_can_be_used_once_and_only_by_a_new_account(self) -> None:
         first = ada()
         _, code = invitations.make(now=NOON)
         invited = replace(settings.PROJECT, account_creation=AccountCreation.INVITATION)
@@ -146,7 +146,7 @@ class TestCreating:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_account_created_by_four_at_once_is_one_with_one_key() -> None:
+def test_four_concurrent_creations_of_an_account_create_one_account_with_one_key() -> None:
     keys = []
 
     def create() -> None:
@@ -169,24 +169,24 @@ def test_the_same_account_created_by_four_at_once_is_one_with_one_key() -> None:
 class TestLoggingIn:
     """PROTOCOL 1.3, and the log-in on the website."""
 
-    def test_the_password_returns_the_key(self) -> None:
+    def test_look_up_with_the_password_returns_the_key(self) -> None:
         made = ada()
         found = accounts.look_up(email="ADA@example.org", passwd_hash=DIGEST, now=LATER)
         assert found is not None
         assert (found.account, found.key) == (made.account, made.key)
 
-    def test_the_key_and_the_address_stand_for_the_password(self) -> None:
+    def test_look_up_accepts_a_digest_of_key_and_address_in_place_of_the_password(self) -> None:
         made = ada()
         by_key = hashlib.md5((made.key + EMAIL.lower()).encode(), usedforsecurity=False).hexdigest()
         found = accounts.look_up(email=EMAIL, passwd_hash=by_key, now=LATER)
         assert found is not None
         assert found.key == made.key
 
-    def test_without_password_only_existence_is_said(self) -> None:
+    def test_look_up_without_a_password_returns_no_key(self) -> None:
         ada()
         assert accounts.look_up(email=EMAIL, passwd_hash=None, now=LATER) is None
 
-    def test_an_unknown_address_and_a_wrong_password_have_boincs_numbers(self) -> None:
+    def test_unknown_address_and_wrong_password_raise_boinc_error_numbers(self) -> None:
         ada()
         with pytest.raises(accounts.UnknownEmail) as unknown:
             accounts.look_up(email="b@example.org", passwd_hash=DIGEST, now=LATER)
@@ -194,13 +194,13 @@ class TestLoggingIn:
             accounts.look_up(email=EMAIL, passwd_hash="0" * 32, now=LATER)
         assert (unknown.value.error_num, wrong.value.error_num) == (-136, -206)
 
-    def test_the_web_checks_the_same_secret_as_the_client(self) -> None:
+    def test_web_log_in_accepts_the_same_password_as_the_client(self) -> None:
         made = ada()
         assert authenticate(None, username="ada@EXAMPLE.org", password="secret") == made.account
         assert authenticate(None, username=EMAIL, password="Secret") is None
         assert authenticate(None, username="b@example.org", password="secret") is None
 
-    def test_an_account_that_is_switched_off_logs_in_nowhere(self) -> None:
+    def test_an_inactive_account_cannot_log_in_or_use_its_key(self) -> None:
         made = ada()
         Account.objects.update(is_active=False)
         assert authenticate(None, username=EMAIL, password="secret") is None
@@ -208,7 +208,7 @@ class TestLoggingIn:
         with pytest.raises(accounts.UnknownEmail):
             accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
 
-    def test_staff_created_by_djangos_command_logs_in(self) -> None:
+    def test_a_superuser_created_by_django_can_log_in(self) -> None:
         boss = Account.objects.create_superuser(email="boss@example.org", password="pw")
         assert (boss.is_staff, boss.is_superuser, boss.name) == (True, True, "boss")
         assert boss.created_at.tzinfo is not None
@@ -221,7 +221,7 @@ class TestLoggingIn:
 class TestKeys:
     """Keys by which clients identify their account."""
 
-    def test_both_keys_find_their_account_in_one_statement(self) -> None:
+    def test_strong_and_weak_key_find_their_account_in_one_statement(self) -> None:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         with CaptureQueriesContext(connection) as captured:
@@ -231,7 +231,7 @@ class TestKeys:
         assert account_keys.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
         assert account_keys.find_account_by_key("0" * 32) is None
 
-    def test_a_new_password_makes_a_new_weak_key_and_keeps_the_strong_one(self) -> None:
+    def test_a_password_change_replaces_the_weak_key_and_keeps_the_strong_key(self) -> None:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         digest = accounts.password_digest(email=EMAIL, password="other")
@@ -243,7 +243,7 @@ class TestKeys:
         assert authenticate(None, username=EMAIL, password="other") == made.account
         assert authenticate(None, username=EMAIL, password="secret") is None
 
-    def test_trap_31_a_rehashed_password_changes_no_weak_key(self) -> None:
+    def test_trap_31_rehashing_the_password_does_not_change_the_weak_key(self) -> None:
         """PROTOCOL trap 31."""
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
@@ -251,7 +251,7 @@ class TestKeys:
         made.account.save()
         assert account_keys.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
 
-    def test_a_named_key_is_good_until_it_is_revoked(self) -> None:
+    def test_a_named_key_is_valid_until_it_is_revoked(self) -> None:
         made = ada()
         key = account_keys.new_key(account=made.account, name="cluster", now=LATER)
         assert account_keys.find_account_by_key(key)[:2] == (made.account, AccountKey.Kind.STRONG)
@@ -263,7 +263,7 @@ class TestKeys:
         assert account_keys.find_account_by_key(key) is None
         assert account_keys.find_account_by_key(made.key) is not None
 
-    def test_revoking_the_current_key_makes_another_and_another_weak_one(self) -> None:
+    def test_revoking_the_current_key_replaces_the_strong_and_the_weak_key(self) -> None:
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         row = the_key(made.account, AccountKey.Kind.STRONG)
@@ -274,14 +274,14 @@ class TestKeys:
         assert account_keys.find_account_by_key(made.key) is None
         assert account_keys.find_account_by_key(weak) is None
 
-    def test_a_revoked_weak_key_becomes_another_one(self) -> None:
+    def test_a_revoked_weak_key_is_replaced(self) -> None:
         made = ada()
         row = the_key(made.account, AccountKey.Kind.WEAK)
         new = account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
         assert new not in {None, said(row)}
         assert account_keys.find_account_by_key(made.key) is not None
 
-    def test_a_key_is_revoked_once_and_by_its_owner(self) -> None:
+    def test_a_key_can_be_revoked_once_and_only_by_its_owner(self) -> None:
         made = ada()
         other = accounts.create_account(
             email="b@example.org", passwd_hash=DIGEST, name="B", now=NOON
@@ -293,6 +293,6 @@ class TestKeys:
         with pytest.raises(account_keys.UnknownKey):
             account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
 
-    def test_a_key_needs_a_name(self) -> None:
+    def test_a_new_key_without_a_name_is_refused(self) -> None:
         with pytest.raises(accounts.BadName):
             account_keys.new_key(account=ada().account, name="", now=LATER)

@@ -40,14 +40,14 @@ def test_a_repeat_gets_the_answer_of_the_first_request():
 
 
 @pytest.mark.django_db
-def test_the_same_json_written_otherwise_is_the_same_request():
+def test_json_with_another_key_order_is_the_same_request():
     program = staff()
     send(program, {"name": "q", "order": "fifo"}, key="k")
     assert send(program, {"order": "fifo", "name": "q"}, key="k")["Idempotent-Replay"] == "true"
 
 
 @pytest.mark.django_db
-def test_another_body_under_the_same_key_is_refused():
+def test_another_body_with_the_same_idempotency_key_is_refused():
     program = staff()
     send(program, key="k")
     answer = send(program, {"name": "other"}, key="k")
@@ -57,13 +57,13 @@ def test_another_body_under_the_same_key_is_refused():
 
 
 @pytest.mark.django_db
-def test_a_key_is_its_owners():
+def test_idempotency_keys_of_different_accounts_are_independent():
     send(staff("one"), {"name": "a"}, key="k")
     assert send(staff("two"), {"name": "b"}, key="k").status_code == 201
 
 
 @pytest.mark.django_db
-def test_a_refused_request_leaves_its_key_free():
+def test_a_refused_request_does_not_use_up_its_idempotency_key():
     program = staff()
     assert send(program, {"name": "q", "app": "prims"}, key="k").status_code == 422
     assert not IdempotencyKey.objects.exists()
@@ -72,7 +72,7 @@ def test_a_refused_request_leaves_its_key_free():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("key", ["", " ", "a b", "é", "k" * 201, "a\tb"])
-def test_a_key_that_cannot_be_kept_is_refused(key):
+def test_an_invalid_idempotency_key_is_refused(key):
     answer = staff().send(
         "post", "/queues", BODY, HTTP_IDEMPOTENCY_KEY=key.encode().decode("latin-1")
     )
@@ -82,7 +82,7 @@ def test_a_key_that_cannot_be_kept_is_refused(key):
 
 
 @pytest.mark.django_db
-def test_keys_are_dropped_after_a_week():
+def test_idempotency_keys_are_deleted_after_a_week():
     account = an_account()
     for name, days in (("old", 8), ("new", 6)):
         idempotency.once(
@@ -98,7 +98,7 @@ def test_keys_are_dropped_after_a_week():
 
 
 @pytest.mark.django_db
-def test_a_repeat_with_long_preparation_gets_the_outcome_before_it():
+def test_earlier_outcome_returns_the_stored_outcome_or_refuses_a_reused_key():
     account = an_account()
 
     def earlier(request_hash):
@@ -124,7 +124,7 @@ def _in_another_connection(act):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("first_succeeds", [True, False])
-def test_a_repeat_waits_for_the_first_to_end(first_succeeds):
+def test_a_concurrent_repeat_waits_for_the_first_request_to_end(first_succeeds):
     account = an_account()
     claimed, go_on = Event(), Event()
 
@@ -160,7 +160,7 @@ def test_a_repeat_waits_for_the_first_to_end(first_succeeds):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_repeat_that_waits_too_long_gets_a_retry_answer(monkeypatch):
+def test_a_concurrent_repeat_is_refused_after_the_claim_timeout(monkeypatch):
     monkeypatch.setattr(idempotency, "CLAIM_TIMEOUT", timedelta(milliseconds=50))
     account = an_account()
     claimed, go_on = Event(), Event()

@@ -33,7 +33,7 @@ def ada():
     return an_account("ada")
 
 
-def test_a_token_is_made_listed_and_revoked(ada):
+def test_a_token_is_created_listed_and_revoked(ada):
     made = facts("token", "create", EMAIL, "--name", "laptop", "--expires-in", "90d")
     assert made["scopes"] == ["read", "submit"]
     assert api_tokens.recognize(made["token"], now=timezone.now()).account == ada
@@ -44,7 +44,7 @@ def test_a_token_is_made_listed_and_revoked(ada):
     assert facts("token", "list", EMAIL)["tokens"] == []
 
 
-def test_a_token_has_the_scopes_that_are_asked_for(ada):
+def test_a_token_has_the_requested_scopes(ada):
     assert facts("token", "create", EMAIL, "--scope", "read")["scopes"] == ["read"]
     with pytest.raises(CommandError, match="may not give the scope 'administer'"):
         say("token", "create", EMAIL, "--scope", "administer")
@@ -68,13 +68,13 @@ def test_a_token_has_the_scopes_that_are_asked_for(ada):
         ),
     ],
 )
-def test_what_cannot_be_done_says_what_to_do(ada, words, said):
+def test_invalid_token_and_submitter_commands_are_refused_with_a_hint(ada, words, said):
     with pytest.raises(CommandError, match=said) as refused:
         say(*words)
     assert "Hint:" in str(refused.value)
 
 
-def test_who_is_allowed_may_submit_until_he_is_forbidden(ada):
+def test_an_allowed_account_can_submit_until_it_is_forbidden(ada):
     primes, other = an_app("primes"), an_app("other")
     allowed = facts(
         "submitter", "allow", EMAIL, "--app", "primes", "--manage",

@@ -74,20 +74,20 @@ def server(private, at_once):
     return server
 
 
-def test_of_several_processes_at_once_one_starts_it_and_all_find_it(at_once):
+def test_several_concurrent_processes_start_the_server_once(at_once):
     said, starts = at_once
     assert [done.returncode for done in said] == [0] * 4, said
     assert len({done.stdout for done in said}) == 1
     assert starts == 1
 
 
-def test_it_runs_on_when_the_command_that_started_it_has_ended(server):
+def test_the_server_keeps_running_after_the_command_that_started_it_has_ended(server):
     found = server.running()
     assert found
     assert os.getsid(found.pid) != os.getsid(0)
 
 
-def test_it_never_runs_as_root_and_opens_no_folder_to_others(server, private):
+def test_the_server_does_not_run_as_root_and_its_folders_are_private(server, private):
     found = server.running()
     assert found
     assert Path(f"/proc/{found.pid}").stat().st_uid != 0
@@ -97,14 +97,14 @@ def test_it_never_runs_as_root_and_opens_no_folder_to_others(server, private):
     assert private.stat().st_uid == server.var.stat().st_uid == os.geteuid()
 
 
-def test_it_listens_on_its_socket_only_and_commits_for_good(server):
+def test_the_server_listens_only_on_its_socket_and_commits_synchronously(server):
     assert ask(server, "SHOW listen_addresses") == ("",)
     assert ask(server, "SHOW synchronous_commit") == ("on",)
     assert ask(server, "SELECT current_database()") == ("manyhands",)
     assert ask(server, "SHOW timezone") == ("UTC",)
 
 
-def test_a_killed_server_is_started_again_with_all_that_was_committed(server):
+def test_a_killed_server_is_restarted_with_all_committed_data(server):
     ask(server, "CREATE TABLE IF NOT EXISTS kept (word text)")
     ask(server, "INSERT INTO kept VALUES ('committed')")
     killed = server.running()
@@ -125,14 +125,14 @@ def test_reused_process_id_of_a_stopped_server_does_not_prevent_a_start(server):
     assert server.ensure_running().pid != os.getpid()
 
 
-def test_a_second_start_takes_a_moment(server):
+def test_a_restart_takes_less_than_five_seconds(server):
     assert server.stop()
     began = time.monotonic()
     server.ensure_running()
     assert time.monotonic() - began < 5
 
 
-def test_stop_and_status_say_how_it_is(server):
+def test_stop_and_status_print_whether_the_server_runs(server):
     assert "PostgreSQL runs as process" in manage(server.var, "status").stdout
     assert manage(server.var, "stop").stdout == "PostgreSQL is stopped.\n"
     assert manage(server.var, "stop").stdout == "PostgreSQL was not running.\n"
@@ -141,12 +141,12 @@ def test_stop_and_status_say_how_it_is(server):
     assert "PostgreSQL is not running." in status.stderr
 
 
-def test_psql_is_given_the_words_after_two_dashes(server):
+def test_arguments_after_two_dashes_are_passed_to_psql(server):
     done = manage(server.var, "psql", "--", "-Atc", "SELECT 6 * 7")
     assert (done.returncode, done.stdout) == (0, "42\n")
 
 
-def test_a_table_of_a_backup_is_loaded_again(server, tmp_path):
+def test_a_dumped_table_can_be_restored(server, tmp_path):
     backup = tmp_path / "backup.dump"
     sql = "CREATE TABLE saved (word text); INSERT INTO saved VALUES ('größe ☃')"
     assert manage(server.var, "psql", "--", "-qc", sql).returncode == 0
@@ -160,13 +160,13 @@ def test_a_table_of_a_backup_is_loaded_again(server, tmp_path):
     assert (done.returncode, done.stdout) == (0, "größe ☃\n")
 
 
-def test_with_a_database_url_the_command_says_that_it_is_not_in_use(tmp_path):
+def test_the_command_refuses_if_database_url_is_set(tmp_path):
     done = manage(tmp_path, "stop", DATABASE_URL="postgresql://ada@/x?host=/nowhere")
     assert done.returncode == 1
     assert "DATABASE_URL is set, so the embedded PostgreSQL is not in use." in done.stderr
 
 
-def test_a_command_that_needs_the_database_starts_it_by_itself(server):
+def test_a_command_that_needs_the_database_starts_the_server(server):
     assert server.stop()
     done = subprocess.run(
         [sys.executable, "manage.py", "showmigrations", "--plan"],
@@ -181,7 +181,7 @@ def test_a_command_that_needs_the_database_starts_it_by_itself(server):
     assert server.running()
 
 
-def test_in_a_deep_folder_its_socket_has_a_short_private_path(tmp_path):
+def test_in_a_deep_folder_the_socket_is_in_a_short_private_path_under_tmp(tmp_path):
     deep = EmbeddedPostgres(tmp_path / ("deep-" * 20) / ("deeper-" * 15) / 'it\'s, a "var" $(x)')
     assert len(os.fsencode(deep.socket)) < 100
     assert deep.sockets.parent == Path("/tmp")
@@ -196,7 +196,7 @@ def test_in_a_deep_folder_its_socket_has_a_short_private_path(tmp_path):
 
 
 @pytest.mark.parametrize("trap", ["link", "open folder"])
-def test_a_socket_folder_laid_in_wait_is_refused(tmp_path, trap):
+def test_a_socket_folder_that_is_a_link_or_not_private_is_refused(tmp_path, trap):
     server = EmbeddedPostgres(tmp_path)
     if trap == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)
@@ -209,7 +209,7 @@ def test_a_socket_folder_laid_in_wait_is_refused(tmp_path, trap):
     assert server.running() is None
 
 
-def test_data_of_another_version_is_refused_in_a_sentence(tmp_path):
+def test_data_of_another_postgresql_version_is_refused(tmp_path):
     server = EmbeddedPostgres(tmp_path)
     server.data.mkdir(mode=0o700)
     (server.data / "PG_VERSION").write_text("15\n")
@@ -225,7 +225,7 @@ def test_without_useradd_the_error_has_a_hint_for_root(tmp_path, monkeypatch):
         EmbeddedPostgres(tmp_path / "var").ensure_running()
 
 
-def test_where_the_programs_cannot_be_copied_the_error_has_a_hint(tmp_path, monkeypatch):
+def test_the_error_has_a_hint_if_the_server_programs_cannot_be_copied(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("")
     monkeypatch.setattr(database_owner, "COPIES", tmp_path / "taken" / "copies")
     monkeypatch.setattr(database_owner, "_can_start", lambda owner, programs: False)
@@ -235,7 +235,7 @@ def test_where_the_programs_cannot_be_copied_the_error_has_a_hint(tmp_path, monk
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts the server as another user")
-def test_programs_that_the_servers_user_cannot_reach_are_copied_once(tmp_path, monkeypatch):
+def test_server_programs_that_the_database_user_cannot_reach_are_copied_once(tmp_path, monkeypatch):
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     public = Path(tempfile.mkdtemp())

@@ -28,33 +28,33 @@ def spans():
 # Signs of life
 
 
-def test_the_first_sign_of_life_ends_no_silence():
+def test_the_first_heartbeat_records_no_outage():
     assert outages.beat(now=NOON) is None
     assert Heartbeat.objects.get().seen_at == NOON
 
 
 @pytest.mark.parametrize(("minutes", "expected"), [(10, []), (11, [(0, 11)])])
-def test_a_silence_that_was_too_long_is_recorded_as_an_outage(minutes, expected):
+def test_a_long_gap_between_heartbeats_is_recorded_as_an_outage(minutes, expected):
     outages.beat(now=NOON)
     outages.beat(now=NOON + timedelta(minutes=minutes))
     assert spans() == [(rows.hours(a / 60), rows.hours(b / 60)) for a, b in expected]
 
 
-def test_a_clock_that_is_behind_takes_no_sign_back():
+def test_a_heartbeat_from_a_clock_that_is_behind_is_ignored():
     outages.beat(now=NOON)
     outages.beat(now=rows.hours(-1))
     assert Heartbeat.objects.get().seen_at == NOON
     assert spans() == []
 
 
-def test_a_sign_of_life_costs_one_statement():
+def test_a_heartbeat_uses_one_statement():
     outages.beat(now=NOON)
     assert statements_of(lambda: outages.beat(now=rows.hours(5))) == 1
     assert len(spans()) == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_several_processes_that_come_back_at_once_one_records_the_outage():
+def test_concurrent_heartbeats_after_an_outage_record_it_once():
     outages.beat(now=NOON)
     ready = threading.Barrier(4)
 
@@ -72,7 +72,7 @@ def test_of_several_processes_that_come_back_at_once_one_records_the_outage():
     assert spans() == [(NOON, rows.hours(1))]
 
 
-def test_a_web_process_beats_and_says_once_that_it_cannot(monkeypatch, caplog):
+def test_a_failed_heartbeat_of_a_web_process_is_logged_once(monkeypatch, caplog):
     beats = []
     monkeypatch.setattr(connection, "close", lambda: None)
     monkeypatch.setattr(outages, "beat", lambda *, now: beats.append(now))
@@ -88,7 +88,7 @@ def test_a_web_process_beats_and_says_once_that_it_cannot(monkeypatch, caplog):
     assert caplog.messages == ["heartbeat_failed"]
 
 
-def test_the_thread_beats_until_it_is_stopped(monkeypatch):
+def test_the_heartbeat_thread_runs_until_it_is_stopped(monkeypatch):
     beaten = threading.Semaphore(0)
     monkeypatch.setattr(
         heartbeat, "beat_once", lambda *, log_failure: beaten.release() or log_failure
@@ -122,7 +122,7 @@ def deadlines(result):
     return result.report_deadline, result.credit_deadline
 
 
-def test_both_deadlines_of_a_result_in_progress_move():
+def test_an_outage_extends_both_deadlines_of_a_result_in_progress():
     result = rows.a_result(rows.a_workunit(), "sent")
     outage = an_outage(-1, 0)
     assert apply_all() == 1
@@ -133,7 +133,7 @@ def test_both_deadlines_of_a_result_in_progress_move():
     assert deadlines(result) == (rows.hours(25), rows.hours(49))
 
 
-def test_what_was_given_up_and_is_still_taken_for_credit_moves_too():
+def test_an_outage_extends_the_credit_deadline_of_a_timed_out_result():
     workunit = rows.a_workunit()
     late = rows.a_result(workunit, "noreply", report_deadline=rows.hours(-1.5))
     over = rows.a_result(workunit, "success")
@@ -143,7 +143,7 @@ def test_what_was_given_up_and_is_still_taken_for_credit_moves_too():
     assert deadlines(over) == (rows.hours(24), rows.hours(48))
 
 
-def test_what_was_sent_after_the_outage_or_due_before_it_stays():
+def test_deadlines_of_results_sent_after_or_due_before_an_outage_do_not_change():
     workunit = rows.a_workunit()
     rows.a_result(workunit, "sent", sent_at=rows.hours(-0.5))
     rows.a_result(
@@ -153,7 +153,7 @@ def test_what_was_sent_after_the_outage_or_due_before_it_stays():
     assert apply_all() == 0
 
 
-def test_outages_that_overlap_move_a_deadline_once():
+def test_overlapping_outages_extend_a_deadline_once():
     result = rows.a_result(rows.a_workunit(), "sent", sent_at=rows.hours(-10))
     an_outage(-5, -2)
     an_outage(-4, -1)
@@ -161,7 +161,7 @@ def test_outages_that_overlap_move_a_deadline_once():
     assert deadlines(result)[0] == rows.hours(28)
 
 
-def test_it_goes_on_in_batches_where_it_left_off():
+def test_deadlines_are_extended_in_batches_with_a_cursor():
     results = [rows.a_result(rows.a_workunit(), "sent") for _ in range(5)]
     outage = an_outage(-1, 0)
     step = outages.apply_next(now=NOON, limit=2)
@@ -173,7 +173,7 @@ def test_it_goes_on_in_batches_where_it_left_off():
 
 
 @pytest.mark.parametrize("count", [1, 200])
-def test_a_step_costs_the_same_statements_for_any_number_of_results(count):
+def test_a_batch_of_extended_deadlines_uses_8_statements_for_any_number_of_results(count):
     host = rows.a_host()
     for _ in range(count):
         rows.a_result(rows.a_workunit(), "sent", host=host)
@@ -190,7 +190,7 @@ def said(*words):
     return page.getvalue().strip()
 
 
-def test_people_record_look_at_and_forget_outages():
+def test_outages_are_added_listed_and_removed_by_command():
     rows.a_result(rows.a_workunit(), "sent", sent_at=rows.hours(-10), report_deadline=rows.hours(5))
     words = ("add", "2026-01-01T08:00", "2026-01-01T10:00", "--reason", "the router")
     assert said("list") == "There were no outages."
@@ -225,7 +225,7 @@ def test_people_record_look_at_and_forget_outages():
         (("remove", "x"), "not an id"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_hint(words, sentence):
+def test_an_outage_with_invalid_times_is_refused_with_a_hint(words, sentence):
     with pytest.raises(CommandError, match=sentence) as refused:
         said(*words)
     assert "Hint" in str(refused.value)

@@ -81,7 +81,7 @@ def is_refused(act, reason):
 
 
 @pytest.mark.parametrize("axis", list(Axis))
-def test_the_database_refuses_every_move_that_the_law_does_not_name(axis):
+def test_the_database_refuses_every_illegal_move(axis):
     row = a_row(axis)
     table = type(row).objects.filter(pk=row.pk)
     taken = set()
@@ -94,7 +94,7 @@ def test_the_database_refuses_every_move_that_the_law_does_not_name(axis):
 
 
 @pytest.mark.parametrize("axis", [Axis.RESULT, Axis.RESULT_FILES, Axis.RELEASE])
-def test_the_database_lets_rows_be_born_in_first_states_only(axis):
+def test_the_database_accepts_new_rows_only_in_initial_states(axis):
     workunit = rows.a_workunit()
     born = set()
     for number, state in enumerate(map(int, STATES[axis])):
@@ -116,7 +116,7 @@ def test_the_database_lets_rows_be_born_in_first_states_only(axis):
     assert born == {int(state) for state in INITIAL[axis]}
 
 
-def test_the_ledger_takes_a_move_by_its_own_actor_only():
+def test_the_ledger_accepts_a_move_only_by_its_legal_actor():
     workunit = rows.a_workunit()
     result = rows.a_result(workunit)
     taken = set()
@@ -137,7 +137,7 @@ def test_the_ledger_takes_a_move_by_its_own_actor_only():
     assert taken == {(move, move.by) for move in MOVES}
 
 
-def test_the_database_takes_an_outcome_only_of_what_is_over():
+def test_the_database_accepts_an_outcome_only_for_results_that_are_over():
     row = a_row(Axis.RESULT)
     taken = {
         (server_state, outcome)

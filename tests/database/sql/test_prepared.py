@@ -52,7 +52,7 @@ def known() -> list[str]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("binary", [False, True])
-def test_it_answers_what_djangos_cursor_answers(binary: bool) -> None:
+def test_the_fast_path_returns_the_same_rows_as_a_django_cursor(binary: bool) -> None:
     short = prepared.run(EVERYTHING, VALUES, binary=binary)
     with CaptureQueriesContext(connection) as captured:
         watched = prepared.run(EVERYTHING, VALUES, binary=binary)
@@ -64,7 +64,7 @@ def test_it_answers_what_djangos_cursor_answers(binary: bool) -> None:
 
 
 @pytest.mark.django_db
-def test_a_statement_is_prepared_once_and_outlives_a_rollback() -> None:
+def test_a_prepared_statement_survives_a_rollback_and_is_prepared_once() -> None:
     def ask() -> None:
         assert sql.fetch("results/lock_workunits", {"workunit_ids": [1]}) == []
 
@@ -82,7 +82,7 @@ def test_a_statement_is_prepared_once_and_outlives_a_rollback() -> None:
 
 
 @pytest.mark.django_db
-def test_nothing_runs_in_a_broken_transaction() -> None:
+def test_a_statement_in_a_broken_transaction_is_refused() -> None:
     with transaction.atomic():
         transaction.set_rollback(True)
         with pytest.raises(TransactionManagementError):
@@ -90,7 +90,7 @@ def test_nothing_runs_in_a_broken_transaction() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_it_writes_is_kept_or_undone_with_the_transaction() -> None:
+def test_fast_path_writes_are_committed_or_rolled_back_with_the_transaction() -> None:
     def add(name: str) -> int:
         return prepared.run(
             "INSERT INTO platform (name, user_friendly_name) VALUES (%(name)s::text, '')",
@@ -110,7 +110,7 @@ def test_what_it_writes_is_kept_or_undone_with_the_transaction() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_connection_that_was_cut_is_said_to_be_away_and_made_anew() -> None:
+def test_a_terminated_connection_raises_operational_error_and_is_reopened() -> None:
     (((own,),),) = (prepared.run("SELECT pg_backend_pid()", {}).rows,)
     other = connection.copy()
     with other.cursor() as cursor:

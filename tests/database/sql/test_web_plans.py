@@ -102,16 +102,16 @@ def _as_created(db):
 
 @pytest.mark.usefixtures("_as_created")
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_a_plan_made_while_tables_are_empty_still_goes_by_an_index(name):
+def test_a_plan_made_while_tables_are_empty_uses_an_index(name):
     with kept(name) as plan:
         assert list(read_whole(plan())) == []
 
 
 @pytest.mark.usefixtures("_as_created")
-def test_what_reads_a_table_whole_is_noticed():
+def test_a_sequential_scan_is_detected():
     with kept("files/read_antique_limit") as plan:
         assert list(read_whole(plan())) == ["Seq Scan of workunit"]
 
 
-def test_exceptions_are_statements():
+def test_every_excepted_name_is_an_existing_statement():
     assert all(sql.load(name) for name in NOT_OF_THE_WEB)

@@ -35,21 +35,21 @@ def read_back(values: list[Any], kind: str) -> Any:
         ([None, "a"], "text"),
     ],
 )
-def test_a_list_is_read_as_it_was_written(values: list[Any], kind: str) -> None:
+def test_a_list_is_read_back_unchanged(values: list[Any], kind: str) -> None:
     assert read_back(values, kind) == values
 
 
 @given(some.lists(TEXT, max_size=4))
-def test_any_texts_are_read_as_they_were_written(values: list[str]) -> None:
+def test_arbitrary_strings_are_read_back_unchanged(values: list[str]) -> None:
     assert read_back(values, "text") == values
 
 
-def test_what_is_no_list_of_numbers_or_texts_is_left_to_psycopg() -> None:
+def test_values_that_are_not_flat_uniform_lists_are_passed_to_psycopg_unchanged() -> None:
     for value in ((1, 2), [[1]], ["a", 1], "abc", 5, None):
         assert sql._written(value) is value
 
 
-def test_a_statement_loses_its_comments_and_nothing_else() -> None:
+def test_only_comments_and_line_breaks_are_removed_from_a_statement() -> None:
     assert sql._bare("-- Reads. \nSELECT ' -' || x # -1  -- why\nFROM t") == (
         "SELECT ' -' || x # -1 FROM t"
     )

@@ -139,7 +139,7 @@ def scanned(node: dict[str, Any]) -> Iterator[str]:
         yield from scanned(child)
 
 
-def test_passes_read_no_whole_table_that_nobody_has_analysed(never_analysed, read_whole):
+def test_passes_do_not_scan_whole_tables_that_were_never_analyzed(never_analysed, read_whole):
     load()
     done = a_pass(transitioner, limit=2000).done
     assert (done["replicated"], done["ready to validate"]) == (500, 1000)
@@ -159,7 +159,7 @@ def test_passes_read_no_whole_table_that_nobody_has_analysed(never_analysed, rea
     assert read_whole == set()
 
 
-def test_every_pass_renews_its_plans(monkeypatch):
+def test_every_pass_renews_cached_plans_first(monkeypatch):
     renewed = []
     monkeypatch.setattr(plans, "renew", lambda: renewed.append("before the pass"))
     drive = Drive(lambda: NOON, stop=StopSign(), limit=10, pause=1.0)
@@ -167,7 +167,7 @@ def test_every_pass_renews_its_plans(monkeypatch):
     assert renewed == ["before the pass"]
 
 
-def test_known_files_are_looked_up_one_by_one_whatever_they_are(never_analysed):
+def test_the_generic_plan_for_known_files_does_not_scan_the_whole_table(never_analysed):
     """The prepared statement has a generic plan, made without the actual parameters."""
     statement = sql.load("files/lock_known_files")
     for place, name in enumerate(("contents", "names"), 1):

@@ -61,7 +61,7 @@ def broken():
     return {one.name for one in invariants() if one.find(NOON)}
 
 
-def test_what_is_submitted_published_or_put_lies_in_the_store_and_not_here(
+def test_submitted_published_and_put_files_are_in_the_store_and_not_on_disk(
     bucket, settings, tmp_path
 ):
     app = rows.an_app()
@@ -85,7 +85,7 @@ def test_what_is_submitted_published_or_put_lies_in_the_store_and_not_here(
     assert "inputs_exist" not in broken()
 
 
-def test_a_deleted_file_is_gone_from_the_store(bucket):
+def test_a_deleted_file_is_deleted_from_the_store(bucket):
     submitted(b"one")
     workunit = Workunit.objects.get()
     rows.update(workunit, transition_at=None)
@@ -95,7 +95,7 @@ def test_a_deleted_file_is_gone_from_the_store(bucket):
     assert store.keys_in(bucket) == []
 
 
-def test_many_are_deleted_by_few_requests(bucket, monkeypatch):
+def test_many_files_are_deleted_in_batches_of_the_request_limit(bucket, monkeypatch):
     monkeypatch.setattr(remote, "MAX_DELETED_PER_REQUEST", 4)
     names = [f"in_{number}" for number in range(10)]
     storage.publish_all({name: storage.stage_bytes(name.encode()) for name in names})
@@ -104,7 +104,7 @@ def test_many_are_deleted_by_few_requests(bucket, monkeypatch):
     assert store.keys_in(bucket) == []
 
 
-def test_while_the_store_is_away_a_submission_is_refused_and_nothing_is_left(
+def test_a_submission_is_refused_and_leaves_nothing_while_the_store_is_unreachable(
     bucket, settings, tmp_path
 ):
     settings.STORAGE = replace(bucket, endpoint=AWAY)
@@ -123,7 +123,7 @@ def test_while_the_store_is_away_a_submission_is_refused_and_nothing_is_left(
     assert len(store.keys_in(bucket)) == 1
 
 
-def test_while_the_store_is_away_deletion_is_put_off(bucket, settings, caplog):
+def test_deletion_is_postponed_while_the_store_is_unreachable(bucket, settings, caplog):
     submitted(b"one", b"two", b"three")
     for workunit in Workunit.objects.all():
         rows.update(workunit, transition_at=None)
@@ -139,7 +139,7 @@ def test_while_the_store_is_away_deletion_is_put_off(bucket, settings, caplog):
     assert store.keys_in(bucket) == []
 
 
-def test_one_file_that_cannot_be_put_takes_the_others_back(bucket, monkeypatch):
+def test_a_failed_upload_to_the_store_removes_the_other_files_of_the_call(bucket, monkeypatch):
     contents = {f"in_{n}": storage.stage_bytes(b"%d" % n) for n in range(3)}
     put = remote.Store.put
 
@@ -163,7 +163,7 @@ def test_corrupted_upload_to_the_store_is_detected_and_deleted(bucket):
     assert store.keys_in(bucket) == []
 
 
-def test_a_store_that_tells_no_hash_is_read_back(bucket, monkeypatch):
+def test_a_file_is_read_back_if_the_store_returns_no_checksum(bucket, monkeypatch):
     away = storage.store()
     monkeypatch.setattr(away, "_client", Mute(away._client, forget=("ChecksumSHA256", "ETag")))
     right = storage.stage_bytes(b"right").digest
@@ -186,14 +186,14 @@ class Mute:
         return getattr(self._client, name)
 
 
-def test_a_large_file_is_sent_in_parts(bucket, monkeypatch, tmp_path):
+def test_a_large_file_is_uploaded_in_parts(bucket, monkeypatch, tmp_path):
     monkeypatch.setattr(remote, "MULTIPART_MIN_BYTES", 1 << 20)
     data = bytes(range(256)) * (9 << 12)
     storage.publish_all({"in_1": storage.stage_bytes(data)})
     assert storage.download_digest("in_1") == storage.stage_bytes(data).digest
 
 
-def test_what_a_crash_left_in_the_store_is_an_orphan_and_goes_after_a_day(bucket):
+def test_orphaned_files_in_the_store_are_deleted_after_a_day(bucket):
     """The file was stored before the commit, which did not happen."""
     submitted(b"known")
     storage.publish_all({"in_orphan_1": storage.stage_bytes(b"orphan")})
@@ -210,7 +210,7 @@ def test_what_a_crash_left_in_the_store_is_an_orphan_and_goes_after_a_day(bucket
     )
 
 
-def test_the_antique_pass_is_tried_again_when_the_store_is_back(bucket, settings, caplog):
+def test_the_antique_files_chore_fails_while_the_store_is_unreachable(bucket, settings, caplog):
     settings.STORAGE = replace(bucket, endpoint=AWAY)
     a_pass(housekeeper)
     assert [r.chore for r in caplog.records if r.message == "chore_failed"] == ["antique files"]
@@ -235,7 +235,7 @@ def test_files_missing_in_the_store_are_found_by_fsck(bucket):
     assert "inputs_exist" in broken()
 
 
-def test_a_published_file_can_be_read_by_a_path_wherever_it_lives(bucket, settings):
+def test_a_published_file_can_be_read_by_path_from_disk_and_from_the_store(bucket, settings):
     storage.publish_all({"in_1": storage.stage_bytes(b"there")})
     storage.publish(storage.stage_bytes(b"here"), "in_2")
     for name, content in (("in_1", b"there"), ("in_2", b"here")):
@@ -254,7 +254,7 @@ def move(*words):
     return page.getvalue()
 
 
-def test_files_move_to_the_store_and_back_while_clients_find_them(bucket, settings):
+def test_move_files_moves_files_to_the_store_and_back(bucket, settings):
     settings.STORAGE = replace(bucket, writes=False)
     submitted(b"one", b"three")
     assert len(on_disk(settings)) == 2
@@ -275,7 +275,7 @@ def test_files_move_to_the_store_and_back_while_clients_find_them(bucket, settin
     assert len(on_disk(settings)) == len(store.keys_in(bucket)) == 2
 
 
-def test_copies_in_the_store_go_when_no_signed_address_can_name_them(bucket, settings, monkeypatch):
+def test_superfluous_copies_in_the_store_are_deleted_after_signed_urls_expire(bucket, settings, monkeypatch):
     from scheduler.management.commands import move_files as command
 
     submitted(b"one")
@@ -289,7 +289,7 @@ def test_copies_in_the_store_go_when_no_signed_address_can_name_them(bucket, set
     assert storage.download_sizes([File.objects.get().name])
 
 
-def test_what_is_damaged_or_missing_is_named_and_left_alone(bucket, settings):
+def test_move_files_reports_and_skips_damaged_and_missing_files(bucket, settings):
     settings.STORAGE = replace(bucket, writes=False)
     submitted(b"good", b"damaged", b"missing")
     damaged, missing = (
@@ -330,7 +330,7 @@ def test_interrupted_move_can_be_continued(bucket, settings, monkeypatch):
     assert on_disk(settings) == []
 
 
-def test_without_a_store_or_while_new_files_go_there_nothing_is_moved(settings, bucket):
+def test_move_files_is_refused_without_a_store_or_while_new_files_go_to_it(settings, bucket):
     with pytest.raises(CommandError, match="add new=disk to STORAGE_URL"):
         move("--to", "disk")
     settings.STORAGE = None

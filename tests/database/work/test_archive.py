@@ -49,7 +49,7 @@ def say(*words, **options):
     return out.getvalue() + err.getvalue()
 
 
-def test_a_workunit_and_its_results_are_found_by_name():
+def test_an_archived_workunit_is_found_by_its_name_and_by_its_result_names():
     workunit = purged()
     purged()
     for name in (workunit.name, f"{workunit.name}_0", f"{workunit.name}_1"):
@@ -58,14 +58,14 @@ def test_a_workunit_and_its_results_are_found_by_name():
     assert found.verdict == f"answered by {workunit.name}_0"
 
 
-def test_a_part_of_a_name_is_no_name():
+def test_an_archived_workunit_is_not_found_by_part_of_its_name():
     workunit = purged(name="range_10")
     with pytest.raises(purged_work.NotArchived, match="'range_1'"):
         purged_work.find("range_1")
     assert purged_work.find("range_10").entry["workunit"]["id"] == workunit.pk
 
 
-def test_what_a_crash_archived_twice_is_told_once_by_its_newest_line():
+def test_a_workunit_archived_twice_is_listed_once_with_its_newest_line():
     workunit = purged()
     (path,) = storage.archive_days().values()
     (line,) = storage.read_archive(path)
@@ -76,7 +76,7 @@ def test_what_a_crash_archived_twice_is_told_once_by_its_newest_line():
     assert [(day.workunits, day.repeated) for day in purged_work.verified()] == [(1, 1)]
 
 
-def test_the_list_begins_with_the_newest_and_ends_with_the_day_asked_for():
+def test_the_list_is_newest_first_and_can_be_filtered_by_app_and_start_day():
     app = rows.an_app()
     old, other = purged(app), purged()
     new = purged(app, now=NOON + timedelta(days=2))
@@ -85,7 +85,7 @@ def test_the_list_begins_with_the_newest_and_ends_with_the_day_asked_for():
     assert [one.name for one in purged_work.listed(since=date(2026, 1, 3))] == [new.name]
 
 
-def test_show_prints_the_whole_story():
+def test_show_prints_the_whole_history_of_a_workunit():
     workunit = purged()
     said = say("archive", "show", workunit.name)
     for part in (
@@ -103,14 +103,14 @@ def test_show_prints_the_whole_story():
     assert facts["input_files"][0]["open_name"] == "in"
 
 
-def test_show_refuses_what_is_not_there():
+def test_show_refuses_an_unknown_or_missing_name():
     with pytest.raises(CommandError, match="`manage"):
         say("archive", "show", "nothing")
     with pytest.raises(CommandError, match="archive show NAME"):
         say("archive", "show")
 
 
-def test_list_and_verify_say_what_is_there():
+def test_list_and_verify_print_the_archived_workunits():
     assert "The archive has no such workunit" in say("archive", "list")
     workunit = purged()
     assert f"2026-01-01  {workunit.name}  {workunit.app.name}  answered by" in say(
@@ -120,7 +120,7 @@ def test_list_and_verify_say_what_is_there():
     assert "is intact: 1 workunit in 1 day" in say("archive", "verify")
 
 
-def test_verify_finds_a_line_that_cannot_be_read_and_warns_of_a_torn_end():
+def test_verify_reports_an_unreadable_line_and_an_incomplete_end():
     purged()
     (path,) = storage.archive_days().values()
     with path.open("ab") as file:
@@ -154,14 +154,14 @@ def test_trickles_are_listed_in_both_directions_and_sent(running):
     assert len(json.loads(say("trickle", "list", json=True))["trickles"]) == 2
 
 
-def test_what_cannot_be_told_is_refused(running):
+def test_trickle_send_refuses_an_unknown_result_or_a_missing_text(running):
     with pytest.raises(CommandError, match="There is no result 'other_0'"):
         say("trickle", "send", "other_0", "go on")
     with pytest.raises(CommandError, match="trickle send RESULT TEXT"):
         say("trickle", "send", running.name)
 
 
-def test_hosts_are_asked_for_files_and_what_became_of_it_is_listed(tmp_path):
+def test_host_file_command_creates_and_lists_file_requests(tmp_path):
     host = rows.a_host()
     path = tmp_path / "map.dat"
     path.write_bytes(b"a map")
@@ -179,7 +179,7 @@ def test_hosts_are_asked_for_files_and_what_became_of_it_is_listed(tmp_path):
     assert json.loads(say("host_file", "list", "0", json=True))["requests"] == []
 
 
-def test_what_cannot_be_asked_of_a_host_is_refused(tmp_path):
+def test_host_file_command_refuses_unknown_hosts_and_missing_files(tmp_path):
     with pytest.raises(CommandError, match="There is no host 7"):
         say("host_file", "get", "7", "out_1")
     with pytest.raises(CommandError, match="host_file put HOST FILE"):

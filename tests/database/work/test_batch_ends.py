@@ -45,7 +45,7 @@ def broken() -> list[str]:
 # Kept outputs
 
 
-def test_the_answer_of_a_batch_that_keeps_outputs_stays_until_it_is_retired():
+def test_outputs_of_canonical_results_are_kept_until_the_batch_is_retired():
     batch = a_batch(app=an_app(one_result_per="nothing"))
     workunit = done_in(batch)
     spare = a_result(workunit, "valid", output=b"42", uploaded=True)
@@ -67,7 +67,7 @@ def test_the_answer_of_a_batch_that_keeps_outputs_stays_until_it_is_retired():
     assert not Workunit.objects.exists()
 
 
-def test_the_inputs_of_what_failed_stay_as_well_for_it_to_be_tried_again():
+def test_input_files_of_failed_workunits_are_kept_until_the_batch_is_retired():
     batch = a_batch()
     failed, done = failed_in(batch), done_in(batch)
     an_input(done, file=an_input(failed))
@@ -76,7 +76,7 @@ def test_the_inputs_of_what_failed_stay_as_well_for_it_to_be_tried_again():
     assert (reread(failed).file_delete_state, reread(done).file_delete_state) == (0, 1)
 
 
-def test_a_kept_answer_that_is_given_up_is_found_out():
+def test_fsck_finds_a_kept_output_marked_for_deletion():
     batch = a_batch()
     workunit = done_in(batch)
     assert broken() == []
@@ -84,7 +84,7 @@ def test_a_kept_answer_that_is_given_up_is_found_out():
     assert any("kept" in line for line in broken())
 
 
-def test_explain_says_that_files_are_kept():
+def test_explain_shows_that_outputs_are_kept():
     workunit = done_in(a_batch())
     said = explain.explanation_of_workunit(workunit.pk, now=NOON).reasons
     assert "its outputs are kept until its batch is retired" in said
@@ -117,14 +117,14 @@ def test_batch_keeps_the_totals_of_purged_workunits():
 # Ending
 
 
-def test_a_batch_is_complete_from_a_moment_on():
+def test_a_completed_batch_stores_its_completion_time():
     batch = a_batch()
     done_in(batch)
     assert batches.complete(now=LATER) == 1
     assert (reread(batch).state, batch.completed_at) == (State.COMPLETE, LATER)
 
 
-def test_an_aborted_batch_stays_so_and_tells_when_its_last_workunit_was_over():
+def test_an_aborted_batch_stays_aborted_and_stores_when_its_last_workunit_ended():
     batch = a_batch()
     open_one = in_batch(batch, transition_at=None)
     assert batches.abort(batch.pk, reason="enough", now=NOON).changed == 1
@@ -160,7 +160,7 @@ def test_retiring_twice_changes_nothing():
 
 
 @pytest.mark.parametrize("state", [State.ABORTED, State.RETIRED])
-def test_the_housekeeper_goes_on_where_a_crash_cut_an_end_short(state, monkeypatch):
+def test_the_housekeeper_finishes_an_interrupted_abort_or_retirement(state, monkeypatch):
     monkeypatch.setattr(batches, "_CHUNK", 2)
     monkeypatch.setattr(cancel, "_CHUNK", 2)
     batch = a_batch(state=State.IN_PROGRESS if state == State.ABORTED else State.COMPLETE)
@@ -178,7 +178,7 @@ def test_the_housekeeper_goes_on_where_a_crash_cut_an_end_short(state, monkeypat
         assert not Workunit.objects.filter(cancel_requested_at=None).exists()
 
 
-def test_a_batch_is_changed_but_not_into_nonsense():
+def test_a_batch_can_be_changed_and_invalid_changes_are_refused():
     batch = a_batch()
     a_batch("taken", batch.submitter)
     batches.change(
@@ -203,7 +203,7 @@ def test_a_batch_is_changed_but_not_into_nonsense():
         batches.change(batch.pk, {"accelerate": True}, by=batch.submitter, now=NOON)
 
 
-def test_a_batch_that_others_follow_is_not_deleted():
+def test_a_batch_that_another_batch_follows_cannot_be_deleted():
     first = a_batch("first", state=State.RETIRED)
     a_batch("second", first.submitter, after=first)
     with pytest.raises(BatchNotReady, match="'second' follows 'first'"):
@@ -226,7 +226,7 @@ def state_of(workunit) -> tuple[int, int]:
     return workunit.release_state, workunit.error_mask
 
 
-def test_a_batch_waits_until_the_one_that_it_follows_is_done():
+def test_a_following_batch_waits_until_its_predecessor_is_done():
     first, second, waiting = a_chain()
     before = in_batch(first)
     a_pass(transitioner)
@@ -268,7 +268,7 @@ def test_failed_batch_fails_all_batches_that_follow_it(how):
     assert state_of(last) == (1, 256)
 
 
-def test_a_batch_waits_on_if_the_one_that_it_follows_is_added_to_meanwhile(monkeypatch):
+def test_a_following_batch_keeps_waiting_if_its_predecessor_gets_new_workunits(monkeypatch):
     first, second, waiting = a_chain()
     update(first, state=State.COMPLETE)
     read = followers.fetch
@@ -302,7 +302,7 @@ def test_fsck_finds_workunits_released_too_early_or_never_released():
     }
 
 
-def test_after_any_waits_for_the_end_whatever_it_is():
+def test_after_any_releases_a_batch_when_its_predecessor_ends_in_any_state():
     first, _, waiting = a_chain(after_any=True)
     running = in_batch(first)
     batches.abort(first.pk, reason="", now=NOON)
@@ -326,7 +326,7 @@ def test_release_continues_after_a_crash_between_two_chunks(monkeypatch):
     assert not Workunit.objects.filter(pending_dependency_count__gt=0).exists()
 
 
-def test_workunit_submitted_during_the_release_is_released_too():
+def test_workunits_added_to_a_released_following_batch_are_released_later():
     first, second, _ = a_chain()
     update(first, state=State.COMPLETE)
     assert followers.settle(now=NOON) == 1
@@ -342,7 +342,7 @@ def test_workunit_submitted_during_the_release_is_released_too():
 # Retries
 
 
-def test_what_failed_is_submitted_again_with_all_that_it_was_given():
+def test_retry_submits_failed_workunits_again_with_the_same_parameters():
     batch = a_batch(state=State.COMPLETE)
     failed = failed_in(
         batch, error_mask=2, command_line="--x 1", meta={"n": 1}, end_before=hours(-1)
@@ -363,7 +363,7 @@ def test_what_failed_is_submitted_again_with_all_that_it_was_given():
     assert broken() == []
 
 
-def test_names_as_long_as_names_are_are_cut_and_told_apart_attempt_after_attempt():
+def test_retry_truncates_long_names_and_keeps_them_unique():
     batch = a_batch()
     for end in "ab":
         failed_in(batch, error_mask=2, name="x" * 199 + end)
@@ -374,7 +374,7 @@ def test_names_as_long_as_names_are_are_cut_and_told_apart_attempt_after_attempt
     assert Workunit.objects.filter(name__startswith="x" * 180).count() == 8
 
 
-def test_what_was_cancelled_is_only_tried_again_by_name():
+def test_a_cancelled_workunit_is_retried_only_by_name():
     batch = a_batch()
     stopped = failed_in(batch)
     assert retry.retry(batch.pk, now=NOON) == retry.Retried(cancelled=1)
@@ -383,7 +383,7 @@ def test_what_was_cancelled_is_only_tried_again_by_name():
         retry.retry(batch.pk, names=["nobody"], now=NOON)
 
 
-def test_what_cannot_be_tried_again_is_counted():
+def test_workunits_that_cannot_be_retried_are_counted():
     batch = a_batch()
     failed_in(batch, error_mask=2, past_inputs=[])
     taken = failed_in(batch, error_mask=2)
@@ -391,13 +391,13 @@ def test_what_cannot_be_tried_again_is_counted():
     assert retry.retry(batch.pk, now=NOON) == retry.Retried(inputs_gone=1, names_taken=1)
 
 
-def test_a_batch_that_was_given_up_takes_no_retries():
+def test_retry_of_an_aborted_batch_is_refused():
     batch = a_batch(state=State.ABORTED)
     with pytest.raises(BatchNotReady, match="aborted and takes no more work"):
         retry.retry(batch.pk, now=NOON)
 
 
-def test_a_follower_may_start_once_what_failed_was_tried_again_and_done():
+def test_a_following_batch_can_be_retried_after_its_predecessor_was_retried_and_is_done():
     first, second, waiting = a_chain()
     failed = failed_in(first, error_mask=2)
     update(first, state=State.COMPLETE)
@@ -418,7 +418,7 @@ def test_a_follower_may_start_once_what_failed_was_tried_again_and_done():
     assert reread(last).pending_dependency_count == 0
 
 
-def test_outputs_of_the_retired_are_not_said_to_be_kept():
+def test_fsck_finds_kept_outputs_in_a_retired_batch():
     batch = a_batch(state=State.RETIRED, retired_at=NOON)
     done_in(batch)
     assert any("retired" in line for line in broken())

@@ -49,7 +49,7 @@ def run(*words) -> str:
 # Accelerating
 
 
-def test_an_accelerated_batch_is_sent_before_others():
+def test_accelerating_a_batch_raises_the_priority_of_its_open_work():
     batch = a_batch()
     slow = in_batch(batch, priority=5)
     unsent, sent = a_result(slow), a_result(slow, "sent")
@@ -64,7 +64,7 @@ def test_an_accelerated_batch_is_sent_before_others():
     assert Workunit.objects.get(pk=over.pk).priority == 0
 
 
-def test_accelerating_twice_changes_nothing_and_off_takes_it_back():
+def test_accelerating_twice_changes_nothing_and_can_be_reverted():
     batch = a_batch()
     result = a_result(in_batch(batch, priority=5))
     batches.accelerate(batch.pk, now=NOON)
@@ -74,7 +74,7 @@ def test_accelerating_twice_changes_nothing_and_off_takes_it_back():
     assert (result.priority, Workunit.objects.get().priority) == (0, 5)
 
 
-def test_where_the_app_knows_quick_hosts_they_are_asked_first():
+def test_accelerated_results_are_reserved_for_reliable_hosts_if_the_app_defines_them():
     app = an_app(reliable_max_turnaround=timedelta(days=1), reliable_wait=timedelta(hours=6))
     quick = a_result(in_batch(a_batch(app=app)))
     other = a_result(in_batch(a_batch("c")))
@@ -85,19 +85,19 @@ def test_where_the_app_knows_quick_hosts_they_are_asked_first():
     assert (quick.reliable_until, other.reliable_until) == (NOON + timedelta(hours=6), None)
 
 
-def test_priorities_stay_within_their_column():
+def test_accelerated_priority_is_capped_at_the_column_maximum():
     batch = a_batch()
     in_batch(batch, priority=2**31 - 5)
     batches.accelerate(batch.pk, now=NOON)
     assert Workunit.objects.get().priority == 2**31 - 1
 
 
-def test_a_batch_that_is_over_cannot_be_accelerated():
+def test_a_retired_batch_cannot_be_accelerated():
     with pytest.raises(BatchNotReady, match="is retired and cannot be accelerated"):
         batches.accelerate(a_batch(state=State.RETIRED).pk, now=NOON)
 
 
-def test_a_hundred_workunits_take_as_many_statements_as_one():
+def test_accelerating_any_number_of_workunits_uses_the_same_statements():
     counts = []
     for size in (1, 100):
         batch = a_batch(f"of {size}")
@@ -112,7 +112,7 @@ def test_a_hundred_workunits_take_as_many_statements_as_one():
 # Expiring
 
 
-def test_an_expired_batch_is_given_up_and_its_workunits_are_to_be_cancelled():
+def test_an_expired_batch_is_aborted_and_its_workunits_are_cancelled():
     late = a_batch("late", expire_at=NOON)
     early = a_batch("early", expire_at=NOON + timedelta(seconds=1))
     never = a_batch("never")
@@ -126,7 +126,7 @@ def test_an_expired_batch_is_given_up_and_its_workunits_are_to_be_cancelled():
     assert batches.expire(now=NOON) == 0
 
 
-def test_an_expired_batch_that_is_complete_is_retired():
+def test_an_expired_complete_batch_is_retired():
     batch = a_batch(state=State.COMPLETE, expire_at=NOON)
     assert batches.expire(now=NOON) == 1
     assert state(batch) == State.RETIRED
@@ -148,13 +148,13 @@ def test_a_batch_is_complete_when_all_its_workunits_are_assimilated():
 
 
 @pytest.mark.parametrize("over", [State.COMPLETE, State.ABORTED, State.RETIRED])
-def test_a_batch_that_is_over_is_retired(over):
+def test_a_finished_batch_can_be_retired(over):
     batch = a_batch(state=over)
     batches.retire(batch.pk, now=NOON)
     assert state(batch) == State.RETIRED
 
 
-def test_an_open_batch_is_neither_retired_nor_deleted():
+def test_an_open_batch_cannot_be_retired_or_deleted():
     batch = a_batch()
     in_batch(batch)
     with pytest.raises(BatchNotReady, match="is in progress and cannot be retired"):
@@ -163,7 +163,7 @@ def test_an_open_batch_is_neither_retired_nor_deleted():
         batches.delete(batch.pk)
 
 
-def test_a_batch_is_deleted_once_its_workunits_are_purged():
+def test_a_batch_can_be_deleted_only_after_its_workunits_are_purged():
     batch = a_batch(state=State.RETIRED)
     workunit = in_batch(batch, finished=True)
     with pytest.raises(BatchNotReady, match="still has 1 workunits"):
@@ -176,7 +176,7 @@ def test_a_batch_is_deleted_once_its_workunits_are_purged():
 # The command
 
 
-def test_a_list_says_how_far_each_batch_is():
+def test_list_prints_the_progress_of_each_batch():
     batch = a_batch()
     in_batch(batch, finished=True)
     in_batch(batch)
@@ -185,14 +185,14 @@ def test_a_list_says_how_far_each_batch_is():
     assert (line["workunits"], line["open"], line["failed"]) == (2, 1, 1)
 
 
-def test_a_batch_is_shown_with_its_results():
+def test_show_prints_the_result_counts_of_a_batch():
     a_result(in_batch(a_batch()))
     facts = json.loads(run("show", "b", "--json"))
     assert (facts["state"], facts["results"]["unsent"]) == ("in progress", 1)
 
 
 @pytest.mark.parametrize("action", ["accelerate", "abort", "retire", "delete"])
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(action):
+def test_a_dry_run_changes_nothing(action):
     batch = a_batch()
     in_batch(batch)
     assert run(action, "b", "--dry-run").endswith("Nothing was done.")
@@ -201,7 +201,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(action):
     assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
 
 
-def test_the_command_does_what_it_says():
+def test_the_batch_command_accelerates_expires_aborts_retires_and_deletes():
     batch = a_batch()
     a_result(in_batch(batch))
     assert run("accelerate", "b") == "Accelerated: 1 workunit, 1 unsent result of batch b."
@@ -214,7 +214,7 @@ def test_the_command_does_what_it_says():
     assert "Deleted batch b" in run("delete", "b")
 
 
-def test_names_that_nobody_or_several_people_gave_are_refused():
+def test_unknown_and_ambiguous_batch_names_are_refused():
     with pytest.raises(CommandError, match="There is no batch 'b'"):
         run("show", "b")
     one = a_batch()
@@ -226,7 +226,7 @@ def test_names_that_nobody_or_several_people_gave_are_refused():
         run("abort")
 
 
-def test_show_draws_a_bar_and_names_what_it_waits_for():
+def test_show_prints_a_progress_bar_and_the_batch_it_follows():
     first = a_batch("first")
     second = a_batch("second", submitter=first.submitter, after=first, keep_outputs=True)
     in_batch(second, finished=True)
@@ -239,7 +239,7 @@ def test_show_draws_a_bar_and_names_what_it_waits_for():
     assert (facts["after"], facts["progress"]["failed"]) == ("first", 1)
 
 
-def test_abort_and_retire_say_what_comes_first():
+def test_abort_of_a_complete_batch_is_refused_and_retire_succeeds():
     a_batch("over", state=State.COMPLETE)
     with pytest.raises(CommandError, match=r"is complete and there is nothing to abort"):
         run("abort", "over")

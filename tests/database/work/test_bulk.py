@@ -149,7 +149,7 @@ class TestTheSameRows:
         )
         assert as_objects == as_dicts == rows()
 
-    def test_ids_beyond_four_bytes_are_fine(self):
+    def test_ids_beyond_four_bytes_are_supported(self):
         with connection.cursor() as cursor:
             cursor.execute("SELECT setval(pg_get_serial_sequence('workunit', 'id'), %s)", [2**33])
             cursor.execute("SELECT setval(pg_get_serial_sequence('file', 'id'), %s)", [2**34])
@@ -162,7 +162,7 @@ class TestTheSameRows:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
 @pytest.mark.parametrize("own", [False, True])
-def test_a_chunk_costs_as_many_statements_whatever_is_in_it(own):
+def test_a_chunk_of_any_size_uses_the_same_statements(own):
     ada = an_account("ada", is_superuser=True)
     counts = []
     for size in (1, 400):
@@ -178,7 +178,7 @@ def test_a_chunk_costs_as_many_statements_whatever_is_in_it(own):
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
-def test_all_faults_are_counted_after_a_whole_chunk_of_unreadable_lines():
+def test_all_faults_are_counted_when_whole_chunks_are_unreadable():
     texts = [b"{}"] + [b"unreadable"] * 1300 + [json.dumps(OUT).encode(), b"the last"]
     lines = (bulk.read_line(number, text) for number, text in enumerate(texts, 1))
     with pytest.raises(bulk.BadLines, match=r"1301 faults in 1303 workunits") as refused:
@@ -193,7 +193,7 @@ def test_all_faults_are_counted_after_a_whole_chunk_of_unreadable_lines():
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("app")
 class TestAtTheSameTime:
-    def test_new_contents_in_opposite_order_are_kept_once_each(self):
+    def test_concurrent_submissions_in_opposite_order_store_each_content_once(self):
         ada, bob = (an_account(name, is_superuser=True) for name in ("ada", "bob"))
         work = [
             {**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(1200)
@@ -212,7 +212,7 @@ class TestAtTheSameTime:
         assert refused.count == 300
         assert Workunit.objects.count() == 300
 
-    def test_the_last_of_a_quota_is_taken_once(self):
+    def test_concurrent_submissions_cannot_exceed_the_quota(self):
         bob = an_account("bob")
         Submitter.objects.create(
             account=bob, all_apps=True, max_unfinished_workunits=300, created_at=NOON
@@ -262,7 +262,7 @@ class TestHalfWay:
         yield from lines_of(self.WORK[:1100])
         raise GoneAway
 
-    def test_a_client_that_goes_away_leaves_nothing_behind(self):
+    def test_an_interrupted_submission_leaves_no_rows(self):
         ada = an_account("ada", is_superuser=True)
         with pytest.raises(GoneAway):
             bulk.submit_lines(
@@ -273,7 +273,7 @@ class TestHalfWay:
         assert not FileHold.objects.exists()
         assert not File.objects.filter(doomed_at=None).exists()
 
-    def test_what_a_crash_leaves_is_collected_when_its_holds_run_out(self, monkeypatch):
+    def test_files_left_by_a_crash_are_marked_for_deletion_when_their_holds_expire(self, monkeypatch):
         ada = an_account("ada", is_superuser=True)
         monkeypatch.setattr("scheduler.files.file_holds.Holds.abandon", lambda *_, **__: None)
         with pytest.raises(GoneAway):
@@ -286,7 +286,7 @@ class TestHalfWay:
         assert unused_files.drop_past_holds(held.until, 500) == 1000
         assert not File.objects.filter(doomed_at=None).exists()
 
-    def test_a_file_that_is_deleted_meanwhile_is_noticed(self):
+    def test_a_submission_is_refused_if_its_files_are_marked_for_deletion_meanwhile(self):
         def marked_rows():
             yield from lines_of(self.WORK[:600])
             File.objects.update(doomed_at=NOON)

@@ -40,7 +40,7 @@ def moves() -> list[tuple[object, ...]]:
     return list(release.values_list(*columns))
 
 
-def test_a_cancellation_is_written_down_and_wakes_the_transitioner() -> None:
+def test_a_cancellation_is_stored_and_wakes_the_transitioner() -> None:
     one, two, three = some(GOOD, GOOD, GOOD)
     done = cancel.cancel(names=[one.name], ids=[two.pk], reason="wrong input", now=LATER)
     assert done == cancel.Outcome(changed=2, already=0, finished=0)
@@ -61,7 +61,7 @@ def test_cancelling_again_changes_nothing() -> None:
     assert (one.cancel_requested_at, one.cancel_reason) == (NOON, "first")
 
 
-def test_finished_workunits_are_counted_and_stay_as_they_are() -> None:
+def test_cancelling_counts_finished_workunits_and_does_not_change_them() -> None:
     failed, going = some(GOOD, GOOD)
     Workunit.objects.filter(pk=failed.pk).update(error_mask=ErrorMask.TOO_MANY_ERROR_RESULTS)
     done = cancel.cancel(ids=[failed.pk, going.pk], now=LATER)
@@ -70,7 +70,7 @@ def test_finished_workunits_are_counted_and_stay_as_they_are() -> None:
     assert failed.cancel_requested_at is None
 
 
-def test_a_batch_is_cancelled_whole_and_is_aborted() -> None:
+def test_cancelling_a_batch_cancels_its_workunits_and_aborts_it() -> None:
     ada = an_account()
     some(GOOD, GOOD, batch="b", submitter=ada)
     (other,) = some(GOOD)
@@ -80,7 +80,7 @@ def test_a_batch_is_cancelled_whole_and_is_aborted() -> None:
     assert Batch.objects.get().state == Batch.State.ABORTED
 
 
-def test_a_batch_name_of_two_people_needs_the_person() -> None:
+def test_a_batch_name_used_by_two_accounts_requires_the_submitter() -> None:
     ada, bob = an_account(), an_account("bob@example.org")
     some(GOOD, batch="b", submitter=ada)
     (bobs,) = some(GOOD, batch="b", submitter=bob)
@@ -91,7 +91,7 @@ def test_a_batch_name_of_two_people_needs_the_person() -> None:
     assert bobs.cancel_requested_at == LATER
 
 
-def test_what_does_not_exist_is_named_and_nothing_is_changed() -> None:
+def test_unknown_names_and_ids_are_refused_and_nothing_is_changed() -> None:
     (one,) = some(GOOD)
     with pytest.raises(cancel.WorkunitsNotFound, match="Not found: none, nor, #999999999"):
         cancel.cancel(names=[one.name, "nor", "none"], ids=[999999999], now=LATER)
@@ -101,12 +101,12 @@ def test_what_does_not_exist_is_named_and_nothing_is_changed() -> None:
         cancel.cancel(batch="nowhere", now=LATER)
 
 
-def test_a_call_that_names_nothing_is_refused() -> None:
+def test_cancel_without_a_selection_is_refused() -> None:
     with pytest.raises(cancel.NothingNamed, match="Hint: give names, ids or a batch"):
         cancel.cancel(now=LATER)
 
 
-def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger() -> None:
+def test_holding_and_releasing_are_recorded_as_staff_moves_in_the_ledger() -> None:
     (one,) = some(GOOD)
     assert cancel.hold(ids=[one.pk], now=NOON).changed == 1
     one.refresh_from_db()
@@ -121,14 +121,14 @@ def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger() -> None:
     ]
 
 
-def test_holding_what_is_held_writes_nothing() -> None:
+def test_holding_a_held_workunit_changes_nothing() -> None:
     (one,) = some(GOOD)
     cancel.hold(ids=[one.pk], now=NOON)
     assert cancel.hold(ids=[one.pk], now=LATER) == cancel.Outcome(changed=0, already=1, finished=0)
     assert len(moves()) == 1
 
 
-def test_workunits_that_wait_for_others_are_neither_held_nor_released() -> None:
+def test_workunits_with_pending_dependencies_cannot_be_held_or_released() -> None:
     ada = an_account()
     some(GOOD, batch="first", submitter=ada)
     follower = NewBatch(name="second", after=Batch.objects.get().pk)
@@ -139,7 +139,7 @@ def test_workunits_that_wait_for_others_are_neither_held_nor_released() -> None:
     assert moves() == []
 
 
-def test_many_take_as_many_statements_as_one() -> None:
+def test_holding_and_cancelling_any_number_of_workunits_uses_the_same_statements() -> None:
     rows = some(*[GOOD] * 500)
     counts = []
     for chosen in (rows[:1], rows[1:]):

@@ -23,7 +23,7 @@ def explained(row):
     return explanation_of(row.name, now=NOON)
 
 
-def test_a_workunit_says_what_it_has_and_what_it_waits_for():
+def test_explain_shows_the_results_of_a_workunit_and_what_it_waits_for():
     workunit = rows.a_workunit(transition_at=None)
     rows.a_result(workunit, "success", output=b"a")
     sent = rows.a_result(workunit, "sent")
@@ -36,11 +36,11 @@ def test_a_workunit_says_what_it_has_and_what_it_waits_for():
     )
 
 
-def test_a_workunit_that_is_due_says_what_will_be_done():
+def test_explain_shows_what_the_transitioner_will_do_with_a_due_workunit():
     assert explained(rows.a_workunit()).reasons[-1] == "the transitioner will: 2 new results"
 
 
-def test_a_forgotten_workunit_is_said_to_be_one():
+def test_explain_reports_a_workunit_whose_transitioner_was_not_woken():
     workunit = rows.a_workunit(transition_at=None)
     assert explained(workunit).reasons[-1] == "but the transitioner was not woken: run fsck"
 
@@ -64,7 +64,7 @@ def test_a_forgotten_workunit_is_said_to_be_one():
         ),
     ],
 )
-def test_every_wait_has_its_sentence(fields, sentence):
+def test_explain_shows_every_wait_reason(fields, sentence):
     assert sentence in explained(rows.a_workunit(**fields)).reasons
 
 
@@ -76,14 +76,14 @@ def test_every_wait_has_its_sentence(fields, sentence):
         ({"assimilate_state": 2, "file_delete_state": 2}, "waits for the purger"),
     ],
 )
-def test_a_workunit_that_ended_waits_for_one_daemon_after_the_other(states, sentence):
+def test_explain_shows_which_daemon_a_finished_workunit_waits_for(states, sentence):
     workunit = rows.settled(rows.a_workunit(transition_at=None), **states)
     found = explained(workunit).reasons
     assert found[0] == "failed: cancelled"
     assert sentence in found
 
 
-def test_the_timeline_is_the_ledgers():
+def test_the_timeline_is_read_from_the_ledger():
     workunit = rows.a_workunit()
     a_pass(transitioner)
     found = explained(workunit)
@@ -93,7 +93,7 @@ def test_the_timeline_is_the_ledgers():
     ]
 
 
-def test_a_replacement_names_the_account_that_must_wait_for_it():
+def test_explain_shows_which_accounts_cannot_yet_receive_a_replacement():
     app = rows.an_app(retry_same_account_after=timedelta(days=1))
     workunit = rows.a_workunit(app)
     had = rows.a_result(workunit, "error")
@@ -114,7 +114,7 @@ def test_a_replacement_names_the_account_that_must_wait_for_it():
     )
 
 
-def test_a_result_says_what_may_happen_next():
+def test_explain_shows_the_possible_next_moves_of_a_result():
     result = rows.a_result(rows.a_workunit(), "sent")
     found = explained(result)
     assert found.reasons == ("is being computed until 2026-01-02 12:00:00 UTC",)
@@ -124,7 +124,7 @@ def test_a_result_says_what_may_happen_next():
 # Hosts that requested work, and why none got the result
 
 
-def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given_up():
+def test_explain_shows_refusals_of_an_unsent_result_and_its_refusal_limit():
     workunit = rows.a_workunit(rows.an_app(max_infeasible=2), transition_at=None)
     unsent = rows.a_result(workunit)
     one, other, _third = (rows.a_host(domain_name=name) for name in ("box", "laptop", "idle"))
@@ -139,7 +139,7 @@ def test_an_unsent_result_names_who_asked_the_very_sentence_and_when_it_is_given
     assert set(expected) <= set(explained(workunit).reasons)
 
 
-def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not_counted():
+def test_explain_shows_but_does_not_count_denied_hosts_and_outdated_refusals():
     workunit = rows.a_workunit(transition_at=None)
     unsent = rows.a_result(workunit)
     rows.refuse(workunit, rows.a_host(denied=True), at=NOON + timedelta(minutes=1))
@@ -151,7 +151,7 @@ def test_hosts_that_are_gone_and_refusals_before_a_new_version_are_named_but_not
     assert reasons[-1] == "is given up once it was refused to 2 hosts: so far 0 (0 confirmed)"
 
 
-def test_of_many_hosts_the_last_are_named_and_the_others_counted():
+def test_explain_lists_the_latest_20_refused_hosts_and_counts_the_others():
     workunit = rows.a_workunit(transition_at=None)
     unsent = rows.a_result(workunit)
     account = rows.an_account()
@@ -162,14 +162,14 @@ def test_of_many_hosts_the_last_are_named_and_the_others_counted():
     assert "3 other hosts were refused" in reasons
 
 
-def test_a_sent_result_tells_nothing_of_refusals():
+def test_explain_of_a_sent_result_shows_no_refusals():
     workunit = rows.a_workunit(transition_at=None)
     sent = rows.a_result(workunit, "sent")
     rows.refuse(workunit, rows.a_host())
     assert not any("refused" in line for line in explained(sent).reasons)
 
 
-def test_a_targeted_result_says_for_whom_alone_it_is():
+def test_explain_shows_the_target_of_a_targeted_result():
     host = rows.a_host(domain_name="box")
     to_host = rows.a_workunit(target_host=host, transition_at=None)
     to_account = rows.a_workunit(target_account=host.account, transition_at=None)
@@ -180,7 +180,7 @@ def test_a_targeted_result_says_for_whom_alone_it_is():
     )
 
 
-def test_a_broadcast_workunit_says_so():
+def test_explain_shows_that_a_workunit_is_broadcast():
     workunit = rows.a_workunit(broadcast=True, end_before=NOON + timedelta(days=1))
     assert (
         "is broadcast: every host that requests work gets its own result "
@@ -188,14 +188,14 @@ def test_a_broadcast_workunit_says_so():
     ) in explained(workunit).reasons
 
 
-def test_what_is_to_be_given_up_says_so():
+def test_explain_shows_that_a_workunit_is_unsendable():
     workunit = rows.a_workunit(unsendable_at=NOON)
     rows.a_result(workunit)
     reasons = explained(workunit).reasons
     assert "is unsendable since 2026-01-01 12:00:00 UTC: no host qualifies" in reasons
 
 
-def test_parked_science_is_told_with_its_last_words():
+def test_explain_shows_a_parked_validator_with_its_last_error():
     workunit = rows.a_workunit(need_validate=True, transition_at=None)
     failure = ScienceFailure.objects.create(
         stage=ScienceFailure.Stage.VALIDATE,
@@ -212,7 +212,7 @@ def test_parked_science_is_told_with_its_last_words():
     ) in explained(workunit).reasons
 
 
-def test_while_the_web_server_is_away_it_says_that_nothing_times_out():
+def test_explain_shows_that_timeouts_are_suspended_without_a_web_heartbeat():
     workunit = rows.a_workunit(transition_at=None)
     rows.a_result(workunit, "sent")
     Heartbeat.objects.create(name="web", seen_at=NOON - timedelta(hours=1))
@@ -222,7 +222,7 @@ def test_while_the_web_server_is_away_it_says_that_nothing_times_out():
     ) in explained(workunit).reasons
 
 
-def test_the_command_prints_a_page_and_json():
+def test_the_explain_command_prints_text_and_json():
     workunit = rows.a_workunit()
     a_pass(transitioner)
     page, data = StringIO(), StringIO()
@@ -233,12 +233,12 @@ def test_the_command_prints_a_page_and_json():
     assert json.loads(data.getvalue())["name"] == workunit.name
 
 
-def test_an_unknown_name_is_met_with_a_hint():
+def test_an_unknown_name_is_refused_with_a_hint():
     with pytest.raises(CommandError, match=r"no workunit or result named .nix..*Hint"):
         call_command("explain", "nix")
 
 
-def test_it_says_when_the_ledger_is_off(settings):
+def test_explain_prints_that_the_ledger_is_off(settings):
     from dataclasses import replace
 
     settings.PROJECT = replace(settings.PROJECT, ledger=False)
@@ -255,7 +255,7 @@ def failed_on(workunit, *hosts):
         rows.a_result(workunit, "error", host=host, exit_status=17)
 
 
-def test_errors_say_at_which_one_the_workunit_gives_up():
+def test_explain_shows_after_how_many_errors_and_timeouts_a_workunit_fails():
     workunit = rows.a_workunit(transition_at=None, max_error_results=3, max_timeouts=1)
     failed_on(workunit, rows.a_host(), rows.a_host(), rows.a_host())
     rows.a_result(workunit, "noreply")
@@ -264,7 +264,7 @@ def test_errors_say_at_which_one_the_workunit_gives_up():
     assert "had 1 result not reported in time, and gives up at number 2" in found
 
 
-def test_a_workunit_says_that_every_account_had_its_turn():
+def test_explain_shows_that_every_active_account_has_had_a_result():
     app = rows.an_app(retry_same_account_after=timedelta(days=1))
     workunit = rows.a_workunit(app, transition_at=None, min_quorum=1, target_nresults=1)
     hosts = [rows.a_host(), rows.a_host()]
@@ -281,7 +281,7 @@ def test_a_workunit_says_that_every_account_had_its_turn():
         ) in explained(workunit).reasons
 
 
-def test_a_computer_that_cannot_have_it_is_not_waited_for():
+def test_explain_does_not_count_accounts_of_hosts_with_a_confirmed_refusal():
     app = rows.an_app(retry_same_account_after=timedelta(days=1))
     workunit = rows.a_workunit(app, transition_at=None, min_quorum=1, target_nresults=1)
     failed_on(workunit, rows.a_host())
@@ -300,7 +300,7 @@ STDERR = (
 )
 
 
-def test_the_last_error_is_told_with_its_exit_status_and_the_end_of_stderr():
+def test_explain_shows_the_last_error_with_its_exit_status_and_the_end_of_stderr():
     workunit = rows.a_workunit(transition_at=None)
     rows.a_result(workunit, "error", exit_status=1, received_at=rows.hours(-2))
     last = rows.a_result(workunit, "error", exit_status=17, stderr=STDERR)
@@ -320,7 +320,7 @@ def test_the_last_error_is_told_with_its_exit_status_and_the_end_of_stderr():
         (ScienceFailure.Stage.ASSIMILATE, {}, "waits for the assimilator"),
     ],
 )
-def test_what_is_parked_waits_for_no_daemon(stage, states, waits):
+def test_explain_shows_a_parked_workunit_as_parked_instead_of_waiting_for_a_daemon(stage, states, waits):
     workunit = rows.a_workunit(transition_at=None, **states)
     if not states:
         rows.settled(workunit, assimilate_state=1)

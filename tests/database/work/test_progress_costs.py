@@ -72,7 +72,7 @@ def pages(name: str, batches: list[Batch]) -> int:
         "health/read_unsent_of_batch",
     ],
 )
-def test_a_batch_is_counted_by_its_own_rows(name):
+def test_counting_a_batch_reads_only_pages_of_its_own_rows(name):
     eve, app = an_account("eve"), an_app()
     mine = filled(a_batch("mine", eve, app=app), 500)
     alone = pages(name, [mine])
@@ -81,7 +81,7 @@ def test_a_batch_is_counted_by_its_own_rows(name):
 
 
 @pytest.mark.parametrize("name", ["work/batch_progress", "work/batch_costs"])
-def test_a_page_of_batches_costs_what_each_costs(name):
+def test_counting_several_batches_reads_no_more_pages_than_counting_each_alone(name):
     eve, app = an_account("eve"), an_app()
     several = [filled(a_batch(f"b{n}", eve, app=app), 50) for n in range(40)]
     filled(a_batch("others", eve, app=app), 20_000)

@@ -51,7 +51,7 @@ def state(workunit):
 
 
 class TestLooking:
-    def test_it_says_what_would_change_and_changes_nothing(self):
+    def test_revalidate_without_apply_prints_what_would_change_and_changes_nothing(self):
         app = rows.an_app("sums", validator="trivial")
         workunit, results = judged(app, name="wu_1")
         before = (LedgerEntry.objects.count(), workunit.transition_at)
@@ -65,12 +65,12 @@ class TestLooking:
         assert workunit.revalidate_requested_at is None
         assert verdicts(results) == [1, 1, 2]
 
-    def test_what_would_stay_as_it_is_is_not_shown(self):
+    def test_workunits_that_would_not_change_are_not_listed(self):
         judged(rows.an_app("sums"))
         said = run_json("sums")
         assert (said["compared"], said["would_change"], said["workunits"]) == (1, 0, [])
 
-    def test_an_answer_may_be_lost_or_another_one(self):
+    def test_revalidation_can_change_or_remove_the_canonical_result(self):
         app = rows.an_app("sums")
         workunit, results = judged(app, outputs=(b"a", b"b", b"b"))
         (one,) = run_json("--workunit", workunit.name)["workunits"]
@@ -85,20 +85,20 @@ class TestLooking:
         assert one["canonical_after"] is None
         assert {after for _, after in one["results"].values()} == {"INCONCLUSIVE"}
 
-    def test_science_of_an_apps_own_is_asked_in_its_process(self):
+    def test_revalidation_compares_with_the_validator_of_the_app(self):
         app = rows.an_app("sums", validator="numeric", validator_options={"absolute": 1})
         _, results = judged(app)
         (one,) = run_json("sums")["workunits"]
         assert one["results"] == {str(results[2].pk): ["INVALID", "VALID"]}
 
-    def test_what_cannot_be_compared_says_why(self):
+    def test_a_workunit_that_cannot_be_compared_is_listed_with_the_error(self):
         judged(rows.an_app("sums", validator="numeric", validator_options={"nonsense": 1}))
         (one,) = run_json("sums")["workunits"]
         assert "nonsense" in one["trouble"]
         assert run_json("sums")["would_change"] == 0
 
     @pytest.mark.parametrize("count", [1, 20])
-    def test_it_costs_the_same_statements_for_any_number(self, count):
+    def test_comparing_any_number_of_workunits_uses_5_statements(self, count):
         app = rows.an_app("sums")
         for _ in range(count):
             judged(app)
@@ -109,7 +109,7 @@ class TestChoosing:
     def chosen(self, **which):
         return revalidate.choose(**which)
 
-    def test_of_an_app_a_batch_or_the_one_named(self):
+    def test_workunits_can_be_chosen_by_app_batch_or_name(self):
         app = rows.an_app("sums")
         batch = Batch.objects.create(name="b", submitter=rows.an_account(), created_at=NOON)
         one, _ = judged(app, batch=batch)
@@ -120,7 +120,7 @@ class TestChoosing:
         assert self.chosen(workunit=two.name).ids == [two.pk]
         assert run_json("--batch", "b")["compared"] == 1
 
-    def test_only_those_with_an_invalid_result(self):
+    def test_only_invalid_chooses_workunits_with_an_invalid_result(self):
         app = rows.an_app("sums")
         judged(app, outputs=(b"a", b"a"))
         with_invalid, _ = judged(app)
@@ -134,7 +134,7 @@ class TestChoosing:
             ({}, "deleted"),
         ],
     )
-    def test_what_comes_too_late_is_refused_with_the_reason(self, spoil, reason):
+    def test_workunits_past_revalidation_are_refused_with_the_reason(self, spoil, reason):
         workunit, results = judged(rows.an_app("sums"))
         if spoil:
             rows.update(workunit, **spoil)
@@ -148,7 +148,7 @@ class TestChoosing:
             f"Warning: 1 workunit cannot be revalidated: {revalidate.REASONS[reason]}.\n"
         )
 
-    def test_the_failed_and_the_unjudged_are_refused(self):
+    def test_failed_and_unvalidated_workunits_are_refused(self):
         app = rows.an_app("sums")
         rows.settled(rows.a_workunit(app), assimilate_state=1)
         rows.a_result(rows.a_workunit(app), "success")
@@ -165,14 +165,14 @@ class TestChoosing:
             (("--batch", "b", "--submitter", "x@y.example"), "No account has the e-mail address"),
         ],
     )
-    def test_what_is_not_known_is_refused(self, words, said):
+    def test_invalid_revalidate_arguments_are_refused(self, words, said):
         rows.an_app("sums")
         with pytest.raises(CommandError, match=said):
             run(*words)
 
 
 class TestDoing:
-    def test_the_daemons_judge_anew_and_pay_nobody_twice(self):
+    def test_daemons_revalidate_results_and_do_not_grant_credit_twice(self):
         app = rows.an_app("sums", credit_rule="fixed", credit_per_workunit=10)
         workunit = rows.a_workunit(app, target_nresults=3, need_validate=True, transition_at=None)
         results = [
@@ -217,7 +217,7 @@ class TestDoing:
         assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
         assert ScienceFailure.objects.count() == 0
 
-    def test_what_was_assimilated_meanwhile_is_left_alone(self):
+    def test_a_revalidation_request_for_an_assimilated_workunit_changes_nothing(self):
         workunit, _ = judged(rows.an_app("sums"))
         a_pass(assimilator)
         assert revalidate.request([workunit.pk], now=rows.hours(1)) == []

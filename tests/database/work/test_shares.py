@@ -64,17 +64,17 @@ class TestWithFairShare:
     def _on(self, fair, app):
         pass
 
-    def test_shares_of_one_and_three_are_sent_one_to_three(self):
+    def test_shares_of_one_and_three_order_work_in_a_ratio_of_one_to_three(self):
         one, three = a_submitter(share=1), a_submitter(share=3)
         sent = whose(give(one, 400), give(three, 1200))
         for end in (100, 400, 1600):
             assert sent[:end].count(0) / end == pytest.approx(0.25, rel=0.05)
 
-    def test_who_comes_later_overtakes_a_great_heap(self):
+    def test_a_small_later_submission_is_sent_before_most_of_a_large_one(self):
         heap, few = give(an_account(), 500), give(an_account(), 5)
         assert whose(heap, few)[:10].count(1) == 5
 
-    def test_a_submitters_clock_goes_on_where_it_was(self):
+    def test_the_share_clock_of_a_submitter_continues_from_its_last_value(self):
         ada = an_account()
         give(ada, 100)
         once = clock_of(ada)
@@ -91,7 +91,7 @@ class TestWithFairShare:
             share_priorities.priority_at(NOON)
         }
 
-    def test_the_wish_of_a_submitter_is_not_followed_and_he_is_told(self):
+    def test_a_priority_requested_by_a_submitter_is_ignored_with_a_warning(self):
         (warning,) = (
             w for w in give(an_account(), 1, priority=9).warnings if "uses fair share" in w
         )
@@ -99,7 +99,7 @@ class TestWithFairShare:
         assert Workunit.objects.get().priority == share_priorities.priority_at(NOON)
 
     @pytest.mark.parametrize("is_superuser", [False, True])
-    def test_the_wish_of_a_batch_is_its_submitters(self, is_superuser):
+    def test_a_batch_priority_applies_only_if_its_submitter_is_staff(self, is_superuser):
         ada = an_account(is_superuser=is_superuser)
         wish = NewBatch(name="sweep", priority=9)
         done = submit(app="sieve", workunits=[WORK], batch=wish, submitter=ada, now=NOON)
@@ -120,16 +120,16 @@ class TestWithFairShare:
         batches.change(batch.pk, wish, by=staff, now=NOON)
         assert Batch.objects.get().accelerate
 
-    def test_staff_may_put_work_ahead_of_all_shares(self):
+    def test_a_priority_requested_by_staff_overrides_fair_share(self):
         done = give(an_account(is_superuser=True), 1, priority=9)
         assert Workunit.objects.get().priority == 9
         assert not any("uses fair share" in warning for warning in done.warnings)
 
-    def test_work_of_nobody_starts_now(self):
+    def test_work_without_a_submitter_gets_the_priority_of_the_current_time(self):
         submit(app="sieve", workunits=[WORK], now=NOON)
         assert Workunit.objects.get().priority == share_priorities.priority_at(NOON)
 
-    def test_what_is_refused_costs_nothing(self):
+    def test_a_refused_submission_does_not_advance_the_share_clock(self):
         ada = an_account()
         give(ada, 1, name="taken")
         before = clock_of(ada)
@@ -137,7 +137,7 @@ class TestWithFairShare:
             give(ada, 1, name="taken")
         assert clock_of(ada) == before
 
-    def test_a_thousand_workunits_take_as_many_statements_as_one(self):
+    def test_submitting_any_number_of_workunits_uses_the_same_statements(self):
         counts = []
         for size in (1, 1000):
             with CaptureQueriesContext(connection) as captured:
@@ -148,7 +148,7 @@ class TestWithFairShare:
 
 
 @pytest.mark.django_db
-def test_without_fair_share_wishes_are_followed_and_no_clock_moves(app):
+def test_without_fair_share_requested_priorities_apply_and_no_clock_is_stored(app):
     ada = an_account()
     give(ada, 1, priority=-7)
     assert Workunit.objects.get().priority == -7
@@ -156,7 +156,7 @@ def test_without_fair_share_wishes_are_followed_and_no_clock_moves(app):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_submissions_at_once_advance_the_clock_twice(fair, app):
+def test_concurrent_submissions_each_advance_the_share_clock(fair, app):
     ada = an_account()
     give(ada, 10)
     step = clock_of(ada) - NOON

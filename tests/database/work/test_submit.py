@@ -81,7 +81,7 @@ def submit_some(*workunits: NewWorkunit, **options: Any) -> Submission:
 class TestWhatIsWritten:
     """The rows and files of a submission."""
 
-    def test_a_workunit_is_due_at_once_with_all_its_numbers(self) -> None:
+    def test_a_submitted_workunit_is_due_immediately_and_stores_all_its_parameters(self) -> None:
         an_app()
         later = NOON + timedelta(days=1)
         done = submit_some(
@@ -128,7 +128,7 @@ class TestWhatIsWritten:
             )
         ]
 
-    def test_a_bare_count_of_dependencies_is_refused(self) -> None:
+    def test_a_pending_dependency_count_without_a_batch_is_refused(self) -> None:
         """No batch would ever release the workunit."""
         an_app()
         with pytest.raises(
@@ -145,7 +145,7 @@ class TestWhatIsWritten:
             ReleaseState.HELD,
         ]
 
-    def test_ids_and_names_come_back_in_the_order_given(self) -> None:
+    def test_ids_and_names_are_returned_in_submission_order(self) -> None:
         an_app()
         many = [replace(GOOD, name=f"w{i}", min_quorum=1 + i % 3) for i in range(20)]
         done = submit_some(*many)
@@ -159,7 +159,7 @@ class TestWhatIsWritten:
         assert len(names) == 4
         assert all(name.startswith("sieve_") for name in names)
 
-    def test_a_content_is_stored_once_and_downloadable(self, own_folder: Path) -> None:
+    def test_equal_input_content_is_stored_once_and_can_be_downloaded(self, own_folder: Path) -> None:
         an_app()
         source = own_folder / "data set.txt"
         source.parent.mkdir(exist_ok=True)
@@ -181,7 +181,7 @@ class TestWhatIsWritten:
         ]
         assert not any((own_folder / "download").glob("*/.*.staged"))
 
-    def test_a_known_content_keeps_its_name_and_may_be_named(self) -> None:
+    def test_known_content_is_reused_and_can_be_referenced_by_its_file_name(self) -> None:
         an_app()
         submit_some(replace(GOOD, input_files=(an_input(b"same"),)))
         known = File.objects.get()
@@ -191,7 +191,7 @@ class TestWhatIsWritten:
         )
         assert list(WorkunitFile.objects.values_list("file", flat=True)) == [known.pk] * 3
 
-    def test_a_doomed_content_becomes_a_new_file_with_a_new_name(self) -> None:
+    def test_content_of_a_file_marked_for_deletion_is_stored_as_a_new_file(self) -> None:
         an_app()
         submit_some(replace(GOOD, input_files=(an_input(b"same"),)))
         old = File.objects.get()
@@ -206,7 +206,7 @@ class TestWhatIsWritten:
 class TestWhatIsRefused:
     """If a submission has a fault, nothing is written."""
 
-    def test_an_unknown_app_is_refused_with_a_near_miss(self) -> None:
+    def test_an_unknown_app_is_refused_and_the_error_suggests_a_similar_name(self) -> None:
         an_app("mersenne")
         with pytest.raises(UnknownApp, match=r"There is no app 'mersene'.*did you mean 'mersenne'"):
             submit(app="mersene", workunits=[GOOD], now=NOON)
@@ -217,7 +217,7 @@ class TestWhatIsRefused:
         with pytest.raises(UnknownApp, match="deprecated"):
             submit_some(GOOD)
 
-    def test_all_faults_are_said_and_nothing_is_written(self) -> None:
+    def test_all_faults_are_reported_and_nothing_is_written(self) -> None:
         an_app()
         bad = replace(GOOD, min_quorum=3, target_nresults=2)
         with pytest.raises(BadWorkunits) as refusal:
@@ -226,12 +226,12 @@ class TestWhatIsRefused:
         assert "[1] min_quorum (3) is greater than target_nresults (2)." in str(refusal.value)
         assert not Workunit.objects.exists()
 
-    def test_a_name_given_twice_is_refused(self) -> None:
+    def test_a_duplicate_name_in_one_submission_is_refused(self) -> None:
         an_app()
         with pytest.raises(DuplicateNames, match="given more than once: twin"):
             submit_some(replace(GOOD, name="twin"), replace(GOOD, name="twin"))
 
-    def test_names_that_are_taken_are_refused_and_named(self) -> None:
+    def test_existing_workunit_names_are_refused_and_listed_in_the_error(self) -> None:
         an_app()
         submit_some(replace(GOOD, name="old"))
         with pytest.raises(DuplicateNames, match="already taken: old") as refusal:
@@ -240,7 +240,7 @@ class TestWhatIsRefused:
         assert list(Workunit.objects.values_list("name", flat=True)) == ["old"]
         assert LedgerEntry.objects.count() == 1
 
-    def test_a_name_whose_owner_is_purged_meanwhile_is_given_with_all_files(
+    def test_a_name_released_by_a_purge_during_submission_is_used_with_all_files(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         an_app()
@@ -261,12 +261,12 @@ class TestWhatIsRefused:
         assert digests == [hashlib.sha256(data).hexdigest() for data in (b"by value", b"by path")]
         assert source.read_bytes() == b"by path"
 
-    def test_a_file_that_is_not_known_is_refused(self) -> None:
+    def test_a_reference_to_an_unknown_file_is_refused(self) -> None:
         an_app()
         with pytest.raises(download_files.UnknownFiles, match="No such file: gone_1"):
             submit_some(replace(GOOD, input_files=(NewFile(open_name="i", known_as="gone_1"),)))
 
-    def test_nothing_stays_staged_after_a_refusal(self, own_folder: Path) -> None:
+    def test_no_staged_files_remain_after_a_refused_submission(self, own_folder: Path) -> None:
         an_app()
         source = own_folder / "in.txt"
         source.parent.mkdir(exist_ok=True)
@@ -278,7 +278,7 @@ class TestWhatIsRefused:
         assert not any((own_folder / "download").glob("*/.*.staged"))
         assert not File.objects.exists()
 
-    def test_a_disk_that_is_full_in_the_middle_keeps_nothing(
+    def test_a_submission_that_fills_the_disk_leaves_no_files_or_rows(
         self, own_folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         an_app()
@@ -302,7 +302,7 @@ class TestWhatIsRefused:
 
 @pytest.mark.django_db
 class TestBatches:
-    def test_a_batch_is_made_and_then_added_to(self) -> None:
+    def test_a_batch_is_created_and_a_later_submission_adds_to_it(self) -> None:
         app, ada = an_app(), an_account()
         first = submit_some(GOOD, batch="b", submitter=ada)
         second = submit_some(GOOD, batch="b", submitter=ada)
@@ -311,18 +311,18 @@ class TestBatches:
         assert (batch.app, batch.state) == (app, Batch.State.IN_PROGRESS)
         assert batch.workunits.count() == 2
 
-    def test_two_people_may_give_the_same_name(self) -> None:
+    def test_two_submitters_can_use_the_same_batch_name(self) -> None:
         an_app()
         one = submit_some(GOOD, batch="b", submitter=an_account("a@example.org"))
         two = submit_some(GOOD, batch="b", submitter=an_account("b@example.org"))
         assert one.batch_id != two.batch_id
 
-    def test_a_batch_needs_a_submitter(self) -> None:
+    def test_a_batch_without_a_submitter_is_refused(self) -> None:
         an_app()
         with pytest.raises(BatchRefused, match="has no submitter"):
             submit_some(GOOD, batch="b")
 
-    def test_an_aborted_batch_takes_nothing(self) -> None:
+    def test_a_submission_into_an_aborted_batch_is_refused(self) -> None:
         an_app()
         ada = an_account()
         submit_some(GOOD, batch="b", submitter=ada)
@@ -330,7 +330,7 @@ class TestBatches:
         with pytest.raises(BatchRefused, match="Batch 'b' is aborted"):
             submit_some(GOOD, batch="b", submitter=ada)
 
-    def test_a_batch_holds_one_app(self) -> None:
+    def test_a_submission_of_another_app_into_a_batch_is_refused(self) -> None:
         an_app()
         an_app("other")
         ada = an_account()
@@ -343,11 +343,11 @@ class TestBatches:
 class TestWarnings:
     """Submissions that are accepted with a warning."""
 
-    def test_a_plain_submission_is_not_warned_of(self) -> None:
+    def test_a_plain_submission_returns_no_warnings(self) -> None:
         an_app()
         assert submit_some(GOOD).warnings == ()
 
-    def test_a_short_deadline_is_measured_by_the_hosts_that_were_seen(self) -> None:
+    def test_a_short_deadline_returns_a_warning_based_on_the_median_host_speed(self) -> None:
         an_app()
         ada = an_account()
         for fpops in (1e9, 3e9):
@@ -356,14 +356,14 @@ class TestWarnings:
         (warning,) = submit_some(tight).warnings
         assert "run time (1 h at 2.0 GFLOPS, the median of the newest 2 hosts)" in warning
 
-    def test_an_app_without_version_is_warned_of(self) -> None:
+    def test_a_submission_to_an_app_without_a_version_returns_a_warning(self) -> None:
         App.objects.create(name="sieve", created_at=NOON)
         assert "has no version yet" in submit_some(GOOD).warnings[0]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("with_inputs", [False, True])
-def test_a_thousand_workunits_take_as_many_statements_as_one(*, with_inputs: bool) -> None:
+def test_submitting_any_number_of_workunits_uses_the_same_statements(*, with_inputs: bool) -> None:
     an_app()
     ada = an_account()
     counts = []
@@ -429,7 +429,7 @@ REFERENCES = "SELECT count(*) FROM workunit_file WHERE file_id = %s"
 class TestTheDeleterAtTheSameMoment:
     """One transaction marks a file for deletion while another submits its content again."""
 
-    def test_a_content_doomed_meanwhile_is_stored_anew(self) -> None:
+    def test_content_marked_for_deletion_during_submission_is_stored_as_a_new_file(self) -> None:
         an_app()
         submit_some(replace(GOOD, input_files=(an_input(b"same"),)))
         old = File.objects.get()
@@ -448,7 +448,7 @@ class TestTheDeleterAtTheSameMoment:
         storage.delete_downloads([old.name])
         assert storage.download_path(new.name).read_bytes() == b"same"
 
-    def test_the_deleter_waits_for_a_submission_and_sees_its_reference(
+    def test_the_file_deleter_waits_for_a_submission_and_then_sees_its_reference(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         an_app()
@@ -486,7 +486,7 @@ class TestTheDeleterAtTheSameMoment:
         assert seen == [1]
         assert WorkunitFile.objects.get().file_id == old.pk
 
-    def test_two_submissions_of_one_new_content_share_its_file(self) -> None:
+    def test_concurrent_submissions_of_the_same_new_content_share_its_file(self) -> None:
         an_app()
         again = [replace(GOOD, input_files=(an_input(b"%d" % i),)) for i in range(30)]
         threads = [in_thread(lambda: submit_some(*again)) for _ in range(4)]
@@ -497,7 +497,7 @@ class TestTheDeleterAtTheSameMoment:
             assert len(storage.download_path(file.name).read_bytes()) == file.nbytes
 
 
-def test_physical_names_tell_content_and_row_apart() -> None:
+def test_physical_names_contain_the_digest_and_the_row_id() -> None:
     sha = "ab" * 32
     names = {
         download_files.physical_name(hint, sha, n) for hint in ("in", "in.txt") for n in (1, 2)
@@ -511,14 +511,14 @@ def test_physical_names_tell_content_and_row_apart() -> None:
 
 
 @pytest.mark.parametrize("hint", ["", "..", "../../x", "a b%c.tar.gz", ".hidden", "ü" * 300, "x."])
-def test_physical_names_are_names_that_clients_take(hint: str) -> None:
+def test_physical_names_are_valid_for_clients(hint: str) -> None:
     name = download_files.physical_name(hint, "0" * 64, 36**5)
     storage.check_name(name)
     assert json.dumps(name) == f'"{name}"'
 
 
 @pytest.mark.django_db
-def test_nothing_to_submit_is_nothing_and_no_error() -> None:
+def test_an_empty_submission_returns_an_empty_result() -> None:
     an_app()
     assert submit_some() == Submission(None, (), (), ())
 
@@ -527,7 +527,7 @@ def test_nothing_to_submit_is_nothing_and_no_error() -> None:
 class TestForWhomWorkIs:
     """Targeted and broadcast work, and the settings of the app that they need."""
 
-    def test_targets_and_classes_are_written(self) -> None:
+    def test_targets_keywords_and_size_classes_are_stored(self) -> None:
         app, ada = an_app(), an_account()
         App.objects.filter(pk=app.pk).update(n_size_classes=3)
         host = Host.objects.create(account=ada, rpc_at=NOON, created_at=NOON)
@@ -562,13 +562,13 @@ class TestForWhomWorkIs:
                 submit_some(replace(GOOD, **change))
         assert not Workunit.objects.exists()
 
-    def test_a_denied_host_is_warned_of(self) -> None:
+    def test_a_submission_targeted_at_a_denied_host_returns_a_warning(self) -> None:
         an_app()
         host = Host.objects.create(account=an_account(), rpc_at=NOON, created_at=NOON, denied=True)
         (warning,) = submit_some(replace(GOOD, target_host=host.pk)).warnings
         assert f"Host {host.pk} is denied work" in warning
 
-    def test_a_broadcast_needs_an_end_and_an_app_that_compares_nothing(self) -> None:
+    def test_a_broadcast_requires_an_end_time_and_the_trivial_validator(self) -> None:
         an_app()
         everybody = replace(GOOD, broadcast=True)
         with pytest.raises(BadWorkunits) as refusal:
@@ -580,7 +580,7 @@ class TestForWhomWorkIs:
         submit_some(replace(everybody, end_before=NOON + timedelta(days=1)))
         assert Workunit.objects.get().broadcast
 
-    def test_one_result_of_an_adaptive_app_is_welcome(self) -> None:
+    def test_a_single_result_for_an_app_with_adaptive_replication_is_accepted(self) -> None:
         app = an_app()
         App.objects.filter(pk=app.pk).update(target_nresults=2)
         submit_some(GOOD)

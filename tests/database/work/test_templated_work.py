@@ -60,7 +60,7 @@ def written(tmp_path: Path) -> list[object]:
     return ["--input-template", tmp_path / "in.xml", "--output-template", tmp_path / "out.xml"]
 
 
-def test_each_workunit_takes_as_many_files_as_the_template_wants(app, paths, written) -> None:
+def test_each_workunit_gets_as_many_input_files_as_the_template_requires(app, paths, written) -> None:
     run("upper", *paths, *written, "--deadline", "2h", "--fpops", "1e10", "--priority", 5, "--hold")
     one, two = Workunit.objects.order_by("id")
     contents = []
@@ -77,14 +77,14 @@ def test_each_workunit_takes_as_many_files_as_the_template_wants(app, paths, wri
     assert one.outputs == [{"open_name": "o", "max_nbytes": 77, "gzip_when_done": True}]
 
 
-def test_the_app_has_a_template_where_none_is_named(app, paths, written) -> None:
+def test_the_input_template_of_the_app_is_used_by_default(app, paths, written) -> None:
     App.objects.update(input_template=INPUT, workunit_defaults={"rsc_disk_bound": 5e8})
     run("upper", *paths[:2], *written[2:])
     workunit = Workunit.objects.get()
     assert (workunit.min_quorum, workunit.rsc_disk_bound) == (2, 5e8)
 
 
-def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) -> None:
+def test_a_template_is_found_by_name_and_remote_files_are_stored_with_their_url(app, paths) -> None:
     folder = settings.VAR_DIR / "templates"
     folder.mkdir(parents=True)
     (folder / "far").write_text(
@@ -119,7 +119,7 @@ def test_templates_are_found_by_name_and_files_elsewhere_are_rows(app, paths) ->
         (["0.txt", "--input-template", "none.xml"], r"needs no input files, 1 are given\. Hint"),
     ],
 )
-def test_a_template_that_does_not_fit_is_refused(app, paths, written, tmp_path, words, why) -> None:
+def test_invalid_templates_and_template_arguments_are_refused(app, paths, written, tmp_path, words, why) -> None:
     (tmp_path / "none.xml").write_text("<workunit/>")
     given = [str(tmp_path / w) if w.endswith((".xml", ".txt")) else w for w in words]
     with pytest.raises(CommandError, match=why):

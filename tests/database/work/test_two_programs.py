@@ -81,7 +81,7 @@ def test_name_gets_one_content_in_either_order_of_two_submissions(other):
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("how", ["give_up", "abandon"])
-def test_a_file_is_held_longer_while_another_program_gives_it_up(how):
+def test_a_concurrently_extended_hold_survives_abandon_but_not_give_up(how):
     ada = an_account("ada")
     send(ada, b"first")
     file, holds = File.objects.get(), file_holds.Holds(ada, now=NOON)
@@ -102,7 +102,7 @@ def test_a_file_is_held_longer_while_another_program_gives_it_up(how):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_retry_and_a_submission_into_the_same_batch_wait_for_each_other():
+def test_a_retry_waits_for_a_concurrent_submission_into_the_same_batch():
     ada = an_account("ada")
     Submitter.objects.create(account=ada, max_unfinished_workunits=9, created_at=NOON)
     batch = a_batch(submitter=ada)

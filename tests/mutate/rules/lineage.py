@@ -233,17 +233,17 @@ RULES = (
     Switch(
         "The database refuses moves that are not in the table of moves",
         Code("scheduler.sql.guard:_check_move", always("NULL;")),
-        (f"{GUARD}::test_the_database_refuses_every_move_that_the_law_does_not_name",),
+        (f"{GUARD}::test_the_database_refuses_every_illegal_move",),
     ),
     Switch(
         "The database allows inserts in initial states only",
         Code("scheduler.sql.guard:_check_initial", always("NULL;")),
-        (f"{GUARD}::test_the_database_lets_rows_be_born_in_first_states_only",),
+        (f"{GUARD}::test_the_database_accepts_new_rows_only_in_initial_states",),
     ),
     Switch(
         "The ledger refuses a move by a wrong actor",
         Code("scheduler.sql.guard:_ledger_function", made=_any_actor),
-        (f"{GUARD}::test_the_ledger_takes_a_move_by_its_own_actor_only",),
+        (f"{GUARD}::test_the_ledger_accepts_a_move_only_by_its_legal_actor",),
     ),
     # B2
     Switch(
@@ -254,7 +254,7 @@ RULES = (
             "FALSE AND r.report_deadline <=",
             "daemons.sql",
         ),
-        (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
+        (f"{TIMEOUTS}::test_a_result_times_out_exactly_at_its_report_deadline",),
     ),
     Switch(
         "A result does not time out before its deadline",
@@ -272,7 +272,7 @@ RULES = (
                 "daemons.sql",
             ),
         ),
-        (f"{TIMEOUTS}::test_a_result_has_the_time_until_its_deadline_and_no_more",),
+        (f"{TIMEOUTS}::test_a_result_times_out_exactly_at_its_report_deadline",),
     ),
     Switch(
         "The report deadline is set by the workunit's `delay_bound`",
@@ -297,18 +297,18 @@ RULES = (
             ),
             Code("daemons.file_deleter:_INPUT_SOURCES", [0, 1, 3]),
         ),
-        (f"{DELETER}::test_inputs_that_are_needed_stay",),
+        (f"{DELETER}::test_input_files_still_needed_are_not_deleted",),
     ),
     Switch(
         "The deletion of inputs is retried after an error",
         Code("daemons.file_deleter:_INPUT_SOURCES", [1]),
-        (f"{DELETER}::test_inputs_that_cannot_be_deleted_are_an_error_and_tried_again_in_an_hour",),
+        (f"{DELETER}::test_a_failed_input_deletion_sets_state_error_and_is_retried_after_an_hour",),
     ),
     # B9
     Switch(
         "A workunit's file deletion is DONE only after its inputs are unlinked",
         Code("daemons.file_deleter:_drop_references", made=_done_too_early),
-        (f"{DELETER}::test_a_workunit_is_done_only_after_its_inputs_are_unlinked",),
+        (f"{DELETER}::test_input_files_are_unlinked_before_file_deletion_is_marked_done",),
     ),
     Switch(
         "Inputs are kept while another workunit refers to them",
@@ -316,7 +316,7 @@ RULES = (
             "files/mark_unused_files",
             "AND NOT EXISTS (SELECT FROM workunit_file AS input WHERE input.file_id = file.id)",
         ),
-        (f"{DELETER}::test_inputs_go_with_the_last_workunit_that_refers_to_them",),
+        (f"{DELETER}::test_input_files_are_deleted_with_the_last_workunit_that_references_them",),
     ),
     # B15
     Switch(
@@ -327,7 +327,7 @@ RULES = (
     Switch(
         "fsck finds a workunit that waits for no batch",
         Sql("waiting_workunits_follow_a_batch", "AND b.after_id IS NULL", "AND FALSE", _INVARIANTS),
-        (f"{FSCK}::test_a_workunit_that_waits_for_no_batch_is_found",),
+        (f"{FSCK}::test_a_dependent_workunit_without_a_batch_to_follow_is_found",),
     ),
     # B23
     Switch(
@@ -360,7 +360,7 @@ RULES = (
             "scheduler.sql.guard:statements",
             made=_without_constraint("result_has_an_outcome_when_over"),
         ),
-        (f"{GUARD}::test_the_database_takes_an_outcome_only_of_what_is_over",),
+        (f"{GUARD}::test_the_database_accepts_an_outcome_only_for_results_that_are_over",),
     ),
     # B29
     Switch(
@@ -369,7 +369,7 @@ RULES = (
             "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_late_files_kept)
         ),
         (
-            f"{TRANSITIONER}::test_outputs_that_come_after_their_credit_deadline_are_deleted_at_once",
+            f"{TRANSITIONER}::test_output_files_of_a_too_late_result_are_deleted_immediately",
         ),
     ),
     # B36
@@ -379,12 +379,12 @@ RULES = (
             "scheduler.health.invariants:_misplaced_outputs",
             made=_found_of(FileDeleteState.DONE),
         ),
-        (f"{FSCK}::test_outputs_that_were_deleted_and_are_on_disk_are_found",),
+        (f"{FSCK}::test_outputs_marked_as_deleted_but_still_on_disk_are_found",),
     ),
     Switch(
         "fsck finds outputs that are never given up",
         Code("scheduler.health.invariants:_forgotten_workunits", always([])),
-        (f"{FSCK}::test_outputs_that_are_never_given_up_are_found",),
+        (f"{FSCK}::test_outputs_that_are_never_released_are_found",),
     ),
     # B37
     Switch(
@@ -394,7 +394,7 @@ RULES = (
             made=_judged_settled(_as_if_assimilated),
         ),
         (
-            f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
+            f"{TRANSITIONER}::test_files_of_an_assimilated_workunit_become_deletable_and_late_ones_at_credit_deadline",
         ),
     ),
     Switch(
@@ -403,7 +403,7 @@ RULES = (
             "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_kept_to_the_end)
         ),
         (
-            f"{TRANSITIONER}::test_an_assimilated_workunit_gives_its_files_up_and_is_looked_at_once_more_for_late_ones",
+            f"{TRANSITIONER}::test_files_of_an_assimilated_workunit_become_deletable_and_late_ones_at_credit_deadline",
         ),
     ),
     # B38
@@ -434,12 +434,12 @@ RULES = (
             "need_validate = verdict.unfinished OR verdict.canonical_id IS NULL,",
             "daemons.sql",
         ),
-        (f"{VALIDATOR}::test_without_a_quorum_one_more_result_is_made",),
+        (f"{VALIDATOR}::test_a_third_result_is_created_if_two_results_disagree",),
     ),
     Switch(
         "need_validate is cleared after a validation with agreement",
         Sql("settle_validated", "need_validate = verdict.unfinished,", "", "daemons.sql"),
-        (f"{VALIDATOR}::test_two_that_agree_are_valid_and_the_first_is_canonical",),
+        (f"{VALIDATOR}::test_two_matching_results_are_valid_and_the_first_is_canonical",),
     ),
     # Feature 2
     Switch(
@@ -448,7 +448,7 @@ RULES = (
             "scheduler.results.rules.replication:has_too_many_errors",
             lambda _workunit, counts: counts.errors > 0,
         ),
-        (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
+        (f"{TRANSITIONER}::test_a_workunit_with_failed_attempts_stays_open_and_gets_replacements",),
     ),
     Switch(
         "A failed result is followed by another",
@@ -456,23 +456,23 @@ RULES = (
             "scheduler.results.rules.replication:replicas_wanted",
             lambda workunit, counts: 0 if counts.total else workunit.target_nresults,
         ),
-        (f"{TRANSITIONER}::test_attempts_end_one_by_one_and_their_workunit_stays_open",),
+        (f"{TRANSITIONER}::test_a_workunit_with_failed_attempts_stays_open_and_gets_replacements",),
     ),
     # Feature 8
     Switch(
         "Successes without agreement are INCONCLUSIVE",
         Code("scheduler.results.rules.quorum:check_set", made=_without("inconclusive")),
-        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     Switch(
         "A success that disagrees is INVALID",
         Code("scheduler.results.rules.quorum:check_set", made=_without("invalid")),
-        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     Switch(
         "A success that agrees is VALID",
         Code("scheduler.results.rules.quorum:check_set", made=_without("valid")),
-        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     Switch(
         "A success of a failed workunit is NO_CHECK, and no other is",
@@ -482,7 +482,7 @@ RULES = (
                 lambda result, _because: original(result, Because.CANONICAL_FOUND)
             ),
         ),
-        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     Switch(
         "A success that came too late is TOO_LATE, and no other is",
@@ -492,7 +492,7 @@ RULES = (
                 lambda result, _because: original(result, Because.WORKUNIT_FAILED)
             ),
         ),
-        (f"{VALIDATOR}::test_results_reach_all_six_validate_states",),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     # Feature 17
     Switch(
@@ -563,7 +563,7 @@ RULES = (
         (
             "(canonical_result_id IS NOT NULL AND error_mask <> 0) OR",
             "",
-            "test_a_workunit_with_both_an_answer_and_a_reason_is_found",
+            "test_a_workunit_with_both_a_canonical_result_and_an_error_is_found",
         ),
         (
             (
@@ -571,7 +571,7 @@ RULES = (
                 "AND error_mask = 0 )"
             ),
             "",
-            "test_a_workunit_that_is_assimilated_with_neither_answer_nor_reason_is_found",
+            "test_an_assimilated_workunit_with_neither_canonical_result_nor_error_is_found",
         ),
     ),
     *_clauses(
@@ -579,12 +579,12 @@ RULES = (
         (
             "(assimilate_state = {{AssimilateState.DONE}}) <> (finished_at IS NOT NULL)",
             "assimilate_state <> {{AssimilateState.DONE}} AND finished_at IS NOT NULL",
-            "test_an_assimilated_workunit_without_the_time_of_its_end_is_found",
+            "test_an_assimilated_workunit_without_finished_at_is_found",
         ),
         (
             "(assimilate_state = {{AssimilateState.DONE}}) <> (finished_at IS NOT NULL)",
             "assimilate_state = {{AssimilateState.DONE}} AND finished_at IS NULL",
-            "test_a_workunit_with_the_time_of_its_end_before_it_is_assimilated_is_found",
+            "test_an_unassimilated_workunit_with_finished_at_is_found",
         ),
     ),
     *_clauses(
@@ -592,7 +592,7 @@ RULES = (
         (
             "w.assimilate_state <> {{AssimilateState.DONE}}",
             "FALSE",
-            "test_outputs_given_up_before_assimilation_are_found",
+            "test_outputs_released_before_assimilation_are_found",
         ),
     ),
     *_clauses(
@@ -600,7 +600,7 @@ RULES = (
         (
             "r.server_state <> {{ServerState.OVER}} OR",
             "",
-            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+            "test_canonical_outputs_released_while_a_result_is_in_progress_are_found",
         ),
         (
             (
@@ -608,17 +608,17 @@ RULES = (
                 "({{ValidateState.INIT}}, {{ValidateState.INCONCLUSIVE}}) )"
             ),
             "",
-            "test_canonical_outputs_given_up_before_a_success_is_judged_are_found",
+            "test_canonical_outputs_released_before_a_success_is_validated_are_found",
         ),
         (
             "AND w.transition_at IS NULL",
             "",
-            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+            "test_canonical_outputs_released_while_a_result_is_in_progress_are_found",
         ),
         (
             "canonical.file_delete_state <> {{FileDeleteState.INIT}}",
             "TRUE",
-            "test_canonical_outputs_given_up_while_a_result_is_out_are_found",
+            "test_canonical_outputs_released_while_a_result_is_in_progress_are_found",
         ),
     ),
 )
