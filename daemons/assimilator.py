@@ -139,7 +139,7 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
     params = {**shard.params, "now": now, "lease": LEASE, "limit": limit, "sources": _SOURCES}
     rows = low_water.read(
         queue,
-        lambda after: sql.fetch("claim_unassimilated", {"after_id": after, **params}, PACKAGE),
+        lambda after: sql.fetch("lease_unassimilated", {"after_id": after, **params}, PACKAGE),
     )
     if rows:
         queue.mark = rows[-1]["id"]

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection, transaction
 
-from daemons import low_water, stories
+from daemons import archive_lines, low_water
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 from scheduler.sql.low_water import LowWaterMark
@@ -62,7 +62,7 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
         **shard.params,
     }
     rows = low_water.read(
-        queue, lambda after: sql.fetch("claim_purgeable", {"after_id": after, **params}, PACKAGE)
+        queue, lambda after: sql.fetch("lease_purgeable", {"after_id": after, **params}, PACKAGE)
     )
     if rows:
         queue.mark = max(row["id"] for row in rows)
@@ -71,7 +71,7 @@ def _claim(*, now: datetime, limit: int, shard: Shard) -> list[dict[str, Any]]:
 
 def _purge(claimed: list[dict[str, Any]], *, now: datetime) -> int:
     tokens = {row["id"]: row["lease_token"] for row in claimed}
-    storage.append_archive(now.date(), stories.lines(sorted(tokens), now=now))
+    storage.append_archive(now.date(), archive_lines.lines(sorted(tokens), now=now))
     ids = list(tokens)
     return sum(
         _drop({id_: tokens[id_] for id_ in ids[start : start + DROP_BATCH_SIZE]})

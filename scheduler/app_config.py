@@ -33,10 +33,10 @@ class SchedulerConfig(AppConfig):
 
 def _guard(**_signal: object) -> None:
     """Install the guard triggers, which refuse illegal moves, if `GUARD_TRIGGER` is set."""
-    from scheduler.sql import guard  # noqa: PLC0415  models are complete only now
+    from scheduler.sql import guard_triggers  # noqa: PLC0415  models are complete only now
 
-    if settings.GUARD_TRIGGER and not guard.is_installed():
-        guard.install()
+    if settings.GUARD_TRIGGER and not guard_triggers.is_installed():
+        guard_triggers.install()
 
 
 def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:

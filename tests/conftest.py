@@ -120,13 +120,13 @@ def django_db_modify_db_settings(
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup, django_db_blocker):
     """Install the guard triggers in the test database and prepare it for the session."""
-    from scheduler.sql import guard
+    from scheduler.sql import guard_triggers
 
     with django_db_blocker.unblock():
         template.keep()
         drop_databases_of_dead_sessions()
         grant_what_tests_set()
-        guard.install()
+        guard_triggers.install()
         forget_durability()
 
 

@@ -127,7 +127,7 @@ def _claim(app: PendingApp, *, now: datetime, until: datetime, limit: int, shard
         "stage": int(poison.Stage.VALIDATE),
         **shard.params,
     }
-    rows = sql.fetch("claim_unvalidated", params, PACKAGE)
+    rows = sql.fetch("lease_unvalidated", params, PACKAGE)
     turn = _Turn(app, {row["id"]: row["lease_token"] for row in rows})
     if rows:
         turn.workunits = _lock_leased(turn, sorted(turn.tokens))

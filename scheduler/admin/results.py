@@ -13,8 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label, section
+from scheduler.admin.history import result_possibilities, result_state, result_title, timeline
 from scheduler.admin.site import staff
-from scheduler.admin.story import result_possibilities, result_state, result_title, timeline
 from scheduler.lifecycle import Axis, ClientState, state_label
 from scheduler.models import Result, ResultFile
 from scheduler.work.explain import explanation_of

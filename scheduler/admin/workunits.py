@@ -14,17 +14,17 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, section
 from scheduler.admin.confirm import confirmation_page, is_confirmed
-from scheduler.admin.site import staff
-from scheduler.admin.story import (
+from scheduler.admin.history import (
     possibilities,
     result_state,
     result_title,
     timeline,
     workunit_state,
 )
+from scheduler.admin.site import staff
 from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
 from scheduler.models import Result, Workunit, WorkunitFile
-from scheduler.work import cancel as operations
+from scheduler.work import control as operations
 from scheduler.work import explain as queries
 
 #: Maximum number of workunits of an action; use the batch or the command line for more.

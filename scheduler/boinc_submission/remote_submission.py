@@ -29,7 +29,7 @@ from scheduler.boinc_submission.templates import Templates
 from scheduler.models import Account, App, Batch, Workunit, WorkunitFile
 from scheduler.people import quotas
 from scheduler.people.submitters import require_submit
-from scheduler.work import batches, cancel
+from scheduler.work import batches, control
 from scheduler.work.submission import new_batches, submit
 
 State = Batch.State
@@ -184,7 +184,7 @@ def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) ->
     if missing := [name for name in names if name not in own_ids]:
         raise RemoteRefused(f"no job {missing[0]}")
     if own_ids:
-        cancel.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
+        control.cancel(ids=sorted(own_ids.values()), reason="aborted by its submitter", now=now)
 
 
 def templates_of(account: Account, *, app_name: str, workunit_name: str) -> tuple[str, str]:

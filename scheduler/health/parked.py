@@ -23,7 +23,7 @@ from scheduler import wakeups
 from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, sources
 from scheduler.models import ScienceFailure, TrickleUp, Workunit
 from scheduler.sql import execute, fetch
-from scheduler.work import cancel
+from scheduler.work import control
 
 Stage = ScienceFailure.Stage
 #: Number of subjects that one transaction changes.
@@ -203,7 +203,7 @@ def _carry_out(plan: Dropped, reason: str, now: datetime) -> None:
     cancelled_ids = [subject.subject_id for subject in plan.cancelled]
     existing = set(Workunit.objects.filter(pk__in=cancelled_ids).values_list("pk", flat=True))
     if existing:
-        cancel.cancel(ids=sorted(existing), reason=reason, now=now)
+        control.cancel(ids=sorted(existing), reason=reason, now=now)
     if plan.given_up:
         fetch(
             "health/give_up_assimilation",

@@ -2,7 +2,7 @@
 
 Theory of operation.  A batch is locked before its workunits, and the workunits before their
 results, as in a submission.  Aborting a batch requests the cancellation of its workunits
-(`work.cancel`); the transitioner makes the moves.  Operations on all workunits of a batch first
+(`work.control`); the transitioner makes the moves.  Operations on all workunits of a batch first
 change the state of the batch, then process the workunits in chunks, with one transaction per chunk.
 After a crash between chunks, `completed_at` or `retired_at` of the batch is still NULL, and the
 housekeeper continues the operation (`finish`).
@@ -22,7 +22,7 @@ from django.db import IntegrityError, transaction
 from scheduler import wakeups
 from scheduler.models import Account, Batch, Workunit
 from scheduler.sql import execute, fetch
-from scheduler.work import cancel
+from scheduler.work import control
 from scheduler.work.rules.batch_tails import is_tail
 from scheduler.work.submission.facts import NewBatch
 from scheduler.work.submission.rules import new_workunits
@@ -125,7 +125,7 @@ def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datet
             raise BadChange(msg) from None
 
 
-def abort(batch_id: int, *, reason: str, now: datetime) -> cancel.Outcome:
+def abort(batch_id: int, *, reason: str, now: datetime) -> control.Outcome:
     """Request the cancellation of all workunits of a batch, and close the batch for new workunits.
 
     Idempotent.  Raises `BatchNotReady` for a complete or retired batch.
@@ -135,7 +135,7 @@ def abort(batch_id: int, *, reason: str, now: datetime) -> cancel.Outcome:
         if batch.state in (State.COMPLETE, State.RETIRED):
             _refuse(batch, "there is nothing to abort", "retire it to release its files")
         Batch.objects.filter(pk=batch_id).update(state=State.ABORTED)
-    return cancel.cancel_all_of(batch_id, reason=reason, now=now)
+    return control.cancel_all_of(batch_id, reason=reason, now=now)
 
 
 def set_expiry(batch_id: int, expire_at: datetime | None) -> None:
@@ -213,7 +213,7 @@ def finish(*, now: datetime) -> int:
     aborted = Batch.objects.filter(state=State.ABORTED, completed_at=None)
     for batch_id in list(aborted.order_by("id").values_list("id", flat=True)[:_MAX_BATCHES]):
         reason = "its batch was aborted"
-        changed += cancel.cancel_all_of(batch_id, reason=reason, now=now).changed
+        changed += control.cancel_all_of(batch_id, reason=reason, now=now).changed
     retired = Batch.objects.filter(state=State.RETIRED, retired_at=None)
     for batch_id in list(retired.order_by("id").values_list("id", flat=True)[:_MAX_BATCHES]):
         changed += _release_outputs(batch_id, now=now)

@@ -33,7 +33,7 @@ from scheduler.people import quotas
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_one
 from scheduler.work.batches import BatchNotReady
-from scheduler.work.cancel import WorkunitsNotFound
+from scheduler.work.control import WorkunitsNotFound
 from scheduler.work.submission import new_batches, shares
 
 State = Batch.State

@@ -93,7 +93,7 @@ BUGS = (
     Switch(
         "double assimilation: a claim ignores the lease of another process",
         Sql(
-            "claim_unassimilated",
+            "lease_unassimilated",
             "AND (lease_until IS NULL OR lease_until <= %(now)s::timestamptz)",
             package="daemons.sql",
         ),

@@ -15,7 +15,7 @@ from scheduler.health import parked
 from scheduler.hosts import merge_hosts
 from scheduler.models import Account, Result, Workunit
 from scheduler.results import revalidate
-from scheduler.work import batches, cancel, followers, retry
+from scheduler.work import batches, control, followers, retry
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.submit import submit
@@ -231,9 +231,9 @@ class World:
     def staff(self, wish, name):
         """Perform an action of staff on a workunit: cancel, hold, release or revalidate."""
         act = {
-            "cancel": lambda: cancel.cancel(names=[name], reason="walk", now=self.now),
-            "hold": lambda: cancel.hold(names=[name], now=self.now),
-            "release": lambda: cancel.release(names=[name], now=self.now),
+            "cancel": lambda: control.cancel(names=[name], reason="walk", now=self.now),
+            "hold": lambda: control.hold(names=[name], now=self.now),
+            "release": lambda: control.release(names=[name], now=self.now),
             "revalidate": lambda: revalidate.request(
                 revalidate.choose(workunit=name).ids, now=self.now
             ),
@@ -325,7 +325,7 @@ class World:
             if names := list(
                 Workunit.objects.filter(release_state=2).values_list("name", flat=True)
             ):
-                cancel.release(names=names, now=self.now)
+                control.release(names=names, now=self.now)
             if turn % 4 < 3:
                 self._finish_honestly()
             self.quiet()
@@ -367,7 +367,7 @@ def cancel_helpless(world):
     )
     names = list(helpless.values_list("name", flat=True))
     if names:
-        cancel.cancel(names=names, reason="its computer is gone", now=world.now)
+        control.cancel(names=names, reason="its computer is gone", now=world.now)
 
 
 def _failed_in(batch):

@@ -20,7 +20,7 @@ from scheduler.health import standstill
 from scheduler.models import App, Batch
 from scheduler.people import submitters
 from scheduler.work import batches, last_error, progress, retry, submitted
-from scheduler.work.cancel import WorkunitsNotFound
+from scheduler.work.control import WorkunitsNotFound
 from scheduler.work.submission import new_batches
 from scheduler.work.submission.facts import NewBatch
 

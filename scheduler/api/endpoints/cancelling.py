@@ -13,7 +13,7 @@ from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import changer_of
-from scheduler.work import batches, cancel, submitted
+from scheduler.work import batches, control, submitted
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -68,8 +68,8 @@ class CancelWorkunits(Endpoint):
         ids, names = data.get("ids", []), data.get("names", [])
         missing = submitted.not_owned(changer_of(request), ids=ids, names=names)
         if missing:
-            raise cancel.WorkunitsNotFound(missing)
-        done = cancel.cancel(names=names, ids=ids, reason=data["reason"], now=self.now)
+            raise control.WorkunitsNotFound(missing)
+        done = control.cancel(names=names, ids=ids, reason=data["reason"], now=self.now)
         return self.reply(done)
 
 
@@ -86,4 +86,4 @@ class CancelWorkunit(Endpoint):
         if submitted.not_owned(changer_of(request), ids=[workunit_id], names=[]):
             raise Http404
         reason = self.body()["reason"]
-        return self.reply(cancel.cancel(ids=[workunit_id], reason=reason, now=self.now))
+        return self.reply(control.cancel(ids=[workunit_id], reason=reason, now=self.now))

@@ -7,12 +7,13 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from django.db import transaction
+from django.db.models import QuerySet
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.problems import Problem
-from scheduler.sql.guarded import guarded
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -47,7 +48,7 @@ def with_if_match(handler: Handler) -> Handler:
                 raise Problem(412, "changed_meanwhile", msg)
             return response
 
-        return guarded(view.rows(*args, **kwargs), act_if_fresh)
+        return _with_locked(view.rows(*args, **kwargs), act_if_fresh)
 
     return wrapper  # type: ignore[return-value]
 
@@ -55,3 +56,10 @@ def with_if_match(handler: Handler) -> Handler:
 def etag_of(data: Any) -> str:
     """Return the ETag of a response: a digest of the rendered body."""
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'
+
+
+def _with_locked(rows: QuerySet[Any], act: Callable[[], Response]) -> Response:
+    """Lock the rows, then call `act` in the same transaction."""
+    with transaction.atomic():
+        list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
+        return act()

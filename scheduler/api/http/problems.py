@@ -25,7 +25,7 @@ from scheduler.people.throttle import TooManyAttempts
 from scheduler.queues import named_queues
 from scheduler.storage import StoreError, UnreadablePackage
 from scheduler.work.batches import BadChange, BatchNotReady
-from scheduler.work.cancel import WorkunitsNotFound
+from scheduler.work.control import WorkunitsNotFound
 from scheduler.work.rules.since import BadCursor
 from scheduler.work.submission import bulk
 from scheduler.work.submission.new_batches import BatchRefused

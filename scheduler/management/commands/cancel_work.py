@@ -10,14 +10,14 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from scheduler.management.base import Answer, JsonCommand, optional_account, plural
-from scheduler.work import cancel
+from scheduler.work import control
 
 
 class Command(JsonCommand):
     """``cancel_work [NAME...] [--id ID...] [--batch BATCH] [--hold | --release]``."""
 
     help = "Cancel workunits by name, id or batch; or hold them, or release them."
-    refusals = (cancel.WorkunitsNotFound, cancel.AmbiguousBatch, cancel.NothingNamed)
+    refusals = (control.WorkunitsNotFound, control.AmbiguousBatch, control.NothingNamed)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("names", metavar="NAME", nargs="*")
@@ -33,11 +33,11 @@ class Command(JsonCommand):
         named = {name: options[name] for name in ("names", "ids", "batch")}
         named |= {"submitter": optional_account(options["submitter"]), "now": timezone.now()}
         if options["hold"]:
-            done, verb = cancel.hold(**named), "Held"
+            done, verb = control.hold(**named), "Held"
         elif options["release"]:
-            done, verb = cancel.release(**named), "Released"
+            done, verb = control.release(**named), "Released"
         else:
-            done = cancel.cancel(**named, reason=options["reason"])
+            done = control.cancel(**named, reason=options["reason"])
             verb = "Cancellation requested"
         others = [
             f"{count} {state}"

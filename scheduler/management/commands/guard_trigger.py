@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from scheduler.management.base import PlainCommand
-from scheduler.sql import guard
+from scheduler.sql import guard_triggers
 
 
 class Command(PlainCommand):
@@ -20,8 +20,8 @@ class Command(PlainCommand):
 
     def handle(self, *_args: Any, what: str, **_options: Any) -> None:
         if what == "on":
-            guard.install()
+            guard_triggers.install()
         elif what == "off":
-            guard.remove()
-        state = "on" if guard.is_installed() else "off"
+            guard_triggers.remove()
+        state = "on" if guard_triggers.is_installed() else "off"
         self.stdout.write(f"The guard triggers are {state}.")

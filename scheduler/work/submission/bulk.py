@@ -309,7 +309,7 @@ class _FirstPass:
 
     def _take(self, chunk: list[tuple[int, NewWorkunit]]) -> None:
         workunits = [workunit for _, workunit in chunk]
-        for index, faults in self.pipeline.judge.faults(workunits).items():
+        for index, faults in self.pipeline.checks.faults(workunits).items():
             for fault in faults:
                 self._fault(chunk[index][0], "", fault)
         if self._faulty:
@@ -375,7 +375,7 @@ def _second_pass(
             "count": first_pass.count,
             "first_name": first_pass.first_name,
             "last_name": first_pass.last_name,
-            "warnings": [*pipeline.judge.warnings(), *opened.warnings()],
+            "warnings": [*pipeline.checks.warnings(), *opened.warnings()],
         }
         return 201, {"body": body}
 

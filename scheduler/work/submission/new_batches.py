@@ -73,7 +73,7 @@ class Opened:
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
     """Create an empty batch; raises `BatchRefused`, for instance if the name is taken."""
-    _judge(wanted, now)
+    _check(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
         if wanted.after is not None:
@@ -119,7 +119,7 @@ def open_batch(
     if isinstance(wanted, int):
         row = fetch_one("work/submission/reopen_batch", {**params, "id": wanted})
     else:
-        _judge(wanted, now)
+        _check(wanted, now)
         if wanted.after is not None:
             waits(wanted.after, submitter, after_any=wanted.after_any)
         columns = _columns(wanted)
@@ -147,7 +147,7 @@ def open_batch(
     )
 
 
-def _judge(wanted: NewBatch, now: datetime) -> None:
+def _check(wanted: NewBatch, now: datetime) -> None:
     if faults := new_workunits.batch_faults(wanted, now=now):
         raise BatchRefused(" ".join(str(fault) for fault in faults))
 

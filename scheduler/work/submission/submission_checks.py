@@ -83,7 +83,7 @@ def _no_such_app(name: str) -> str:
     return f"There is no app {name!r}: the project has none. Hint: publish one with `publish_app`."
 
 
-class Judge:
+class WorkunitChecks:
     """Checks the workunits of one submission in chunks; stores only aggregates for warnings."""
 
     def __init__(

@@ -28,9 +28,9 @@ from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWor
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.rules import new_workunits
 from scheduler.work.submission.submission_checks import (
-    Judge,
     SubmissionRefused,
     UnknownApp,
+    WorkunitChecks,
     find_target,
     may_set_priority,
 )
@@ -98,7 +98,7 @@ class Pipeline:
     ) -> None:
         self.target = find_target(app)
         self.submitter, self.now = submitter, now
-        self.judge = Judge(self.target, submitter, batch=batch, now=now)
+        self.checks = WorkunitChecks(self.target, submitter, batch=batch, now=now)
         self._batch = batch
         self._stem = usable(f"{app}_{secrets.token_hex(4)}")
         self._writer = workunit_rows.WorkunitWriter(honors_priorities=may_set_priority(submitter))
@@ -111,7 +111,7 @@ class Pipeline:
         self, workunits: Sequence[NewWorkunit], contents: new_inputs.AllStaged
     ) -> new_inputs.Kept:
         """Store staged inputs in the caller's transaction; returns them by workunit index."""
-        on_largest = self.judge.survey.add_inputs
+        on_largest = self.checks.survey.add_inputs
         return new_inputs.keep(workunits, contents, on_largest=on_largest, now=self.now)
 
     def rows(
@@ -188,7 +188,7 @@ def submit(
     """
     wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
     pipeline = Pipeline(app, wanted, submitter, now=now)
-    if faults := pipeline.judge.faults(workunits):
+    if faults := pipeline.checks.faults(workunits):
         raise BadWorkunits(faults, len(workunits))
     if repeated := new_workunits.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
@@ -206,7 +206,7 @@ def submit(
                 opened.context.batch_id,
                 tuple(created.ids),
                 tuple(created.names),
-                pipeline.judge.warnings(),
+                pipeline.checks.warnings(),
             )
             if then is not None:
                 then(submission)

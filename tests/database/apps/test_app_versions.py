@@ -165,7 +165,9 @@ def test_a_flag_of_version_xml_that_is_empty_or_1_is_set() -> None:
         ("<file_prefix>/x</file_prefix>", "", "which leads out of its folder"),
     ],
 )
-def test_unsupported_elements_of_version_xml_are_refused(version: str, file: str, words: str) -> None:
+def test_unsupported_elements_of_version_xml_are_refused(
+    version: str, file: str, words: str
+) -> None:
     with pytest.raises(app_versions.BadPackage, match=words):
         published_with(version, file)
 

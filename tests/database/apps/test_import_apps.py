@@ -196,7 +196,9 @@ def test_an_offline_project_publishes_nothing_without_signatures(offline: Path, 
     assert not App.objects.exists()
 
 
-def test_an_apps_folder_is_prepared_signed_offline_and_published(offline: Path, tree: Path, tmp_path: Path) -> None:
+def test_an_apps_folder_is_prepared_signed_offline_and_published(
+    offline: Path, tree: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "to sign"
     said = run(without_odd(tree), "--create-app", "--prepare", folder)
     assert "Wrote 5 files" in said

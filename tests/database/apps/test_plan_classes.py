@@ -123,7 +123,9 @@ class TestRemove:
             plan_class_store.remove("mt")
         assert PlanClass.objects.exists()
 
-    def test_removing_an_unknown_plan_class_is_refused_and_the_error_lists_existing_ones(self) -> None:
+    def test_removing_an_unknown_plan_class_is_refused_and_the_error_lists_existing_ones(
+        self,
+    ) -> None:
         with pytest.raises(UnknownPlanClass, match="create the first"):
             plan_class_store.remove("mt")
         write("mt", "{}")
@@ -211,7 +213,9 @@ class TestCommand:
         assert str(refused("set", "mt", file)).startswith(f"{file}:2: Unknown key max_thread.")
         assert "cannot be read" in str(refused("set", "mt", file.with_name("none.json")))
 
-    def test_list_and_show_print_specs_and_list_warns_about_undefined_plan_classes(self, file: Path) -> None:
+    def test_list_and_show_print_specs_and_list_warns_about_undefined_plan_classes(
+        self, file: Path
+    ) -> None:
         assert run("list").startswith("There is no plan class. Hint: ")
         run("set", "mt", file)
         an_app_version(an_app("sieve"), plan_class="cuda12", version_num=100)
@@ -225,7 +229,9 @@ class TestCommand:
         assert json.loads(run("show", "mt")) == json.loads(file.read_text())
         assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
 
-    def test_remove_deletes_a_plan_class_or_reports_the_app_versions_that_use_it(self, file: Path) -> None:
+    def test_remove_deletes_a_plan_class_or_reports_the_app_versions_that_use_it(
+        self, file: Path
+    ) -> None:
         run("set", "mt", file)
         assert run("remove", "mt", "--dry-run").startswith("Would remove plan class mt")
         version = an_app_version(an_app("sieve"), plan_class="mt")

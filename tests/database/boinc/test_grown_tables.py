@@ -50,7 +50,9 @@ def test_plans_made_for_empty_tables_are_renewed_after_growth(monkeypatch):
         assert list(read_whole(plan())) == []
 
 
-def test_cached_plans_are_kept_while_table_sizes_do_not_change(monkeypatch, django_assert_num_queries):
+def test_cached_plans_are_kept_while_table_sizes_do_not_change(
+    monkeypatch, django_assert_num_queries
+):
     asks_again(monkeypatch)
     with django_assert_num_queries(1):
         plans.renew()

@@ -293,7 +293,9 @@ class TestWebhook:
         assert (second["nbytes"], "content" in second) == (4, False)
 
     @pytest.mark.parametrize("status", [408, 429, 500, 503])
-    def test_a_retried_webhook_sends_the_same_idempotency_key_body_and_signature(self, status, receiver):
+    def test_a_retried_webhook_sends_the_same_idempotency_key_body_and_signature(
+        self, status, receiver
+    ):
         receiver.answers[:] = [status]
         workunit = finished(an_app("webhook", url=receiver.url, secret=SECRET))
         a_pass(assimilator)
@@ -306,7 +308,9 @@ class TestWebhook:
         assert body == again
 
     @pytest.mark.parametrize("status", [302, 400, 401, 404, 410])
-    def test_a_refused_webhook_is_recorded_as_a_failure_with_the_response_status(self, status, receiver):
+    def test_a_refused_webhook_is_recorded_as_a_failure_with_the_response_status(
+        self, status, receiver
+    ):
         receiver.answers[:] = [status]
         finished(an_app("webhook", url=receiver.url, secret=SECRET))
         a_pass(assimilator)

@@ -23,7 +23,9 @@ def played(transactional_db, settings):
     return play
 
 
-def test_two_hosts_with_different_wrong_outputs_and_a_silent_host_cause_no_wrong_answer(played, capsys):
+def test_two_hosts_with_different_wrong_outputs_and_a_silent_host_cause_no_wrong_answer(
+    played, capsys
+):
     story = played(trust.APART)
     standing = {one.name: one for one in story.host_summaries()}
     assert story.wrong_answers() == []

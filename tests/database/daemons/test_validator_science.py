@@ -432,7 +432,7 @@ def test_results_are_moved_only_after_science_code_has_run(meanwhile, monkeypatc
     meanwhile.append(lambda: depths.append("science"))
     a_pass(validator)
     before = depths[: depths.index("science")]
-    assert "claim_unvalidated" in before
+    assert "lease_unvalidated" in before
     assert "move_results" not in before
     assert depths.index("science") < depths.index("move_results")
 

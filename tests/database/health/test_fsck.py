@@ -27,7 +27,7 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.results.facts import output_name
-from scheduler.sql import guard
+from scheduler.sql import guard_triggers
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -38,9 +38,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def unguarded():
     """Remove the guard triggers, so that a test can make moves that the law forbids."""
-    guard.remove()
+    guard_triggers.remove()
     yield
-    guard.install()
+    guard_triggers.install()
 
 
 def broken():
@@ -556,4 +556,4 @@ def test_guard_trigger_command_switches_the_guard_triggers():
         "The guard triggers are off.",
         "The guard triggers are on.",
     ]
-    assert guard.is_installed()
+    assert guard_triggers.is_installed()

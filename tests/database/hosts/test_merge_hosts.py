@@ -87,7 +87,9 @@ def test_hosts_merged_earlier_point_to_the_newly_kept_host(
     assert Host.objects.get(pk=old.hostid).merged_into_id == newest.hostid
 
 
-def test_merging_a_host_with_itself_an_unknown_or_another_accounts_host_is_refused(pair: tuple[ScriptedClient, ScriptedClient]) -> None:
+def test_merging_a_host_with_itself_an_unknown_or_another_accounts_host_is_refused(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
     old, new = pair
     stranger = a_client(email="bob@example.org")
     stranger.ask()

@@ -104,7 +104,9 @@ class TestChangePassword:
 
 
 class TestRotateKey:
-    def test_rotate_key_signs_app_files_again_and_signs_the_new_key_with_the_old_key(self, program: Path) -> None:
+    def test_rotate_key_signs_app_files_again_and_signs_the_new_key_with_the_old_key(
+        self, program: Path
+    ) -> None:
         old = signing.code_sign_key_text()
         run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
         said = run("rotate_key", "code-sign")
@@ -270,7 +272,9 @@ class TestPublishApp:
 
 
 class TestSubmitWork:
-    def test_submit_work_creates_a_workunit_for_each_file(self, app: str, inputs: list[Path]) -> None:
+    def test_submit_work_creates_a_workunit_for_each_file(
+        self, app: str, inputs: list[Path]
+    ) -> None:
         done = run_json(
             *("submit_work", app, *inputs, "--quorum", 2, "--deadline", "3d"),
             *("--command-line", "--name {file}", "--outputs", "out:1000", "log"),
@@ -299,7 +303,9 @@ class TestSubmitWork:
         run("submit_work", app, inputs[0], "--batch", "b")
         assert Batch.objects.get().submitter == boss
 
-    def test_submit_work_refuses_unknown_apps_invalid_quorums_and_missing_files(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_refuses_unknown_apps_invalid_quorums_and_missing_files(
+        self, app: str, tmp_path: Path
+    ) -> None:
         with pytest.raises(CommandError, match="did you mean 'sieve'"):
             run("submit_work", "seive")
         with pytest.raises(CommandError, match=r"min_quorum \(3\) is greater than target"):
@@ -341,7 +347,9 @@ def test_an_invalid_duration_is_refused_with_examples(text: str) -> None:
 
 
 class TestSubmittingMuch:
-    def test_submit_work_creates_a_workunit_for_each_json_line(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_creates_a_workunit_for_each_json_line(
+        self, app: str, tmp_path: Path
+    ) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text(
             '{"name": "one", "outputs": ["out"]}\n\n{"name": "two", "min_quorum": 2}\n'
@@ -361,7 +369,9 @@ class TestSubmittingMuch:
             run("submit_work", app, lines, "--ndjson", lines)
         assert not Workunit.objects.exists()
 
-    def test_submit_work_can_create_a_batch_that_follows_another_and_keeps_outputs(self, app: str) -> None:
+    def test_submit_work_can_create_a_batch_that_follows_another_and_keeps_outputs(
+        self, app: str
+    ) -> None:
         accounts.create_staff(email="boss@example.org", password="pw")
         first = run_json("submit_work", app, "--batch", "first")
         then = ("--after", first["batch_id"], "--keep-outputs", "--meta", '{"k": 1}')
@@ -374,9 +384,7 @@ class TestSubmittingMuch:
         with pytest.raises(CommandError, match="is not a JSON object"):
             run("submit_work", app, "--meta", "k=1")
 
-    def test_submit_work_leaves_no_file_holds(
-        self, app: str, inputs: list[Path]
-    ) -> None:
+    def test_submit_work_leaves_no_file_holds(self, app: str, inputs: list[Path]) -> None:
         accounts.create_staff(email="boss@example.org", password="pw")
         run("submit_work", app, *inputs, "--batch", "b")
         assert WorkunitFile.objects.count() == 3
@@ -415,7 +423,9 @@ class TestLinesAndOptionsTogether:
             run("submit_work", app, "--ndjson", lines, *words)
         assert not Workunit.objects.exists()
 
-    def test_submit_work_accepts_the_ndjson_format_of_the_api(self, app: str, tmp_path: Path) -> None:
+    def test_submit_work_accepts_the_ndjson_format_of_the_api(
+        self, app: str, tmp_path: Path
+    ) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text(
             '{"app": "sieve", "batch": "primes", "defaults": {"min_quorum": 2, "priority": 1}}\n'
@@ -489,7 +499,9 @@ def test_a_usage_error_prints_one_line_without_the_usage(
     assert len(said.splitlines()) == 1
 
 
-def test_a_negative_number_is_accepted_as_an_option_value(capsys: pytest.CaptureFixture[str], app: str) -> None:
+def test_a_negative_number_is_accepted_as_an_option_value(
+    capsys: pytest.CaptureFixture[str], app: str
+) -> None:
     run("submit_work", app, "--priority", "-5")
     assert Workunit.objects.get().priority == -5
 

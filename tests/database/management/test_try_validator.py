@@ -167,7 +167,9 @@ def test_a_validator_failure_is_printed_with_its_traceback(files, text, said):
         (["sums", "1.txt", "2.txt", "--validator", "numerik"], "did you mean 'numeric'"),
     ],
 )
-def test_usage_errors_print_a_hint_and_exit_with_status_2(files, tmp_path, monkeypatch, words, said):
+def test_usage_errors_print_a_hint_and_exit_with_status_2(
+    files, tmp_path, monkeypatch, words, said
+):
     rows.an_app("sums", validator="numeric")
     files("1", "2", "3")
     monkeypatch.chdir(tmp_path)

@@ -275,7 +275,9 @@ def test_move_files_moves_files_to_the_store_and_back(bucket, settings):
     assert len(on_disk(settings)) == len(store.keys_in(bucket)) == 2
 
 
-def test_superfluous_copies_in_the_store_are_deleted_after_signed_urls_expire(bucket, settings, monkeypatch):
+def test_superfluous_copies_in_the_store_are_deleted_after_signed_urls_expire(
+    bucket, settings, monkeypatch
+):
     from scheduler.management.commands import move_files as command
 
     submitted(b"one")

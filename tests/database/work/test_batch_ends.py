@@ -8,7 +8,7 @@ from daemons import file_deleter, housekeeper, purger, transitioner
 from scheduler import storage
 from scheduler.health import invariants
 from scheduler.models import Batch, LedgerEntry, ResultFile, Workunit
-from scheduler.work import batches, cancel, explain, followers, retry
+from scheduler.work import batches, control, explain, followers, retry
 from scheduler.work.batches import BadChange, BatchNotReady
 from scheduler.work.progress import costs_of, progress_of
 from scheduler.work.submission import new_batches
@@ -162,7 +162,7 @@ def test_retiring_twice_changes_nothing():
 @pytest.mark.parametrize("state", [State.ABORTED, State.RETIRED])
 def test_the_housekeeper_finishes_an_interrupted_abort_or_retirement(state, monkeypatch):
     monkeypatch.setattr(batches, "_CHUNK", 2)
-    monkeypatch.setattr(cancel, "_CHUNK", 2)
+    monkeypatch.setattr(control, "_CHUNK", 2)
     batch = a_batch(state=State.IN_PROGRESS if state == State.ABORTED else State.COMPLETE)
     make = in_batch if state == State.ABORTED else done_in
     for _ in range(5):
@@ -379,7 +379,7 @@ def test_a_cancelled_workunit_is_retried_only_by_name():
     stopped = failed_in(batch)
     assert retry.retry(batch.pk, now=NOON) == retry.Retried(cancelled=1)
     assert retry.retry(batch.pk, names=[stopped.name], now=NOON).count == 1
-    with pytest.raises(cancel.WorkunitsNotFound, match="failed workunit nobody"):
+    with pytest.raises(control.WorkunitsNotFound, match="failed workunit nobody"):
         retry.retry(batch.pk, names=["nobody"], now=NOON)
 
 

@@ -273,7 +273,9 @@ class TestHalfWay:
         assert not FileHold.objects.exists()
         assert not File.objects.filter(doomed_at=None).exists()
 
-    def test_files_left_by_a_crash_are_marked_for_deletion_when_their_holds_expire(self, monkeypatch):
+    def test_files_left_by_a_crash_are_marked_for_deletion_when_their_holds_expire(
+        self, monkeypatch
+    ):
         ada = an_account("ada", is_superuser=True)
         monkeypatch.setattr("scheduler.files.file_holds.Holds.abandon", lambda *_, **__: None)
         with pytest.raises(GoneAway):

@@ -320,7 +320,9 @@ def test_explain_shows_the_last_error_with_its_exit_status_and_the_end_of_stderr
         (ScienceFailure.Stage.ASSIMILATE, {}, "waits for the assimilator"),
     ],
 )
-def test_explain_shows_a_parked_workunit_as_parked_instead_of_waiting_for_a_daemon(stage, states, waits):
+def test_explain_shows_a_parked_workunit_as_parked_instead_of_waiting_for_a_daemon(
+    stage, states, waits
+):
     workunit = rows.a_workunit(transition_at=None, **states)
     if not states:
         rows.settled(workunit, assimilate_state=1)

@@ -159,7 +159,9 @@ class TestWhatIsWritten:
         assert len(names) == 4
         assert all(name.startswith("sieve_") for name in names)
 
-    def test_equal_input_content_is_stored_once_and_can_be_downloaded(self, own_folder: Path) -> None:
+    def test_equal_input_content_is_stored_once_and_can_be_downloaded(
+        self, own_folder: Path
+    ) -> None:
         an_app()
         source = own_folder / "data set.txt"
         source.parent.mkdir(exist_ok=True)

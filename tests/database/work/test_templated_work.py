@@ -60,7 +60,9 @@ def written(tmp_path: Path) -> list[object]:
     return ["--input-template", tmp_path / "in.xml", "--output-template", tmp_path / "out.xml"]
 
 
-def test_each_workunit_gets_as_many_input_files_as_the_template_requires(app, paths, written) -> None:
+def test_each_workunit_gets_as_many_input_files_as_the_template_requires(
+    app, paths, written
+) -> None:
     run("upper", *paths, *written, "--deadline", "2h", "--fpops", "1e10", "--priority", 5, "--hold")
     one, two = Workunit.objects.order_by("id")
     contents = []
@@ -119,7 +121,9 @@ def test_a_template_is_found_by_name_and_remote_files_are_stored_with_their_url(
         (["0.txt", "--input-template", "none.xml"], r"needs no input files, 1 are given\. Hint"),
     ],
 )
-def test_invalid_templates_and_template_arguments_are_refused(app, paths, written, tmp_path, words, why) -> None:
+def test_invalid_templates_and_template_arguments_are_refused(
+    app, paths, written, tmp_path, words, why
+) -> None:
     (tmp_path / "none.xml").write_text("<workunit/>")
     given = [str(tmp_path / w) if w.endswith((".xml", ".txt")) else w for w in words]
     with pytest.raises(CommandError, match=why):

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler import models
-from scheduler.admin import base, story, workunits
+from scheduler.admin import base, history, workunits
 from scheduler.admin.site import staff
 from scheduler.lifecycle import (
     Actor,
@@ -43,7 +43,7 @@ from scheduler.models import (
     Workunit,
 )
 from scheduler.people import accounts, api_tokens, roles, submitters
-from scheduler.work.cancel import Outcome as Became
+from scheduler.work.control import Outcome as Became
 from scheduler.work.timeline import describe_move
 from tests.rows import a_result, a_workunit, an_account
 
@@ -541,7 +541,7 @@ def test_a_move_that_the_law_does_not_know_is_shown_all_the_same() -> None:
 
 def test_what_can_happen_next_is_what_the_law_allows(rows: Any) -> None:
     workunit, result = rows["workunits"][0], rows["results"][0]
-    found = story.possibilities(workunit, [result])
+    found = history.possibilities(workunit, [result])
     assert {(p.axis, p.target) for p in found if p.subject == "result 0"} == {
         ("result", "IN_PROGRESS"),
         ("result", "OVER/SUCCESS"),
@@ -556,8 +556,8 @@ def test_a_result_that_is_over_without_success_is_not_to_be_validated(rows: Any)
     result = rows["results"][0]
     result.server_state, result.outcome = ServerState.OVER, Outcome.CLIENT_ERROR
     result.validate_state = ValidateState.INVALID
-    assert story.result_state(result) is ResultState.CLIENT_ERROR
-    assert {p.axis for p in story.result_possibilities(result)} == {"result files"}
+    assert history.result_state(result) is ResultState.CLIENT_ERROR
+    assert {p.axis for p in history.result_possibilities(result)} == {"result files"}
 
 
 def test_the_page_says_what_the_workunit_waits_for(rows: Any, admin: Client) -> None:

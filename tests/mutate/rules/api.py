@@ -167,7 +167,7 @@ RULES = (
     ),
     Switch(
         "A change is refused if the resource changed since the ETag was issued",
-        Code("scheduler.sql.guarded:guarded", lambda _rows, act: act()),
+        Code("scheduler.api.http.matching:_with_locked", lambda _rows, act: act()),
         (MATCHING,),
     ),
     Switch(

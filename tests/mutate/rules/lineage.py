@@ -232,17 +232,17 @@ RULES = (
     ),
     Switch(
         "The database refuses moves that are not in the table of moves",
-        Code("scheduler.sql.guard:_check_move", always("NULL;")),
+        Code("scheduler.sql.guard_triggers:_check_move", always("NULL;")),
         (f"{GUARD}::test_the_database_refuses_every_illegal_move",),
     ),
     Switch(
         "The database allows inserts in initial states only",
-        Code("scheduler.sql.guard:_check_initial", always("NULL;")),
+        Code("scheduler.sql.guard_triggers:_check_initial", always("NULL;")),
         (f"{GUARD}::test_the_database_accepts_new_rows_only_in_initial_states",),
     ),
     Switch(
         "The ledger refuses a move by a wrong actor",
-        Code("scheduler.sql.guard:_ledger_function", made=_any_actor),
+        Code("scheduler.sql.guard_triggers:_ledger_function", made=_any_actor),
         (f"{GUARD}::test_the_ledger_accepts_a_move_only_by_its_legal_actor",),
     ),
     # B2
@@ -357,7 +357,7 @@ RULES = (
     Switch(
         "A result has an outcome if and only if it is over (database)",
         Code(
-            "scheduler.sql.guard:statements",
+            "scheduler.sql.guard_triggers:statements",
             made=_without_constraint("result_has_an_outcome_when_over"),
         ),
         (f"{GUARD}::test_the_database_accepts_an_outcome_only_for_results_that_are_over",),
@@ -368,9 +368,7 @@ RULES = (
         Code(
             "scheduler.results.rules.settled:judge_settled", made=_judged_settled(_late_files_kept)
         ),
-        (
-            f"{TRANSITIONER}::test_output_files_of_a_too_late_result_are_deleted_immediately",
-        ),
+        (f"{TRANSITIONER}::test_output_files_of_a_too_late_result_are_deleted_immediately",),
     ),
     # B36
     Switch(

@@ -60,7 +60,7 @@ RULES = (
     Switch(
         "The validator skips deferred workunits",
         Sql(
-            "claim_unvalidated",
+            "lease_unvalidated",
             "AND (w.validate_after IS NULL OR w.validate_after <= %(now)s::timestamptz)",
             "",
             package="daemons.sql",
@@ -69,13 +69,13 @@ RULES = (
     ),
     Switch(
         "The validator skips parked workunits",
-        Sql("claim_unvalidated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
+        Sql("lease_unvalidated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (SCIENCE,),
     ),
     Switch(
         "One validator compares a workunit at a time",
         Sql(
-            "claim_unvalidated",
+            "lease_unvalidated",
             "AND (w.lease_until IS NULL OR w.lease_until <= %(now)s::timestamptz)",
             "",
             package="daemons.sql",
@@ -85,7 +85,7 @@ RULES = (
     Switch(
         "New workunits are validated before failed ones",
         Sql(
-            "claim_unvalidated",
+            "lease_unvalidated",
             "ORDER BY w.validate_after NULLS FIRST, w.id",
             "ORDER BY w.id",
             package="daemons.sql",
@@ -206,7 +206,7 @@ RULES = (
     ),
     Switch(
         "The assimilator skips parked workunits",
-        Sql("claim_unassimilated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
+        Sql("lease_unassimilated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (ASSIMILATOR,),
     ),
     Switch(

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.lifecycle import Actor, Axis, Because, ErrorMask, ReleaseState
 from scheduler.models import Account, App, Batch, LedgerEntry, Workunit
-from scheduler.work import cancel
+from scheduler.work import control
 from scheduler.work.submission.submit import NewBatch, NewOutput, NewWorkunit, submit
 
 pytestmark = pytest.mark.django_db
@@ -42,8 +42,8 @@ def moves() -> list[tuple[object, ...]]:
 
 def test_a_cancellation_is_stored_and_wakes_the_transitioner() -> None:
     one, two, three = some(GOOD, GOOD, GOOD)
-    done = cancel.cancel(names=[one.name], ids=[two.pk], reason="wrong input", now=LATER)
-    assert done == cancel.Outcome(changed=2, already=0, finished=0)
+    done = control.cancel(names=[one.name], ids=[two.pk], reason="wrong input", now=LATER)
+    assert done == control.Outcome(changed=2, already=0, finished=0)
     for row in (one, two):
         row.refresh_from_db()
         asked = (row.cancel_requested_at, row.cancel_reason, row.transition_at, row.error_mask)
@@ -54,19 +54,19 @@ def test_a_cancellation_is_stored_and_wakes_the_transitioner() -> None:
 
 def test_cancelling_again_changes_nothing() -> None:
     (one,) = some(GOOD)
-    cancel.cancel(ids=[one.pk], reason="first", now=NOON)
-    done = cancel.cancel(ids=[one.pk], names=[one.name], reason="second", now=LATER)
+    control.cancel(ids=[one.pk], reason="first", now=NOON)
+    done = control.cancel(ids=[one.pk], names=[one.name], reason="second", now=LATER)
     one.refresh_from_db()
-    assert done == cancel.Outcome(changed=0, already=1, finished=0)
+    assert done == control.Outcome(changed=0, already=1, finished=0)
     assert (one.cancel_requested_at, one.cancel_reason) == (NOON, "first")
 
 
 def test_cancelling_counts_finished_workunits_and_does_not_change_them() -> None:
     failed, going = some(GOOD, GOOD)
     Workunit.objects.filter(pk=failed.pk).update(error_mask=ErrorMask.TOO_MANY_ERROR_RESULTS)
-    done = cancel.cancel(ids=[failed.pk, going.pk], now=LATER)
+    done = control.cancel(ids=[failed.pk, going.pk], now=LATER)
     failed.refresh_from_db()
-    assert done == cancel.Outcome(changed=1, already=0, finished=1)
+    assert done == control.Outcome(changed=1, already=0, finished=1)
     assert failed.cancel_requested_at is None
 
 
@@ -74,7 +74,7 @@ def test_cancelling_a_batch_cancels_its_workunits_and_aborts_it() -> None:
     ada = an_account()
     some(GOOD, GOOD, batch="b", submitter=ada)
     (other,) = some(GOOD)
-    assert cancel.cancel(batch="b", now=LATER).changed == 2
+    assert control.cancel(batch="b", now=LATER).changed == 2
     other.refresh_from_db()
     assert other.cancel_requested_at is None
     assert Batch.objects.get().state == Batch.State.ABORTED
@@ -84,34 +84,34 @@ def test_a_batch_name_used_by_two_accounts_requires_the_submitter() -> None:
     ada, bob = an_account(), an_account("bob@example.org")
     some(GOOD, batch="b", submitter=ada)
     (bobs,) = some(GOOD, batch="b", submitter=bob)
-    with pytest.raises(cancel.AmbiguousBatch, match="Several accounts have a batch 'b'"):
-        cancel.cancel(batch="b", now=LATER)
-    assert cancel.cancel(batch="b", submitter=bob, now=LATER).changed == 1
+    with pytest.raises(control.AmbiguousBatch, match="Several accounts have a batch 'b'"):
+        control.cancel(batch="b", now=LATER)
+    assert control.cancel(batch="b", submitter=bob, now=LATER).changed == 1
     bobs.refresh_from_db()
     assert bobs.cancel_requested_at == LATER
 
 
 def test_unknown_names_and_ids_are_refused_and_nothing_is_changed() -> None:
     (one,) = some(GOOD)
-    with pytest.raises(cancel.WorkunitsNotFound, match="Not found: none, nor, #999999999"):
-        cancel.cancel(names=[one.name, "nor", "none"], ids=[999999999], now=LATER)
+    with pytest.raises(control.WorkunitsNotFound, match="Not found: none, nor, #999999999"):
+        control.cancel(names=[one.name, "nor", "none"], ids=[999999999], now=LATER)
     one.refresh_from_db()
     assert one.cancel_requested_at is None
-    with pytest.raises(cancel.WorkunitsNotFound, match="batch nowhere"):
-        cancel.cancel(batch="nowhere", now=LATER)
+    with pytest.raises(control.WorkunitsNotFound, match="batch nowhere"):
+        control.cancel(batch="nowhere", now=LATER)
 
 
 def test_cancel_without_a_selection_is_refused() -> None:
-    with pytest.raises(cancel.NothingNamed, match="Hint: give names, ids or a batch"):
-        cancel.cancel(now=LATER)
+    with pytest.raises(control.NothingNamed, match="Hint: give names, ids or a batch"):
+        control.cancel(now=LATER)
 
 
 def test_holding_and_releasing_are_recorded_as_staff_moves_in_the_ledger() -> None:
     (one,) = some(GOOD)
-    assert cancel.hold(ids=[one.pk], now=NOON).changed == 1
+    assert control.hold(ids=[one.pk], now=NOON).changed == 1
     one.refresh_from_db()
     assert (one.release_state, one.transition_at) == (ReleaseState.HELD, NOON)
-    assert cancel.release(names=[one.name], now=LATER).changed == 1
+    assert control.release(names=[one.name], now=LATER).changed == 1
     one.refresh_from_db()
     assert (one.release_state, one.transition_at) == (ReleaseState.RELEASED, LATER)
     held, released = ReleaseState.HELD, ReleaseState.RELEASED
@@ -123,8 +123,10 @@ def test_holding_and_releasing_are_recorded_as_staff_moves_in_the_ledger() -> No
 
 def test_holding_a_held_workunit_changes_nothing() -> None:
     (one,) = some(GOOD)
-    cancel.hold(ids=[one.pk], now=NOON)
-    assert cancel.hold(ids=[one.pk], now=LATER) == cancel.Outcome(changed=0, already=1, finished=0)
+    control.hold(ids=[one.pk], now=NOON)
+    assert control.hold(ids=[one.pk], now=LATER) == control.Outcome(
+        changed=0, already=1, finished=0
+    )
     assert len(moves()) == 1
 
 
@@ -133,9 +135,9 @@ def test_workunits_with_pending_dependencies_cannot_be_held_or_released() -> Non
     some(GOOD, batch="first", submitter=ada)
     follower = NewBatch(name="second", after=Batch.objects.get().pk)
     (one,) = some(GOOD, batch=follower, submitter=ada)
-    outcome = cancel.Outcome(changed=0, already=0, finished=0, impossible=1)
-    assert cancel.hold(ids=[one.pk], now=LATER) == outcome
-    assert cancel.release(ids=[one.pk], now=LATER) == outcome
+    outcome = control.Outcome(changed=0, already=0, finished=0, impossible=1)
+    assert control.hold(ids=[one.pk], now=LATER) == outcome
+    assert control.release(ids=[one.pk], now=LATER) == outcome
     assert moves() == []
 
 
@@ -144,8 +146,8 @@ def test_holding_and_cancelling_any_number_of_workunits_uses_the_same_statements
     counts = []
     for chosen in (rows[:1], rows[1:]):
         with CaptureQueriesContext(connection) as captured:
-            cancel.hold(ids=[row.pk for row in chosen], now=NOON)
-            cancel.cancel(ids=[row.pk for row in chosen], now=NOON)
+            control.hold(ids=[row.pk for row in chosen], now=NOON)
+            control.cancel(ids=[row.pk for row in chosen], now=NOON)
         counts.append(len(captured))
     assert counts[0] == counts[1]
     assert Workunit.objects.filter(cancel_requested_at=NOON).count() == 500
