@@ -67,7 +67,7 @@ def _stalled(project: Project, now: float) -> list[Wait]:
 def activity(project: Project, now: float) -> str:
     """Return the activity of a project without running results; empty if a result runs.
 
-    The activity is a download, the wait for a restart or an upload; empty if there is none.
+    The activity is a download, the wait for a restart or an upload, else an empty text.
     """
     if project.in_phase(Phase.RUNNING):
         return ""

@@ -90,7 +90,7 @@ class TroublesShown(Shown):
         child=serializers.CharField(),
         help_text="The last error and the number of parked workunits, for people.",
     )
-    waits = WaitShown(many=True, help_text="The reasons; empty if there are none.")
+    waits = WaitShown(many=True, help_text="The reasons; empty if nothing blocks the work.")
 
     def read_waits(self, _troubles: object) -> object:
         return self.context["waits"]

@@ -8,7 +8,7 @@ from django.db import models
 
 
 class OneResultPer(models.TextChoices):
-    """What gets at most one result of a workunit, so that the results are independent."""
+    """The unit that gets at most one result of a workunit, so that results are independent."""
 
     ACCOUNT = "account"
     HOST = "host"

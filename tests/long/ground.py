@@ -123,7 +123,7 @@ class Ground:
     def clear(self, *, anew=False):
         """Restore every row and file that `lay` made.
 
-        With `anew`, new rows get the same positions each time, so that unordered queries return
+        If `anew` is set, new rows get the same positions each time, so that unordered queries return
         rows in the same order: tables are truncated, the connection is new, and the open
         transaction of a second connection prevents that dead rows are removed.
         """

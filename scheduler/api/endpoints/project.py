@@ -79,7 +79,7 @@ class StatusOut(Shown):
     people = CountsOut()
     daemons = DaemonOut(many=True, source="stations")
     waits = WaitShown(
-        many=True, help_text="Causes that block unsent work; empty if there are none."
+        many=True, help_text="Causes that block unsent work; empty if nothing blocks it."
     )
     apps = AppLineOut(many=True)
 

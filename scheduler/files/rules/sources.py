@@ -44,7 +44,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The file name in the URL, with other characters replaced; "source" if there is none."""
+        """The file name in the URL, with other characters replaced, or "source"."""
         last = unquote(self.target.partition("?")[0].rpartition("/")[2])
         return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[-100:] or "source"
 

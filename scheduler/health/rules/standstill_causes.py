@@ -112,7 +112,7 @@ def waits(
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Return all causes, the most general first; empty if there are none."""
+    """Return all causes, the most general first; empty if nothing blocks work."""
     # Without active hosts, "refused to all hosts" is true for every workunit.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (
