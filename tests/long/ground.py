@@ -120,22 +120,22 @@ class Ground:
         self._refill = _refilling_statement(self._tables)
         self._let_autovacuum("off")
 
-    def clear(self, *, anew=False):
+    def clear(self, *, rebuild=False):
         """Restore every row and file that `lay` made.
 
-        If `anew` is set, new rows get the same positions each time, so that unordered queries return
+        With `rebuild`, new rows get the same positions each time, so that unordered queries return
         rows in the same order: tables are truncated, the connection is new, and the open
         transaction of a second connection prevents that dead rows are removed.
         """
         wiping = [f"DELETE FROM {table}" for table in self._tables]
-        if anew:
+        if rebuild:
             self._dismiss_onlooker()
             connection.close()
             _drop_ledger_days()
             wiping = [f"TRUNCATE {', '.join(self._tables)}, django_admin_log"]
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("; ".join([*wiping, self._refill]))
-        if anew:
+        if rebuild:
             self._onlooker = connection.copy()
             with self._onlooker.cursor() as cursor:
                 cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")

@@ -49,7 +49,7 @@ def steps_of(seed):
 def play(ground, steps, tried):
     """Run a walk and its final checks; return its world, or raise `Broken` if a check failed."""
     with sameness.kept():
-        return _play(World(ground, tried, anew=True), steps, tried)
+        return _play(World(ground, tried, rebuild=True), steps, tried)
 
 
 def _play(world, steps, tried):

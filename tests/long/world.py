@@ -55,8 +55,8 @@ MACHINES = {
 class World:
     """The state of one walk: the clock, the computers, submitted workunits, and deaths."""
 
-    def __init__(self, ground, tried, *, anew=False):
-        ground.clear(anew=anew)
+    def __init__(self, ground, tried, *, rebuild=False):
+        ground.clear(rebuild=rebuild)
         self.tried = tried
         sameness.forget()
         self.now = self.latest = NOON
