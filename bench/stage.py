@@ -1,4 +1,4 @@
-"""The environment of the bench: a new project with its servers and their CPU times."""
+"""The environment of the bench: a new project, its servers and their CPU times."""
 
 from __future__ import annotations
 

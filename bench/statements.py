@@ -1,4 +1,4 @@
-"""Counts the SQL statements of RPCs and passes, which should not grow with the rows."""
+"""Counts the SQL statements of RPCs and passes for different numbers of rows."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ ACTORS = {
 
 
 @pytest.mark.parametrize("axis", list(Axis))
-def test_each_axis_is_a_machine_with_its_own_states_and_actors(axis):
+def test_each_axis_has_its_own_states_and_actors(axis):
     moves = [move for move in MOVES if move.axis is axis]
     states = {int(state) for state in STATES[axis]}
     assert {int(move.target) for move in moves} <= states
@@ -75,7 +75,7 @@ def test_each_axis_is_a_machine_with_its_own_states_and_actors(axis):
     assert {move.by for move in moves} == ACTORS[axis]
 
 
-def test_each_transition_has_one_actor_with_three_exceptions():
+def test_each_transition_has_one_actor_except_the_listed_ones():
     actors = {}
     for move in MOVES:
         actors.setdefault((move.axis, move.source, move.target), set()).add(move.by)
@@ -96,7 +96,7 @@ def test_each_transition_has_one_actor_with_three_exceptions():
 
 
 @pytest.mark.parametrize("axis", list(Axis))
-def test_every_state_can_be_reached_from_a_first_one(axis):
+def test_every_state_is_reachable_from_an_initial_state(axis):
     reached = {int(state) for state in INITIAL[axis]}
     while True:
         further = {move.target for s in reached for move in next_moves(axis, s)} - reached
@@ -107,12 +107,12 @@ def test_every_state_can_be_reached_from_a_first_one(axis):
 
 
 @pytest.mark.parametrize("axis", sorted(FINAL))
-def test_what_is_final_is_left_by_no_move(axis):
+def test_no_move_leaves_a_final_state(axis):
     final = {state for state in STATES[axis] if not next_moves(axis, state)}
     assert final == FINAL[axis]
 
 
-def test_no_move_has_two_owners():
+def test_no_move_has_two_actors():
     owners = {}
     for move in MOVES:
         key = (move.axis, move.source, move.target, move.because)
@@ -131,11 +131,11 @@ def test_no_move_has_two_owners():
         (Axis.WORKUNIT, lifecycle.WorkunitState.FAILED, Actor.TRANSITIONER),
     ],
 )
-def test_a_state_is_reached_by_one_actor_only(axis, target, by):
+def test_state_is_set_by_one_actor_only(axis, target, by):
     assert {move.by for move in MOVES if move.axis is axis and move.target == target} == {by}
 
 
-def test_the_science_takes_a_workunit_or_staff_gives_it_up():
+def test_assimilation_ends_by_the_assimilator_or_by_staff_giving_up():
     done = lifecycle.AssimilateState.DONE
     ways = {
         (move.by, move.because)
@@ -148,7 +148,7 @@ def test_the_science_takes_a_workunit_or_staff_gives_it_up():
     }
 
 
-def test_the_codes_are_boincs():
+def test_state_codes_are_those_of_boinc():
     assert [s.value for s in ServerState] == [1, 2, 4, 5]
     assert [o.value for o in Outcome] == list(range(8))
     assert [v.value for v in ValidateState] == list(range(6))
@@ -157,7 +157,7 @@ def test_the_codes_are_boincs():
     assert boincs == [1, 2, 4, 8, 16, 32]
 
 
-def test_a_result_state_is_its_server_state_and_its_outcome():
+def test_result_state_combines_server_state_and_outcome():
     init = Outcome.INIT
     assert {(s.name, s.value, s.server_state, s.outcome) for s in ResultState} == {
         ("INACTIVE", 10, ServerState.INACTIVE, init),
@@ -173,27 +173,27 @@ def test_a_result_state_is_its_server_state_and_its_outcome():
     }
 
 
-def test_a_late_report_is_taken_and_one_after_detaching_is_not():
+def test_late_report_is_accepted_but_not_after_the_host_detached():
     assert ResultState.SUCCESS in {m.target for m in next_moves(Axis.RESULT, ResultState.NO_REPLY)}
     assert next_moves(Axis.RESULT, ResultState.CLIENT_DETACHED) == ()
 
 
-def test_files_that_came_late_are_deleted_again_and_failed_deletions_are_retried():
+def test_late_files_can_be_deleted_again_and_failed_deletions_retried():
     assert (FileDeleteState.DONE, FileDeleteState.READY) in edges(Axis.RESULT_FILES)
     assert (FileDeleteState.ERROR, FileDeleteState.DONE) in edges(Axis.WORKUNIT_FILES)
 
 
-def test_every_reason_to_fail_has_its_bit_and_is_a_move():
+def test_every_failure_reason_has_an_error_bit_and_a_move():
     failures = {m.because for m in MOVES if m.target == 3 and m.axis is Axis.WORKUNIT}
     assert failures == set(ERROR_BITS)
     assert len(set(ERROR_BITS.values())) == len(ERROR_BITS)
 
 
-def test_every_reason_is_used():
+def test_every_reason_is_used_by_a_move():
     assert {move.because for move in MOVES} == set(Because)
 
 
-def test_an_illegal_move_is_refused_by_name():
+def test_illegal_move_is_refused_with_the_names_of_its_states():
     with pytest.raises(IllegalMove, match="OVER/SUCCESS→IN_PROGRESS"):
         check(
             Move(
@@ -206,20 +206,20 @@ def test_an_illegal_move_is_refused_by_name():
         )
 
 
-def test_a_legal_edge_by_the_wrong_actor_is_illegal():
+def test_legal_transition_by_the_wrong_actor_is_refused():
     legal = next(iter(next_moves(Axis.RESULT, ResultState.UNSENT)))
     with pytest.raises(IllegalMove):
         check(Move(legal.axis, legal.source, legal.target, legal.because, Actor.STAFF))
 
 
-def test_guards_are_derived_from_the_table():
+def test_source_states_are_derived_from_the_table():
     assert sources(Axis.RESULT, ResultState.SUCCESS) == (40, 54)
     assert sources(Axis.RESULT_FILES, FileDeleteState.DONE) == (1, 3)
     assert sources(Axis.RESULT, ResultState.DIDNT_NEED, Actor.VALIDATOR) == ()
 
 
 @given(st.sampled_from(list(Axis)), st.data())
-def test_a_random_walk_never_leaves_the_law(axis, data):
+def test_random_walk_uses_only_moves_of_the_table(axis, data):
     state = int(data.draw(st.sampled_from(INITIAL[axis])))
     for _ in range(20):
         moves = next_moves(axis, state)
@@ -234,7 +234,7 @@ def test_a_random_walk_never_leaves_the_law(axis, data):
     assert state in set(STATES[axis])
 
 
-def test_births_are_no_edges():
+def test_creation_is_not_an_edge_between_states():
     assert all(source != NOTHING for source, _ in edges(Axis.RESULT))
 
 
@@ -258,5 +258,5 @@ def test_births_are_no_edges():
         ),
     ],
 )
-def test_a_faulty_table_is_found_at_import(moves, fault):
+def test_fault_in_the_move_table_is_detected(moves, fault):
     assert any(fault in said for said in lifecycle._faults(moves))

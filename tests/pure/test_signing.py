@@ -41,7 +41,7 @@ def keys(settings, tmp_path) -> Path:
 # Signatures of other programs
 
 
-def test_the_signature_of_a_captured_app_file_is_good() -> None:
+def test_captured_signature_of_an_app_file_is_valid() -> None:
     worker = (GOLDEN / "worker").read_bytes()
     assert signing.verify(md5(worker), golden("worker_signature"), golden("old_code_sign_key"))
     assert not signing.verify(
@@ -49,28 +49,28 @@ def test_the_signature_of_a_captured_app_file_is_good() -> None:
     )
 
 
-def test_trap_14_a_rotation_that_clients_accepted_is_signed_over_the_stripped_key() -> None:
+def test_trap_14_key_rotation_signature_covers_the_stripped_key() -> None:
     new, old = golden("new_code_sign_key"), golden("old_code_sign_key")
     assert signing.verify(md5(new.strip()), golden("rotation_signature"), old)
     refused = golden("rotation_signature_over_unstripped")
     assert not signing.verify(md5(new.strip()), refused, old)
 
 
-def test_upper_case_digits_and_a_missing_dot_are_read() -> None:
+def test_signature_with_uppercase_digits_or_without_its_dot_is_read() -> None:
     worker = md5((GOLDEN / "worker").read_bytes())
     signature = golden("worker_signature").upper().replace(".", "")
     assert signing.verify(worker, signature, golden("old_code_sign_key"))
 
 
 @pytest.mark.parametrize("nonsense", ["", ".", "zz", "00" * 128, "ff" * 128, "ff" * 4096])
-def test_nonsense_is_no_signature(nonsense) -> None:
+def test_malformed_signature_is_invalid(nonsense) -> None:
     assert not signing.verify(md5(b""), nonsense, golden("old_code_sign_key"))
 
 
 @pytest.mark.parametrize(
     "text", ["", "2048\n" + "00" * 256, "-----BEGIN PUBLIC KEY-----\nMIGf\n", "1024\n00\n.\n"]
 )
-def test_trap_15_a_key_that_clients_cannot_read_is_refused_with_a_hint(text) -> None:
+def test_trap_15_key_that_clients_cannot_read_is_refused_with_a_hint(text) -> None:
     with pytest.raises(signing.BadKey, match="Hint: BOINC's clients take 1024-bit"):
         signing.verify(md5(b""), "00", text)
 
@@ -78,20 +78,20 @@ def test_trap_15_a_key_that_clients_cannot_read_is_refused_with_a_hint(text) -> 
 # Signatures of this project
 
 
-def test_a_new_project_has_its_keys_for_the_owner_only(keys) -> None:
+def test_keys_of_a_new_project_are_accessible_to_the_owner_only(keys) -> None:
     files = {path.name for path in keys.iterdir() if not path.name.startswith(".")}
     assert files == KEY_FILES
     assert stat.S_IMODE(keys.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in keys.iterdir()} == {0o600}
 
 
-def test_making_keys_again_changes_nothing(keys) -> None:
+def test_creating_keys_twice_keeps_the_existing_keys(keys) -> None:
     before = {path: path.read_bytes() for path in keys.iterdir()}
     signing.ensure_keys()
     assert {path: path.read_bytes() for path in keys.iterdir()} == before
 
 
-def test_processes_that_start_together_agree_on_the_keys(tmp_path) -> None:
+def test_concurrently_started_processes_use_the_same_keys(tmp_path) -> None:
     program = (
         "import sys; from django.conf import settings; from scheduler.config import ProjectConfig;"
         "settings.configure(KEYS_DIR=sys.argv[1], PROJECT=ProjectConfig());"
@@ -110,7 +110,7 @@ def test_processes_that_start_together_agree_on_the_keys(tmp_path) -> None:
     assert {p.name for p in (tmp_path / "keys").iterdir()} == KEY_FILES | {".lock"}
 
 
-def test_trap_15_the_public_key_is_text_that_clients_read(keys) -> None:
+def test_trap_15_public_key_has_the_text_form_that_clients_read(keys) -> None:
     lines = signing.code_sign_key_text().split("\n")
     assert lines[0] == "1024"
     assert lines[-1] == "."
@@ -119,7 +119,7 @@ def test_trap_15_the_public_key_is_text_that_clients_read(keys) -> None:
     assert int(lines[1][0], 16) >= 8  # all of the 1024 bits are used
 
 
-def test_the_private_key_file_has_the_form_of_boincs_tools(keys) -> None:
+def test_private_key_file_has_the_format_of_the_boinc_tools(keys) -> None:
     lines = (keys / "code_sign_private").read_text().split("\n")
     assert lines[0] == "1024"
     assert sum(map(len, lines[1:-2])) == 704 * 2
@@ -128,7 +128,7 @@ def test_the_private_key_file_has_the_form_of_boincs_tools(keys) -> None:
 
 @own_keys
 @given(st.binary())
-def test_what_is_signed_verifies_and_what_was_changed_does_not(keys, content) -> None:
+def test_signature_is_valid_for_the_signed_content_only(keys, content) -> None:
     signature = signing.sign(content)
     public = signing.code_sign_key_text()
     assert signing.verify(md5(content), signature, public)
@@ -136,12 +136,12 @@ def test_what_is_signed_verifies_and_what_was_changed_does_not(keys, content) ->
     assert not signing.verify(md5(content), signature, golden("old_code_sign_key"))
 
 
-def test_a_signature_is_four_lines_and_a_dot(keys) -> None:
+def test_signature_is_four_lines_and_a_dot(keys) -> None:
     lines = signing.sign(b"x").split("\n")
     assert [len(line) for line in lines] == [64, 64, 64, 64, 1, 0]
 
 
-def test_without_the_private_key_nothing_is_signed_and_nothing_made_anew(keys) -> None:
+def test_missing_private_key_raises_on_signing_and_is_not_recreated(keys) -> None:
     public = signing.code_sign_key_text()
     (keys / "code_sign_private").unlink()
     signing.ensure_keys()
@@ -150,7 +150,7 @@ def test_without_the_private_key_nothing_is_signed_and_nothing_made_anew(keys) -
         signing.sign(b"x")
 
 
-def test_every_earlier_key_vouches_for_the_current_one(keys) -> None:
+def test_every_earlier_key_signs_the_current_key(keys) -> None:
     earlier = []
     for _ in range(3):
         earlier.append(signing.code_sign_key_text())
@@ -163,11 +163,11 @@ def test_every_earlier_key_vouches_for_the_current_one(keys) -> None:
         assert signing.verify(md5(current), signature, old)
 
 
-def test_an_unknown_key_gets_no_rotation_signature(keys) -> None:
+def test_unknown_key_gets_no_rotation_signature(keys) -> None:
     assert signing.rotation_signature(golden("old_code_sign_key")) is None
 
 
-def test_a_rotation_that_crashed_before_the_public_key_is_completed(keys) -> None:
+def test_interrupted_key_rotation_is_completed_at_the_next_start(keys) -> None:
     signing.NewCodeSignKey().install()
     expected = signing.code_sign_key_text()
     (keys / "code_sign_public").unlink()
@@ -178,27 +178,27 @@ def test_a_rotation_that_crashed_before_the_public_key_is_completed(keys) -> Non
 # Upload grants
 
 
-def test_a_grant_is_good_for_its_name_and_size_only(keys) -> None:
+def test_upload_grant_is_valid_for_its_name_and_size_only(keys) -> None:
     grant = signing.upload_grant("wu_1_0_r0", 1000)
     assert signing.check_upload_grant("wu_1_0_r0", 1000, grant) is Grant.GOOD
     assert signing.check_upload_grant("wu_1_0_r1", 1000, grant) is Grant.BAD
     assert signing.check_upload_grant("wu_1_0_r0", 1001, grant) is Grant.BAD
 
 
-def test_white_space_around_and_inside_a_grant_is_ignored(keys) -> None:
+def test_whitespace_and_case_of_an_upload_grant_are_ignored(keys) -> None:
     grant = signing.upload_grant("a", 1)
     for text in (grant.strip(), f" \r\n{grant}\n ", grant.replace("\n", "\r\n"), grant.upper()):
         assert signing.check_upload_grant("a", 1, text) is Grant.GOOD
 
 
-def test_a_grant_looks_like_a_signature_and_fits_clients(keys) -> None:
+def test_upload_grant_has_the_form_of_a_signature_and_fits_client_limits(keys) -> None:
     grant = signing.upload_grant("a" * 255, 2**62)
     assert grant.endswith("\n.\n")
     assert len(grant) < 4095
     assert max(map(len, grant.split("\n"))) == 64
 
 
-def test_grants_of_earlier_keys_stay_good(keys) -> None:
+def test_upload_grants_of_earlier_keys_remain_valid(keys) -> None:
     first = signing.upload_grant("a", 1)
     signing.rotate_upload_grant_key()
     second = signing.upload_grant("a", 1)
@@ -217,17 +217,17 @@ def test_grant_by_a_lost_key_differs_from_a_forged_grant(keys) -> None:
 
 @own_keys
 @given(st.text())
-def test_no_text_but_the_grant_itself_is_good(keys, text) -> None:
+def test_any_other_text_is_not_a_valid_upload_grant(keys, text) -> None:
     assert signing.check_upload_grant("a", 1, text) in {Grant.BAD, Grant.UNKNOWN_KEY}
 
 
-def test_trap_30_a_grant_binds_name_and_size_and_nobody(keys) -> None:
+def test_trap_30_upload_grant_depends_only_on_name_and_size(keys) -> None:
     # The grant has neither host nor time: any host can use it at any time.
     assert signing.upload_grant("a", 1) == signing.upload_grant("a", 1)
 
 
 @pytest.mark.parametrize("damage", ["", "\n", "zz zz\n", "00 00 00\n", "00\n", "0011 aabb\n"])
-def test_a_damaged_grant_key_file_is_refused_with_a_hint(keys, damage) -> None:
+def test_damaged_grant_key_file_is_refused_with_a_hint(keys, damage) -> None:
     (keys / "upload_grant_keys").write_text(damage)
     with pytest.raises(signing.BadKey, match="Hint: restore"):
         signing.upload_grant("a", 1)
@@ -236,7 +236,7 @@ def test_a_damaged_grant_key_file_is_refused_with_a_hint(keys, damage) -> None:
 # Account keys
 
 
-def test_a_sealed_account_key_opens_again_and_does_not_show(keys) -> None:
+def test_sealed_account_key_is_unreadable_and_can_be_unsealed(keys) -> None:
     sealed = signing.seal("0123456789abcdef0123456789abcdef")
     assert b"0123456789abcdef" not in sealed
     assert signing.unseal(sealed) == "0123456789abcdef0123456789abcdef"
@@ -251,7 +251,7 @@ def test_key_sealed_by_another_project_cannot_be_opened(keys, settings, tmp_path
         signing.unseal(sealed)
 
 
-def test_a_key_file_that_was_replaced_is_read_again(keys) -> None:
+def test_replaced_key_file_is_read_again(keys) -> None:
     sealed = signing.seal("secret")
     path = keys / "account_seal_key"
     old = path.read_text()

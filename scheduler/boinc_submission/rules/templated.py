@@ -56,7 +56,7 @@ class TwoCommandLines(ValueError):
     def __init__(self, template: str, submission: str) -> None:
         super().__init__(
             f"The submission has the command line {submission[:60]!r}, "
-            f"the template {template[:60]!r}. "
+            f"and the template has {template[:60]!r}. "
             "Hint: write it in one of them."
         )
 

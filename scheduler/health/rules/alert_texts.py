@@ -1,4 +1,4 @@
-"""Derives alerts for operators, each with a sentence and a hint, from facts [pure]."""
+"""Derives alerts for operators, each with a sentence and a hint [pure]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes a password; replaces Django's command, which does not use BOINC's digest."""
+"""Changes a password with BOINC's digest; replaces Django's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares credit totals with the sums of credit entries, and corrects differences."""
+"""Compares credit totals with sums of credit entries, and corrects differences."""
 
 from __future__ import annotations
 

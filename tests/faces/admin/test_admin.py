@@ -264,7 +264,9 @@ def test_a_list_answers_within_the_query_budget(
             assert answer.status_code == 200
 
 
-def test_headers_are_words_and_values_are_rounded(subtests: Any, admin: Client, rows: Any) -> None:
+def test_list_headers_have_no_wire_abbreviations_and_numbers_are_rounded(
+    subtests: Any, admin: Client, rows: Any
+) -> None:
     """No header is an abbreviated field name, and no cell has a number with many decimals."""
     for model in OWN:
         with subtests.test(model=model.__name__):
@@ -280,7 +282,9 @@ def test_headers_are_words_and_values_are_rounded(subtests: Any, admin: Client, 
             assert not re.search(r"\d\.\d{3}", table)
 
 
-def test_list_of_hosts_shows_what_a_person_reads(admin: Client, rows: Any) -> None:
+def test_host_list_shows_readable_cpu_model_credit_and_contact_time(
+    admin: Client, rows: Any
+) -> None:
     Host.objects.update(
         p_ncpus=12,
         p_model="Intel(R) Core(TM) i7-8700K CPU @ 3.70GHz [Family 6 Model 158 Stepping 10]",
@@ -332,7 +336,7 @@ def test_every_filter_answers_within_the_query_budget(
         (Batch, "state"),
     ],
 )
-def test_a_state_can_be_filtered_by(model: Any, column: str, admin: Client, rows: Any) -> None:
+def test_list_can_be_filtered_by_state(model: Any, column: str, admin: Client, rows: Any) -> None:
     assert any(column in query for query in filters_of(admin, model))
 
 
@@ -343,13 +347,13 @@ def test_a_search_finds_a_workunit_by_name_and_by_number(admin: Client, rows: An
         assert third in found
 
 
-def test_a_search_of_the_ledger_finds_the_moves_of_one_workunit(admin: Client, rows: Any) -> None:
+def test_ledger_search_finds_the_entries_of_one_workunit(admin: Client, rows: Any) -> None:
     for term in (rows["workunits"][2].name, str(rows["workunits"][2].pk)):
         found = admin.get(list_of(LedgerEntry), {"q": term}).context["cl"].result_list
         assert [entry.workunit_id for entry in found] == [rows["workunits"][2].pk]
 
 
-def test_a_long_list_is_counted_to_a_bound_and_no_further(
+def test_row_count_of_a_long_list_is_capped(
     admin: Client, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "MAX_LISTED_ROWS", 4)
@@ -359,7 +363,7 @@ def test_a_long_list_is_counted_to_a_bound_and_no_further(
 # Pages
 
 
-def test_a_rows_page_answers_within_the_query_budget(
+def test_a_change_page_answers_within_the_query_budget(
     subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
 ) -> None:
     for model in OWN:
@@ -371,7 +375,7 @@ def test_a_rows_page_answers_within_the_query_budget(
                 assert admin.get(page_of(row)).status_code == 200
 
 
-def test_what_programs_write_is_neither_added_nor_changed_nor_deleted(
+def test_admin_cannot_add_change_or_delete_records_written_by_programs(
     subtests: Any, admin: Client, rows: Any
 ) -> None:
     for model in RECORDS:
@@ -386,7 +390,7 @@ def test_what_programs_write_is_neither_added_nor_changed_nor_deleted(
             )
 
 
-def test_no_row_is_deleted_by_hand(subtests: Any, admin: Client, rows: Any) -> None:
+def test_admin_cannot_delete_any_row(subtests: Any, admin: Client, rows: Any) -> None:
     for model in OWN:
         with subtests.test(model=model.__name__):
             row = model.objects.order_by("-pk").first()
@@ -395,7 +399,7 @@ def test_no_row_is_deleted_by_hand(subtests: Any, admin: Client, rows: Any) -> N
             assert model.objects.filter(pk=row.pk).exists()
 
 
-def test_states_are_not_changed_by_posting_them(admin: Client, rows: Any) -> None:
+def test_posted_states_of_workunits_and_results_are_ignored(admin: Client, rows: Any) -> None:
     workunit, result = rows["workunits"][0], rows["results"][0]
     admin.post(page_of(workunit), {"assimilate_state": 2, "release_state": 2, "error_mask": 1})
     admin.post(page_of(result), {"server_state": 5, "outcome": 1, "validate_state": 1})
@@ -409,7 +413,7 @@ def test_states_are_not_changed_by_posting_them(admin: Client, rows: Any) -> Non
 NO_RECORDS = {"app_versions-TOTAL_FORMS": "0", "app_versions-INITIAL_FORMS": "0"}
 
 
-def test_a_hosts_credit_is_not_changed_by_posting_it(admin: Client, rows: Any) -> None:
+def test_posted_credit_of_a_host_is_ignored(admin: Client, rows: Any) -> None:
     host = Host.objects.first()
     answer = admin.post(
         page_of(host),
@@ -420,7 +424,7 @@ def test_a_hosts_credit_is_not_changed_by_posting_it(admin: Client, rows: Any) -
     assert (host.denied, host.max_in_progress, host.total_credit) == (True, 3, 0)
 
 
-def test_a_form_writes_only_the_columns_that_were_changed_in_it(admin: Client, rows: Any) -> None:
+def test_form_updates_only_changed_columns(admin: Client, rows: Any) -> None:
     host = Host.objects.first()
     with CaptureQueriesContext(connection) as queries:
         admin.post(page_of(host), NO_RECORDS | {"denied": "on", "max_in_progress": ""})
@@ -438,7 +442,7 @@ def form_of(client: Client, name: str, *args: Any) -> dict[str, Any]:
     }
 
 
-def test_an_app_with_unknown_science_is_refused_on_the_form(admin: Client) -> None:
+def test_app_form_refuses_unknown_validator_assimilator_or_options(admin: Client) -> None:
     for change, words in (
         ({"validator": "bitwize"}, "validator"),
         ({"assimilator": "nowhere"}, "There is no assimilator"),
@@ -451,7 +455,7 @@ def test_an_app_with_unknown_science_is_refused_on_the_form(admin: Client) -> No
     assert not App.objects.exists()
 
 
-def test_every_field_of_an_app_says_what_it_means(admin: Client) -> None:
+def test_app_form_has_every_field_and_help_text_for_all_but_three(admin: Client) -> None:
     form = admin.get(reverse("admin:scheduler_app_add")).context["adminform"].form
     plain = {"user_friendly_name", "credit_rule", "generator_options"}
     assert {name for name in form.fields if not form.fields[name].help_text} == plain
@@ -464,7 +468,7 @@ def test_every_field_of_an_app_says_what_it_means(admin: Client) -> None:
     } == {field.name for field in App._meta.concrete_fields}
 
 
-def test_a_plan_class_is_judged_before_it_is_kept(admin: Client) -> None:
+def test_invalid_plan_class_spec_is_refused_on_the_form(admin: Client) -> None:
     url = reverse("admin:scheduler_planclass_add")
     refused = admin.post(url, {"name": "mt", "spec": '{"max_thread": 3}'})
     assert "max_threads" in str(refused.context["adminform"].form.errors["spec"])
@@ -472,7 +476,9 @@ def test_a_plan_class_is_judged_before_it_is_kept(admin: Client) -> None:
     assert models.PlanClass.objects.get().spec == {"max_threads": 3}
 
 
-def test_an_outage_is_recorded_and_an_impossible_one_refused(admin: Client, now: datetime) -> None:
+def test_outage_is_recorded_but_refused_if_it_ends_before_it_begins(
+    admin: Client, now: datetime
+) -> None:
     url = reverse("admin:scheduler_outage_add")
     day = now.date() - timedelta(days=2)
     moment = {"began_at_0": day, "began_at_1": "10:00", "ended_at_0": day}
@@ -482,7 +488,7 @@ def test_an_outage_is_recorded_and_an_impossible_one_refused(admin: Client, now:
     assert models.Outage.objects.get().reason == "disk"
 
 
-def test_an_app_made_by_hand_gets_its_time_of_birth(admin: Client) -> None:
+def test_app_created_in_the_admin_gets_a_creation_time(admin: Client) -> None:
     fields = form_of(admin, "admin:scheduler_app_add") | {"name": "folding"}
     answer = admin.post(reverse("admin:scheduler_app_add"), fields)
     assert answer.status_code == 302
@@ -521,25 +527,27 @@ def test_the_timeline_is_chronological_and_uses_the_labels_of_moves(
     assert [event.since_first for event in events] == ["", "+1 h", "+2 h"]
 
 
-def test_the_page_shows_the_timeline_in_that_order(lived: Workunit, admin: Client) -> None:
+def test_workunit_page_shows_the_timeline_in_order(lived: Workunit, admin: Client) -> None:
     page = admin.get(page_of(lived)).content.decode()
     places = [page.index(words) for words in ("submitted", "sent to a host", "deadline passed")]
     assert places == sorted(places)
     assert page.index('id="timeline"') < places[0]
 
 
-def test_a_results_page_shows_its_own_moves_only(lived: Workunit, rows: Any, admin: Client) -> None:
+def test_result_page_shows_only_its_own_ledger_entries(
+    lived: Workunit, rows: Any, admin: Client
+) -> None:
     events = admin.get(page_of(rows["results"][0])).context["timeline"]
     assert [event.target for event in events] == ["IN_PROGRESS", "OVER/NO_REPLY"]
 
 
-def test_a_move_that_the_law_does_not_know_is_shown_all_the_same() -> None:
+def test_ledger_entry_with_unknown_codes_is_shown_with_the_numbers() -> None:
     entry = LedgerEntry(axis=77, source=88, target=99, because=111, by=122)
     said = ("code 77", "code 88", "code 99", "code 111", "code 122")
     assert describe_move(entry) == said
 
 
-def test_what_can_happen_next_is_what_the_law_allows(rows: Any) -> None:
+def test_possible_next_states_are_those_the_transition_table_allows(rows: Any) -> None:
     workunit, result = rows["workunits"][0], rows["results"][0]
     found = history.possibilities(workunit, [result])
     assert {(p.axis, p.target) for p in found if p.subject == "result 0"} == {
@@ -552,7 +560,7 @@ def test_what_can_happen_next_is_what_the_law_allows(rows: Any) -> None:
     assert ("release", "HELD") in {(p.axis, p.target) for p in found if p.subject == "workunit"}
 
 
-def test_a_result_that_is_over_without_success_is_not_to_be_validated(rows: Any) -> None:
+def test_failed_result_has_no_possible_validation(rows: Any) -> None:
     result = rows["results"][0]
     result.server_state, result.outcome = ServerState.OVER, Outcome.CLIENT_ERROR
     result.validate_state = ValidateState.INVALID
@@ -560,7 +568,7 @@ def test_a_result_that_is_over_without_success_is_not_to_be_validated(rows: Any)
     assert {p.axis for p in history.result_possibilities(result)} == {"result files"}
 
 
-def test_the_page_says_what_the_workunit_waits_for(rows: Any, admin: Client) -> None:
+def test_workunit_page_shows_why_the_workunit_waits(rows: Any, admin: Client) -> None:
     workunit = rows["workunits"][0]
     assert "needed to validate" in admin.get(page_of(workunit)).content.decode()
     act(admin, "hold", workunit)
@@ -581,7 +589,7 @@ def act(client: Client, action: str, *workunits: Any, **more: str) -> Any:
     return client.post(list_of(type(workunits[0])), chosen | more, follow=True)
 
 
-def test_cancelling_asks_first_and_says_what_it_would_touch(admin: Client, rows: Any) -> None:
+def test_cancelling_shows_a_confirmation_page_with_counts(admin: Client, rows: Any) -> None:
     for chosen in (rows["workunits"][0], rows["batch"]):
         answer = act(admin, "cancel", chosen)
         assert "Really cancel?" in answer.content.decode()
@@ -594,7 +602,7 @@ def test_cancelling_asks_first_and_says_what_it_would_touch(admin: Client, rows:
     }
 
 
-def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) -> None:
+def test_accelerate_and_slow_down_actions_change_the_batch(admin: Client, rows: Any) -> None:
     said = messages_of(act(admin, "accelerate", rows["batch"]))
     assert said == ["all: 6 workunits and 0 unsent results have a new priority."]
     assert Batch.objects.get().accelerate
@@ -603,7 +611,7 @@ def test_a_batch_is_accelerated_and_slowed_down_again(admin: Client, rows: Any) 
     assert "cannot be retired" in messages_of(act(admin, "retire", rows["batch"]))[0]
 
 
-def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> None:
+def test_parked_science_failure_is_retried_or_dropped(admin: Client, rows: Any) -> None:
     first, second = models.ScienceFailure.objects.order_by("pk")[:2]
     assert messages_of(act(admin, "retry", first)) == ["1 will be tried again."]
     assert not models.ScienceFailure.objects.filter(pk=first.pk).exists()
@@ -611,7 +619,9 @@ def test_parked_science_is_tried_again_or_given_up(admin: Client, rows: Any) -> 
 
 
 @pytest.mark.parametrize("action", ["retry", "drop"])
-def test_parked_science_that_is_gone_is_reported(admin: Client, rows: Any, action: str) -> None:
+def test_action_on_a_deleted_science_failure_reports_it(
+    admin: Client, rows: Any, action: str
+) -> None:
     gone, left = models.ScienceFailure.objects.order_by("pk")[:2]
     models.ScienceFailure.objects.filter(pk=gone.pk).delete()
     (message,) = messages_of(act(admin, action, gone))
@@ -625,7 +635,9 @@ def test_the_front_page_lists_what_needs_attention(admin: Client) -> None:
     assert "No daemon has ever run here." in page
 
 
-def test_a_hosts_page_has_its_records_and_its_last_decisions(admin: Client, rows: Any) -> None:
+def test_host_page_shows_app_version_records_and_recent_scheduling_decisions(
+    admin: Client, rows: Any
+) -> None:
     host = Host.objects.order_by("pk").first()
     assert host
     Host.objects.filter(pk=host.pk).update(last_decisions=[{"refused": {"memory": 3}}])
@@ -634,7 +646,7 @@ def test_a_hosts_page_has_its_records_and_its_last_decisions(admin: Client, rows
     assert "primes 1.00" in page
 
 
-def test_cancelling_asks_the_operation(
+def test_confirmed_cancellation_calls_the_cancel_operation(
     admin: Client, rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
@@ -651,14 +663,14 @@ def test_cancelling_asks_the_operation(
     assert messages_of(answer) == ["2 are being cancelled, 1 already were."]
 
 
-def test_a_cancelled_workunit_has_the_request_written_down(admin: Client, rows: Any) -> None:
+def test_cancelling_a_workunit_stores_the_time_of_the_request(admin: Client, rows: Any) -> None:
     workunit = rows["workunits"][1]
     act(admin, "cancel", workunit, confirmed="yes")
     workunit.refresh_from_db()
     assert workunit.cancel_requested_at is not None
 
 
-def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger(
+def test_hold_and_release_are_recorded_in_the_ledger_with_staff_as_actor(
     admin: Client, rows: Any
 ) -> None:
     workunit = rows["workunits"][1]
@@ -672,12 +684,12 @@ def test_holding_and_releasing_are_moves_of_the_staff_in_the_ledger(
     assert [entry.by for entry in moves.order_by("id")] == [Actor.STAFF, Actor.STAFF]
 
 
-def test_a_batch_is_cancelled_as_a_whole(admin: Client, rows: Any) -> None:
+def test_cancelling_a_batch_cancels_all_its_workunits(admin: Client, rows: Any) -> None:
     act(admin, "cancel", rows["batch"], confirmed="yes")
     assert not Workunit.objects.filter(cancel_requested_at__isnull=True).exists()
 
 
-def test_explaining_says_something_of_each_workunit(admin: Client, rows: Any) -> None:
+def test_explain_action_shows_a_message_for_each_workunit(admin: Client, rows: Any) -> None:
     said = messages_of(act(admin, "explain", *rows["workunits"][:2]))
     assert [line.split(":")[0] for line in said] == ["w1", "w0"]
     assert all(len(line) > 10 for line in said)
@@ -697,7 +709,7 @@ def test_staff_without_the_right_to_change_workunits_cannot_cancel(
     assert 'value="cancel"' not in client.get(page_of(rows["workunits"][0])).content.decode()
 
 
-def test_a_host_is_denied_and_admitted_again(admin: Client, rows: Any) -> None:
+def test_deny_and_admit_actions_change_the_host(admin: Client, rows: Any) -> None:
     host = Host.objects.order_by("pk").first()
     act(admin, "deny", host)
     assert Host.objects.get(pk=host.pk).denied
@@ -708,14 +720,14 @@ def test_a_host_is_denied_and_admitted_again(admin: Client, rows: Any) -> None:
 # People
 
 
-def test_log_in_works_by_e_mail_in_any_case_and_password(chief: Account) -> None:
+def test_login_accepts_the_email_in_any_case(chief: Account) -> None:
     client = Client()
     given = {"username": EMAIL.upper(), "password": PASSWORD, "next": reverse("admin:index")}
     assert client.post(reverse("admin:login"), given).status_code == 302
     assert client.get(reverse("admin:index")).status_code == 200
 
 
-def test_log_in_refuses_another_password_and_people_who_are_no_staff(
+def test_login_refuses_a_wrong_password_and_non_staff_accounts(
     chief: Account, now: datetime
 ) -> None:
     accounts.create_staff(
@@ -728,13 +740,11 @@ def test_log_in_refuses_another_password_and_people_who_are_no_staff(
         assert client.get(reverse("admin:index")).status_code == 302
 
 
-def test_the_lists_are_closed_to_strangers(rows: Any, client: Client) -> None:
+def test_list_redirects_anonymous_visitors(rows: Any, client: Client) -> None:
     assert client.get(list_of(Account)).status_code == 302
 
 
-def test_staff_changes_anothers_password_for_client_and_web_alike(
-    admin: Client, now: datetime
-) -> None:
+def test_password_set_by_staff_is_valid_for_client_login(admin: Client, now: datetime) -> None:
     person = accounts.create_staff(email="p@example.org", password="forgotten", now=now)
     url = reverse("admin:auth_user_password_change", args=[person.pk])
     assert admin.get(url).status_code == 200
@@ -747,14 +757,16 @@ def test_staff_changes_anothers_password_for_client_and_web_alike(
     assert found.account == person
 
 
-def test_two_different_passwords_change_nothing(admin: Client, chief: Account) -> None:
+def test_mismatched_new_passwords_are_refused(admin: Client, chief: Account) -> None:
     url = reverse("admin:auth_user_password_change", args=[chief.pk])
     answer = admin.post(url, {"password1": "one of two", "password2": "two of two"})
     assert answer.status_code == 200
     assert Account.objects.get(pk=chief.pk).password == chief.password
 
 
-def test_staff_changes_its_own_password_and_stays_logged_in(admin: Client, chief: Account) -> None:
+def test_staff_stay_logged_in_after_changing_their_own_password(
+    admin: Client, chief: Account
+) -> None:
     url = reverse("admin:password_change")
     given = {"new_password1": "a second password", "new_password2": "a second password"}
     refused = admin.post(url, {"old_password": "wrong", **given})
@@ -782,7 +794,7 @@ def test_an_account_made_by_staff_can_log_in_from_a_client(admin: Client) -> Non
     assert not found.account.is_superuser
 
 
-def test_a_taken_address_is_refused_on_the_form(admin: Client) -> None:
+def test_account_form_refuses_an_email_that_is_already_used(admin: Client) -> None:
     given = {"email": EMAIL.lower(), "name": "N", "password1": "long enough 7"}
     given["password2"] = given["password1"]
     answer = admin.post(reverse("admin:scheduler_account_add"), given)
@@ -791,7 +803,7 @@ def test_a_taken_address_is_refused_on_the_form(admin: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["<b>", "a\u202eb"])
-def test_bad_name_of_a_new_account_is_refused_on_the_form(admin: Client, name: str) -> None:
+def test_account_form_refuses_an_invalid_name(admin: Client, name: str) -> None:
     given = {"email": "new@example.org", "name": name, "password1": "long enough 7"}
     given["password2"] = given["password1"]
     answer = admin.post(reverse("admin:scheduler_account_add"), given)
@@ -799,7 +811,7 @@ def test_bad_name_of_a_new_account_is_refused_on_the_form(admin: Client, name: s
     assert "is not a name" in answer.content.decode()
 
 
-def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
+def test_email_cannot_be_changed_because_the_password_hash_includes_it(
     admin: Client, chief: Account
 ) -> None:
     answer = admin.post(
@@ -812,7 +824,7 @@ def test_an_e_mail_address_is_not_changed_for_it_is_part_of_the_password(
     assert (chief.name, chief.email) == ("Renamed", EMAIL)
 
 
-def test_a_moderator_changes_volunteers_but_gives_no_rights(now: datetime) -> None:
+def test_moderator_can_rename_volunteers_but_cannot_grant_rights(now: datetime) -> None:
     clerk = accounts.create_staff(
         email="clerk@example.org", password="clerks work", now=now, is_superuser=False
     )
@@ -830,7 +842,7 @@ def test_a_moderator_changes_volunteers_but_gives_no_rights(now: datetime) -> No
     assert not clerk.is_superuser
 
 
-def test_the_front_page_has_the_name_and_the_live_counts(admin: Client, rows: Any) -> None:
+def test_index_page_shows_the_site_name_and_live_counts(admin: Client, rows: Any) -> None:
     page = admin.get(reverse("admin:index")).content.decode()
     assert "Manyhands administration" in page
     assert "waiting for validation" in page
@@ -839,7 +851,7 @@ def test_the_front_page_has_the_name_and_the_live_counts(admin: Client, rows: An
 # Submitters
 
 
-def test_staff_revokes_tokens(admin: Client, rows: Any) -> None:
+def test_revoke_action_revokes_selected_api_tokens(admin: Client, rows: Any) -> None:
     token = models.ApiToken.objects.get(name="t0")
     asked = {"action": "revoke", "_selected_action": [token.pk]}
     answer = admin.post(list_of(models.ApiToken), asked, follow=True)
@@ -847,14 +859,14 @@ def test_staff_revokes_tokens(admin: Client, rows: Any) -> None:
     assert not api_tokens.of_account(token.account).filter(pk=token.pk).exists()
 
 
-def test_a_submitters_page_names_his_apps_and_limits(admin: Client, rows: Any) -> None:
+def test_submitter_page_shows_apps_and_limits(admin: Client, rows: Any) -> None:
     submitter = models.Submitter.objects.get()
     page = admin.get(page_of(submitter)).content.decode()
     assert "primes" in page
     assert "no limit" in page
 
 
-def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows: Any) -> None:
+def test_forbid_action_removes_submit_rights_but_keeps_the_share(admin: Client, rows: Any) -> None:
     submitter = models.Submitter.objects.get()
     models.Submitter.objects.update(share=3, all_apps=True)
     asked = {"action": "forbid", "_selected_action": [submitter.pk]}
@@ -865,7 +877,9 @@ def test_staff_forbids_submitters_whose_share_and_clock_stay(admin: Client, rows
 
 
 @pytest.mark.parametrize("model", [models.ApiToken, models.Batch, models.Submitter])
-def test_where_rows_can_be_selected_they_are_counted(admin: Client, rows: Any, model: Any) -> None:
+def test_list_with_actions_contains_the_selection_counter(
+    admin: Client, rows: Any, model: Any
+) -> None:
     page = admin.get(list_of(model)).content.decode()
     assert 'class="action-counter"' in page, "the script of the page looks for it"
 

@@ -46,7 +46,9 @@ def var(settings: Any, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ADDRESSES)
-def test_an_address_of_boincs_manager_answers_with_a_page(client: Client, name: str) -> None:
+def test_page_linked_by_boinc_manager_returns_html_without_queries(
+    client: Client, name: str
+) -> None:
     with CaptureQueriesContext(connection) as queries:
         answer = client.get(f"/{name}")
     assert answer.status_code == 200
@@ -60,7 +62,7 @@ def test_an_address_of_boincs_manager_answers_with_a_page(client: Client, name: 
 
 
 @pytest.mark.parametrize("name", [*ADDRESSES, "notices.php", "rss_main.php"])
-def test_no_argument_changes_an_answer(client: Client, name: str) -> None:
+def test_query_parameters_do_not_change_the_page(client: Client, name: str) -> None:
     """A different page would reveal which accounts and computers exist."""
     account = an_account("Ada Lovelace", email=SECRET)
     host = a_host(account, domain_name="secret-computer")
@@ -94,7 +96,9 @@ def look_up(client: Client, **query: object) -> ET.Element:
     return ET.fromstring(answer.content)
 
 
-def test_a_login_token_is_refused_in_xml_whether_the_account_exists_or_not(client: Client) -> None:
+def test_login_token_gets_the_same_xml_error_whether_or_not_the_account_exists(
+    client: Client,
+) -> None:
     account = an_account("ada")
     answers = [
         ET.tostring(look_up(client, user_id=user_id, token="t"))
@@ -132,7 +136,7 @@ def exported(var: Path) -> Path:
     return var / "stats"
 
 
-def test_statistics_are_served_from_where_they_are_written(client: Client, exported: Path) -> None:
+def test_exported_statistics_files_are_listed_and_served(client: Client, exported: Path) -> None:
     page = client.get("/stats/").content.decode()
     types = {"tables.xml": "text/xml", "user.gz": "application/gzip"}
     for name in storage.STATISTICS_FILES:
@@ -161,7 +165,9 @@ def test_statistics_are_served_from_where_they_are_written(client: Client, expor
         "user",
     ],
 )
-def test_nothing_else_is_served(client: Client, exported: Path, name: str) -> None:
+def test_other_files_below_the_statistics_url_are_not_served(
+    client: Client, exported: Path, name: str
+) -> None:
     (exported / "x.gz").write_bytes(b"x")
     (exported.parent / "keys").mkdir(exist_ok=True)
     (exported.parent / "keys" / "secret_key").write_text("secret")
@@ -170,7 +176,7 @@ def test_nothing_else_is_served(client: Client, exported: Path, name: str) -> No
     assert b"secret" not in answer.content
 
 
-def test_before_the_first_export_the_page_says_so(client: Client) -> None:
+def test_statistics_page_before_the_first_export_reports_missing_files(client: Client) -> None:
     assert "were not written yet" in client.get("/stats/").content.decode()
     assert client.get("/stats/user.gz").status_code == 404
 
@@ -214,7 +220,7 @@ def test_a_new_account_joins_an_open_team(client: Client) -> None:
     assert create(client, " The primes ").team == team
 
 
-def test_no_team_is_no_word_in_the_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_team_is_not_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         assert create(client, "").team is None
     assert not [one for one in caplog.records if one.message == "team_ignored"]

@@ -87,7 +87,11 @@ def test_another_may_use_the_same_name_for_other_content(world: World) -> None:
     [
         (["a"], [], "# of uploaded files (0) doesn't agree with request (1). Hint"),
         (["a"], [b"1", b"2"], "# of uploaded files (more than 1) doesn't agree with request (1)"),
-        (["a", "a"], [b"1", b"2"], "file immutability violation for a: the name stands for other"),
+        (
+            ["a", "a"],
+            [b"1", b"2"],
+            "file immutability violation for a: the name is in use for other",
+        ),
         (
             ["jf_5d41402abc4b2a76b9719d911017c592"],
             [b"other"],

@@ -71,7 +71,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 # Submitting
 
 
-def test_pythons_library_fills_a_batch() -> None:
+def test_request_of_the_python_library_submits_a_batch() -> None:
     from tests.faces.submitters import GOLDEN
 
     send((GOLDEN / "submit_batch_python.req").read_bytes())
@@ -89,7 +89,7 @@ def test_pythons_library_fills_a_batch() -> None:
     assert (batch.state, batch.keep_outputs, batch.workunits_submitted) == (1, True, 2)
 
 
-def test_the_cpp_librarys_numbers_hold_where_the_template_says_none(world: World) -> None:
+def test_bounds_of_the_cpp_library_apply_where_the_template_has_none(world: World) -> None:
     from tests.faces.submitters import GOLDEN
 
     send((GOLDEN / "submit_batch_cpp.req").read_bytes())
@@ -102,7 +102,7 @@ def test_the_cpp_librarys_numbers_hold_where_the_template_says_none(world: World
     assert inputs(workunit) == [("in", b"hello")]
 
 
-def test_a_job_brings_templates_and_files_elsewhere(world: World) -> None:
+def test_job_can_contain_its_own_templates_and_remote_files(world: World) -> None:
     from tests.faces.submitters import GOLDEN
 
     send((GOLDEN / "submit_batch_submit_api.req").read_bytes())
@@ -120,7 +120,7 @@ def test_a_job_brings_templates_and_files_elsewhere(world: World) -> None:
     assert (workunit.batch.name, workunit.batch.submitter) == ("by name", world.ada)
 
 
-def test_a_batch_without_a_name_gets_one(world: World) -> None:
+def test_unnamed_batch_gets_a_generated_name(world: World) -> None:
     assert submitted(a_job(), batch="") == (
         "<submit_batch>\n<batch_id>1000</batch_id>\n</submit_batch>\n"
     )
@@ -139,7 +139,7 @@ def test_a_remote_file_is_one_row_for_all_submitters(world: World) -> None:
     assert WorkunitFile.objects.filter(file__urls="https://a.example/x").count() == 3
 
 
-def test_a_constant_file_is_the_submitters_own_or_a_physical_name(world: World) -> None:
+def test_constant_file_is_found_by_job_file_name_or_physical_name(world: World) -> None:
     a_job_file(world.ada, "const.dat", b"constant")
     shared = File.objects.get(job_files__name="jf_7d793037a0760186574b0282f2f435e7")
     for name, content in (("const.dat", b"constant"), (shared.name, b"world")):
@@ -151,7 +151,7 @@ def test_a_constant_file_is_the_submitters_own_or_a_physical_name(world: World) 
         assert inputs(Workunit.objects.get(name=f"of_{name}")) == [("c", content)]
 
 
-def test_templates_may_be_files_of_the_projects_folder(world: World) -> None:
+def test_templates_can_be_read_from_the_templates_folder(world: World) -> None:
     folder = settings.VAR_DIR / "templates"
     folder.mkdir(parents=True)
     (folder / "other_in").write_text(INPUT.replace("100000000", "200000000"))
@@ -166,7 +166,7 @@ def test_templates_may_be_files_of_the_projects_folder(world: World) -> None:
     assert workunit.outputs == [{"open_name": "out", "max_nbytes": 77}]
 
 
-def test_an_app_without_templates_of_its_own_has_those_of_its_name(world: World) -> None:
+def test_app_without_stored_templates_uses_template_files_named_after_it(world: World) -> None:
     an_app("bare")
     assert "template file missing. Hint: app bare" in post(
         asked("get_templates", "<app_name>bare</app_name>")
@@ -179,7 +179,7 @@ def test_an_app_without_templates_of_its_own_has_those_of_its_name(world: World)
     assert "<open_name>out</open_name>" in post(asked("get_templates", "<app_name>bare</app_name>"))
 
 
-def test_what_shall_not_be_deleted_is_held_for_ever(world: World) -> None:
+def test_input_file_with_no_delete_flag_is_held_for_100_years(world: World) -> None:
     template = INPUT.replace("<file_info>", "<file_info><no_delete/>")
     submitted(a_job(f"<name>kept</name>{template}"))
     file = Workunit.objects.get(name="kept").input_files.get().file
@@ -187,7 +187,7 @@ def test_what_shall_not_be_deleted_is_held_for_ever(world: World) -> None:
     assert (hold.account, hold.until) == (world.ada, NOON + timedelta(days=36_500))
 
 
-def test_work_may_be_for_one_account_or_host_alone(world: World) -> None:
+def test_job_can_be_targeted_to_one_account_or_host(world: World) -> None:
     host = Result.objects.get(workunit__name="wu_running").host_id
     submitted(
         a_job(f"<name>a</name><target_user>{world.bob.pk}</target_user>")
@@ -197,7 +197,7 @@ def test_work_may_be_for_one_account_or_host_alone(world: World) -> None:
     assert Workunit.objects.get(name="h").target_host_id == host
 
 
-def test_four_hundred_jobs_take_as_many_statements_as_two(world: World) -> None:
+def test_number_of_statements_does_not_grow_with_the_number_of_jobs(world: World) -> None:
     def statements(count: int, name: str) -> int:
         jobs = "".join(
             f"<job><name>{name}{n}</name>{INLINE.format('x')}</job>" for n in range(count)
@@ -210,7 +210,7 @@ def test_four_hundred_jobs_take_as_many_statements_as_two(world: World) -> None:
     assert statements(400, "b") <= statements(2, "a") + 2
 
 
-def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -> None:
+def test_local_files_are_accepted_only_from_the_shared_folder(world, settings, tmp_path) -> None:
     shared = tmp_path / "shared"
     (shared / "deep").mkdir(parents=True)
     (shared / "deep" / "a.txt").write_text("local")
@@ -270,7 +270,7 @@ def test_local_files_are_those_of_the_shared_folder(world, settings, tmp_path) -
         ),
     ],
 )
-def test_what_cannot_be_submitted_is_refused_with_all_of_it(job: str, why: str | None) -> None:
+def test_invalid_job_refuses_the_whole_submission(job: str, why: str | None) -> None:
     if why is None:  # an output template without files is valid: hosts upload nothing
         assert "<batch_id>" in submitted(job)
         return
@@ -281,13 +281,13 @@ def test_what_cannot_be_submitted_is_refused_with_all_of_it(job: str, why: str |
     )
 
 
-def test_a_command_line_stands_in_one_place() -> None:
+def test_command_line_in_both_job_and_template_is_refused() -> None:
     template = INPUT.replace("</workunit>", "<command_line>-t</command_line></workunit>")
     why = refused(a_job(f"<command_line>-j</command_line>{template}"))
     assert why.startswith("job 0: The submission has the command line '-j', the template '-t'.")
 
 
-def test_a_batch_is_filled_once() -> None:
+def test_second_submission_into_a_batch_is_refused() -> None:
     assert "<batch_id>55" in submitted(a_job())
     assert refused(a_job()).startswith("batch not in init state. Hint")
 
@@ -305,24 +305,24 @@ def test_a_concurrent_second_submission_to_a_batch_is_refused(monkeypatch) -> No
     assert refused(a_job()) == "batch not in init state: another submission came first."
 
 
-def test_a_batch_holds_work_of_one_app() -> None:
+def test_submission_into_a_batch_of_another_app_is_refused() -> None:
     an_app("other", input_template=INPUT, output_template=OUTPUT)
     assert refused(a_job(), app="other") == "batch empty belongs to another app, not to other."
 
 
-def test_the_name_of_a_batch_that_is_filled_is_taken() -> None:
+def test_submission_under_the_name_of_a_submitted_batch_is_refused() -> None:
     reply = submitted(a_job(), batch="<batch_name>first</batch_name>")
     assert reply.startswith(refusal("submit_batch", "batch first exists and is in progress", -137))
     assert "<batch_id>55" in submitted(a_job(), batch="<batch_name>empty</batch_name>")
 
 
-def test_two_people_may_have_batches_of_one_name() -> None:
+def test_two_accounts_can_use_the_same_batch_name() -> None:
     xml = "<app_name>remote_test</app_name><batch_name>first</batch_name>"
     reply = post(asked("create_batch", xml, key="b0b" * 10))
     assert reply == "<create_batch>\n<batch_id>1000</batch_id>\n</create_batch>\n"
 
 
-def test_a_quota_of_workunits_and_bytes_holds_here_too(world: World) -> None:
+def test_submission_over_the_quota_of_workunits_or_bytes_is_refused(world: World) -> None:
     kept = kept_output_bytes(world.ada)
     Submitter.objects.filter(account=world.ada).update(max_unfinished_workunits=3)
     assert "may have 3; 2 are too many" in refused(a_job() * 2)
@@ -333,7 +333,7 @@ def test_a_quota_of_workunits_and_bytes_holds_here_too(world: World) -> None:
     assert "<batch_id>" in submitted(a_job(source="z"))
 
 
-def test_create_batch_made_again_says_the_same_and_moves_the_expiry() -> None:
+def test_repeated_create_batch_updates_the_expiry_of_the_same_batch() -> None:
     again = "<app_name>remote_test</app_name><batch_name>empty</batch_name><expire_time>{}"
     for _ in range(2):
         post(asked("create_batch", again.format("1767355200.0") + "</expire_time>"))
@@ -363,7 +363,7 @@ def test_an_account_without_permission_to_submit_is_refused_with_a_contact(world
         assert "Hint: ask the project's staff for `manage.py submitter allow ada@" in reply
 
 
-def test_rights_are_for_an_app(world: World) -> None:
+def test_submit_access_is_granted_per_app(world: World) -> None:
     Submitter.objects.filter(account=world.ada).update(all_apps=False)
     SubmitterApp.objects.create(submitter_id=world.ada.pk, app=an_app("another"))
     reply = post(asked("create_batch", "<app_name>remote_test</app_name>"))
@@ -375,7 +375,7 @@ MINE_BY_NUMBER = ("abort_batch", "retire_batch", "query_batch", "set_expire_time
 
 
 @pytest.mark.parametrize("command", MINE_BY_NUMBER)
-def test_anothers_batch_looks_as_if_it_did_not_exist(command: str) -> None:
+def test_batch_of_another_account_gets_the_reply_of_a_missing_batch(command: str) -> None:
     theirs, none = (
         post(asked(command, f"<batch_id>{number}</batch_id>")) for number in (60, 999_999)
     )
@@ -392,11 +392,13 @@ def test_anothers_batch_looks_as_if_it_did_not_exist(command: str) -> None:
         ("query_completed_job", "<job_name>wu_bobs</job_name>", "<job_name>no</job_name>"),
     ],
 )
-def test_anothers_workunit_looks_as_if_it_did_not_exist(command, theirs, none) -> None:
+def test_workunit_of_another_account_gets_the_reply_of_a_missing_workunit(
+    command, theirs, none
+) -> None:
     assert post(asked(command, theirs)) == post(asked(command, none))
 
 
-def test_anothers_workunit_is_neither_aborted_nor_told_of() -> None:
+def test_workunit_of_another_account_is_neither_aborted_nor_shown() -> None:
     for name in ("wu_bobs", "no_such"):
         reply = post(
             asked("abort_jobs", f"<job_name>wu_unsent</job_name><job_name>{name}</job_name>")
@@ -409,7 +411,7 @@ def test_anothers_workunit_is_neither_aborted_nor_told_of() -> None:
     assert not Workunit.objects.exclude(cancel_requested_at=None).exists()
 
 
-def test_a_batch_that_another_fills_does_not_exist() -> None:
+def test_submission_into_a_batch_of_another_account_is_refused() -> None:
     assert refused(a_job(), batch="<batch_id>60</batch_id>") == "no batch 60"
     assert refused(a_job(), batch="<batch_id>61</batch_id>") == "no batch 61"
 
@@ -417,7 +419,7 @@ def test_a_batch_that_another_fills_does_not_exist() -> None:
 # Ends
 
 
-def test_an_aborted_batch_asks_for_the_end_of_its_workunits() -> None:
+def test_aborting_a_batch_requests_cancellation_of_its_workunits() -> None:
     post(asked("abort_batch", "<batch_id>54</batch_id>"))
     assert Batch.objects.get(pk=54).state == Batch.State.ABORTED
     asked_for = Workunit.objects.exclude(cancel_requested_at=None).values_list("name", flat=True)
@@ -425,7 +427,7 @@ def test_an_aborted_batch_asks_for_the_end_of_its_workunits() -> None:
     assert "<state>3</state>" in post(asked("query_batch", "<batch_id>54</batch_id>"))
 
 
-def test_aborted_workunits_are_asked_to_end_and_no_others() -> None:
+def test_abort_jobs_requests_cancellation_of_only_the_named_workunits() -> None:
     names = "<job_name>wu_running</job_name><job_name>wu_unsent</job_name>"
     for _ in range(2):
         assert "<success>1</success>" in post(asked("abort_jobs", names))
@@ -434,7 +436,7 @@ def test_aborted_workunits_are_asked_to_end_and_no_others() -> None:
     assert Batch.objects.get(pk=54).state == Batch.State.IN_PROGRESS
 
 
-def test_a_retired_batch_is_listed_no_more_and_gives_up_what_is_open() -> None:
+def test_retired_batch_is_not_listed_and_its_open_workunits_are_cancelled() -> None:
     for _ in range(2):
         assert "<success>1</success>" in post(asked("retire_batch", "<batch_id>54</batch_id>"))
     assert Batch.objects.get(pk=54).state == Batch.State.RETIRED
@@ -443,7 +445,7 @@ def test_a_retired_batch_is_listed_no_more_and_gives_up_what_is_open() -> None:
     assert "<state>4</state>" in post(asked("query_batch", "<batch_id>54</batch_id>"))
 
 
-def test_a_batch_expires_when_it_is_said_or_never() -> None:
+def test_set_expire_time_sets_or_clears_the_expiry_of_a_batch() -> None:
     for said, at in (
         ("1767355200.5", hours(24) + timedelta(seconds=0.5)),
         ("0", None),
@@ -454,7 +456,7 @@ def test_a_batch_expires_when_it_is_said_or_never() -> None:
         assert Batch.objects.get(pk=54).expire_at == at
 
 
-def test_a_batch_is_complete_as_soon_as_all_of_it_is_over() -> None:
+def test_batch_is_complete_when_all_its_workunits_are_finished() -> None:
     for name in ("wu_running", "wu_unsent"):
         update(Workunit.objects.get(name=name), error_mask=16)
     reply = post(asked("query_batch", "<batch_id>54</batch_id>"))
@@ -463,7 +465,7 @@ def test_a_batch_is_complete_as_soon_as_all_of_it_is_over() -> None:
     assert f"<completion_time>{int(hours(-1).timestamp())}</completion_time>" in reply
 
 
-def test_a_batch_that_has_hardly_begun_is_expected_within_a_calendar(world: World) -> None:
+def test_expected_completion_of_a_slow_batch_is_capped_at_100_years(world: World) -> None:
     found = queries.batch(world.ada, world.first.pk, with_cpu_time=False)
     assert found is not None
     slow = replace(found, created_at=hours(-240), total=10_000_000, done=1, failed=0)
@@ -484,7 +486,7 @@ def test_one_output_is_sent_to_its_owner() -> None:
         assert headers["Content-Disposition"] == 'attachment; filename="wu_done_0_r501_0"'
 
 
-def test_all_outputs_come_in_a_zip() -> None:
+def test_all_outputs_are_returned_as_a_zip() -> None:
     for query in (
         {"cmd": "batch_files", "batch_id": 54, "auth_str": md5(KEY + "54")},
         {"cmd": "batch_files", "batch_name": "first", "auth_str": md5(KEY + "54")},
@@ -498,13 +500,13 @@ def test_all_outputs_come_in_a_zip() -> None:
             assert zipped.read("wu_done_0_r501_0") == b"the answer"
 
 
-def test_a_batch_without_outputs_is_an_empty_zip() -> None:
+def test_batch_without_outputs_returns_an_empty_zip() -> None:
     _, _, content = get("get_output.php", cmd="batch_files", batch_id=55, auth_str=md5(KEY + "55"))
     with zipfile.ZipFile(io.BytesIO(content)) as zipped:
         assert zipped.namelist() == []
 
 
-def test_an_output_that_is_gone_is_left_out_of_a_zip_and_told_of_alone() -> None:
+def test_missing_output_is_omitted_from_the_zip_and_returns_404_alone() -> None:
     storage.upload_path("wu_done_0_r501_0").unlink()
     _, _, content = get("get_output.php", cmd="batch_files", batch_id=54, auth_str=md5(KEY + "54"))
     with zipfile.ZipFile(io.BytesIO(content)) as zipped:
@@ -536,7 +538,7 @@ BOBS = "b0b" * 10
         {"cmd": "batch_files"},
     ],
 )
-def test_anothers_output_looks_as_if_it_did_not_exist(query: dict[str, object]) -> None:
+def test_output_of_another_account_returns_404(query: dict[str, object]) -> None:
     status, headers, content = get("get_output.php", **query)
     assert status == "404 Not Found"
     assert headers["Content-Type"] == "text/plain"
@@ -566,7 +568,9 @@ def test_anothers_output_looks_as_if_it_did_not_exist(query: dict[str, object]) 
         ),
     ],
 )
-def test_a_request_for_no_output_is_told_why(query: dict[str, object], why: str) -> None:
+def test_invalid_output_request_returns_404_with_the_reason(
+    query: dict[str, object], why: str
+) -> None:
     status, _, content = get("get_output.php", **query)
     assert status == "404 Not Found"
     assert content.decode().startswith(f"ERROR: {why}")
@@ -586,7 +590,7 @@ def test_any_key_of_an_account_opens_its_outputs_until_revoked(world: World) -> 
 # Counts and descriptions
 
 
-def test_the_project_says_how_much_work_there_is() -> None:
+def test_server_status_returns_job_counts() -> None:
     head = "{} /server_status.php?counts=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
     for method in ("GET", "POST"):
         _, _, content = send(head.format(method).encode())
@@ -631,7 +635,7 @@ def test_a_result_is_described_with_boincs_states(word, fields, words) -> None:
     assert state_words(result) == words
 
 
-def test_queries_cost_the_same_however_many_there_are(
+def test_number_of_statements_of_queries_does_not_grow_with_workunits(
     world: World, django_assert_max_num_queries
 ) -> None:
     for number in range(30):
@@ -652,7 +656,7 @@ def test_queries_cost_the_same_however_many_there_are(
 # The replies to hosts
 
 
-def test_a_templates_flags_reach_the_client_as_boincs_would() -> None:
+def test_output_flags_of_a_template_are_sent_to_the_client() -> None:
     outputs = [
         {"open_name": "o", "max_nbytes": 9, "gzip_when_done": True, "report_immediately": True}
     ]
@@ -678,7 +682,7 @@ def test_a_templates_flags_reach_the_client_as_boincs_would() -> None:
     assert compose._result(given, SimpleNamespace(facts=facts)).report_immediately
 
 
-def test_outputs_that_shall_stay_are_not_deleted() -> None:
+def test_file_deleter_keeps_outputs_with_no_delete_flag() -> None:
     outputs = [
         {"open_name": "a", "max_nbytes": 9},
         {"open_name": "b", "max_nbytes": 9, "no_delete": True},

@@ -23,7 +23,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_request_has_the_very_reply_that_was_reviewed(case: str) -> None:
+def test_reply_matches_the_golden_file_byte_for_byte(case: str) -> None:
     status, headers, reply = send((GOLDEN / f"{case}.req").read_bytes())
     assert status == "200 OK"
     assert headers["Content-Type"] == "text/xml"

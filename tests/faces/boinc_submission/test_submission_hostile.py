@@ -52,13 +52,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ("<!-- never closed", "The request does not begin with an element."),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_words(body: str | bytes, why: str) -> None:
+def test_unparsable_request_is_refused_with_an_error_message(body: str | bytes, why: str) -> None:
     reply = post(body)
     assert reply.startswith("<error>\n    <error_num>-1</error_num>\n    <error_msg>can't parse")
     assert why in reply
 
 
-def test_an_entity_bomb_is_no_more_than_its_text() -> None:
+def test_xml_entities_are_not_expanded() -> None:
     bomb = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
     began = time.perf_counter()
     assert "document type" in post(f"<!DOCTYPE x [{bomb}]><ping>&e29;</ping>")
@@ -76,7 +76,7 @@ def test_latin_1_is_decoded_if_declared() -> None:
 
 
 @pytest.mark.parametrize("name", ["x' OR '1'='1", "'; DROP TABLE batch; --", "%s", '"', "\\"])
-def test_sql_in_a_name_is_a_name(name: str) -> None:
+def test_sql_and_markup_in_a_batch_name_are_stored_literally(name: str) -> None:
     safe = name.replace("&", "&amp;").replace("<", "&lt;")
     xml = f"<app_name>remote_test</app_name><batch_name>{safe}</batch_name>"
     assert "<batch_id>1000</batch_id>" in post(asked("create_batch", xml))
@@ -94,7 +94,7 @@ def test_ten_megabytes_of_jobs_are_read_in_seconds(world: World) -> None:
     assert Workunit.objects.filter(batch_id=55).count() == 10_000
 
 
-def test_a_request_that_is_too_long_is_not_read(settings) -> None:
+def test_request_over_the_size_limit_is_refused(settings) -> None:
     import dataclasses
 
     settings.PROJECT = dataclasses.replace(settings.PROJECT, max_request_bytes=1 << 20)
@@ -126,23 +126,23 @@ FILE_FIRST = (
         (FILE_FIRST, "multipart/form-data; boundary=b", "has no field `request` before the"),
     ],
 )
-def test_a_form_that_cannot_be_read_is_refused_in_words(body, content_type, why) -> None:
+def test_unparsable_form_is_refused_with_an_error_message(body, content_type, why) -> None:
     assert why in plain_post(body, content_type)
 
 
-def test_the_bare_request_is_taken_as_well() -> None:
+def test_request_without_multipart_form_is_accepted() -> None:
     for content_type in ("text/xml", "application/x-www-form-urlencoded", ""):
         assert plain_post(b"<ping/>", content_type) == "<ping>\n<success>1</success>\n</ping>\n"
     body = b"first=1&request=%3Cping%3E+%3C%2Fping%3E&last=2"
     assert "<success>" in plain_post(body, "application/x-www-form-urlencoded")
 
 
-def test_only_posts_are_taken() -> None:
+def test_get_request_returns_405() -> None:
     assert send(b"GET /submit_rpc_handler.php HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")[0][:3] == "405"
     assert send(b"GET /job_file.php HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")[0][:3] == "405"
 
 
-def test_while_the_database_is_away_the_project_is_down(monkeypatch) -> None:
+def test_database_outage_returns_the_project_down_error(monkeypatch) -> None:
     def away(*_: object, **_of: object) -> None:
         raise OperationalError("away")
 
@@ -152,12 +152,12 @@ def test_while_the_database_is_away_the_project_is_down(monkeypatch) -> None:
     assert reply.startswith(refusal("query_batches", "The project's database is unavailable", -183))
 
 
-def test_a_project_in_maintenance_is_down() -> None:
+def test_maintenance_returns_the_project_down_error() -> None:
     maintenance.begin(message="moving house", now=NOON)
     assert post("<ping/>").startswith(refusal("ping", "The project is down for maintenance", -183))
 
 
-def test_a_long_message_is_cut_for_the_libraries() -> None:
+def test_error_message_is_truncated_to_255_characters() -> None:
     reply = replies.error("x", -1, "Zoë & <b> " * 100).decode()
     text = reply.split("<error_msg>")[1].split("</error_msg>")[0]
     assert len(text) <= 255

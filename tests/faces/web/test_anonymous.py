@@ -61,7 +61,7 @@ def an_app_without_versions(**fields: Any) -> App:
     return app
 
 
-def test_a_result_names_the_version_of_app_info_and_no_program_is_sent() -> None:
+def test_result_uses_the_app_info_version_and_no_program_is_sent() -> None:
     workunits(an_app_without_versions(), 1)
     reply = an_anonymous_client(own(plan_class="mine")).ask()
     (result,) = reply.results
@@ -79,7 +79,7 @@ def test_published_programs_are_not_sent_to_an_anonymous_client() -> None:
     assert reply.app_versions == ()
 
 
-def test_a_report_succeeds_and_counts_in_the_hosts_record() -> None:
+def test_report_from_an_anonymous_client_succeeds_and_updates_the_host_record() -> None:
     workunits(an_app_without_versions(), 1)
     client = an_anonymous_client()
     (result,) = client.ask().results
@@ -90,7 +90,7 @@ def test_a_report_succeeds_and_counts_in_the_hosts_record() -> None:
     assert record.app_version.platform.name == "anonymous"
 
 
-def test_the_daily_quota_holds_for_own_programs() -> None:
+def test_daily_quota_applies_to_anonymous_platform_versions() -> None:
     app = an_app_without_versions(daily_quota=1)
     workunits(app, 9)
     client = an_anonymous_client(ncpus=1)
@@ -98,7 +98,7 @@ def test_the_daily_quota_holds_for_own_programs() -> None:
     assert any("daily quota" in text for text in texts(client.ask()))
 
 
-def test_a_lost_result_is_sent_again_with_the_own_version() -> None:
+def test_lost_result_is_resent_with_the_app_info_version() -> None:
     workunits(an_app_without_versions(), 1)
     client = an_anonymous_client()
     (result,) = client.ask().results
@@ -107,7 +107,7 @@ def test_a_lost_result_is_sent_again_with_the_own_version() -> None:
     assert (again.name, again.version_num) == (result.name, 7)
 
 
-def test_an_app_without_an_own_version_is_named_in_boincs_words() -> None:
+def test_app_missing_from_app_info_is_named_in_the_message_of_boinc() -> None:
     workunits(an_app(user_friendly_name="Upper case"), 1)
     reply = an_anonymous_client(own("other")).ask()
     assert reply.results == ()
@@ -120,21 +120,21 @@ def test_an_app_without_an_own_version_is_named_in_boincs_words() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"kind": "script"}, {"homogeneous_app_version": True}])
-def test_some_apps_take_no_own_programs(fields: dict[str, Any]) -> None:
+def test_app_that_excludes_the_anonymous_platform_sends_no_work(fields: dict[str, Any]) -> None:
     workunits(an_app(**fields), 1)
     reply = an_anonymous_client().ask()
     assert reply.results == ()
     assert "Your app_info.xml file doesn't have a usable version of upper." in texts(reply)
 
 
-def test_the_faster_of_two_own_versions_is_used() -> None:
+def test_faster_of_two_app_info_versions_is_used() -> None:
     workunits(an_app_without_versions(), 1)
     client = an_anonymous_client(own(version_num=8), own(version_num=3, flops=9e9))
     (result,) = client.ask().results
     assert result.version_num == 3
 
 
-def test_work_for_a_gpu_runs_in_the_own_version_for_it() -> None:
+def test_gpu_work_request_uses_the_gpu_version_of_app_info() -> None:
     workunits(an_app_without_versions(), 1)
     nvidia = (messages.CoprocUsage(type="NVIDIA", count=1),)
     client = an_anonymous_client(own(), own(version_num=9, coprocs=nvidia))
@@ -145,14 +145,14 @@ def test_work_for_a_gpu_runs_in_the_own_version_for_it() -> None:
     assert [result.version_num for result in reply.results] == [9]
 
 
-def test_an_unknown_kind_of_device_makes_no_rows() -> None:
+def test_app_info_version_with_an_unknown_device_type_creates_no_app_version() -> None:
     workunits(an_app_without_versions(), 1)
     fake = (messages.CoprocUsage(type="fakegpu", count=1),)
     assert an_anonymous_client(own(coprocs=fake)).ask().results == ()
     assert not AppVersion.objects.exists()
 
 
-def test_operations_are_scaled_by_the_speed_that_the_client_computes_with() -> None:
+def test_flops_estimate_and_bound_are_scaled_by_the_flops_of_app_info() -> None:
     """A client divides the operations by its own `<flops>` for its estimate and its time limit."""
     app = an_app_without_versions()
     workunits(app, 1, rsc_fpops_est=1e12, rsc_fpops_bound=1e14)
@@ -167,7 +167,7 @@ def test_operations_are_scaled_by_the_speed_that_the_client_computes_with() -> N
     assert workunit.rsc_fpops_bound == pytest.approx(4e14)
 
 
-def test_own_programs_are_no_published_versions() -> None:
+def test_anonymous_versions_are_not_listed_as_published_versions() -> None:
     app = an_app_without_versions()
     workunits(app, 1)
     an_anonymous_client().ask()
@@ -185,7 +185,7 @@ def test_own_programs_are_no_published_versions() -> None:
     assert str(version) == "upper 0.01 anonymous"
 
 
-def test_rows_are_made_once_and_cost_no_statement_later() -> None:
+def test_anonymous_version_rows_are_created_once_without_later_statements() -> None:
     workunits(an_app_without_versions(), 5)
     client = an_anonymous_client()
     client.ask()
@@ -205,13 +205,13 @@ def test_rows_are_made_once_and_cost_no_statement_later() -> None:
 # Hosts without a matching version
 
 
-def test_a_computer_without_versions_waits_a_day_if_others_have_some() -> None:
+def test_host_of_an_unsupported_platform_gets_a_delay_of_one_day() -> None:
     workunits(an_app(), 1)
     reply = a_client(platform="riscv-amiga").ask(cpu_req_secs=1)
     assert reply.request_delay == timedelta(days=1).total_seconds()
 
 
-def test_a_project_without_versions_is_asked_again_in_ten_minutes() -> None:
+def test_project_without_versions_sends_a_delay_of_ten_minutes() -> None:
     workunits(an_app_without_versions(), 1)
     reply = a_client().ask(cpu_req_secs=1)
     assert reply.request_delay == timedelta(minutes=10).total_seconds()
@@ -223,7 +223,7 @@ def test_a_client_that_requests_no_work_gets_no_longer_delay() -> None:
     assert a_client("bob@example.org", platform="riscv-amiga").ask().request_delay == usual
 
 
-def test_an_anonymous_client_without_a_usable_version_is_not_sent_away_for_a_day() -> None:
+def test_anonymous_client_without_a_usable_version_gets_the_usual_delay() -> None:
     workunits(an_app(), 1)
     usual = a_client().ask().request_delay
     assert an_anonymous_client(own("other"), email="bob@example.org").ask().request_delay == usual

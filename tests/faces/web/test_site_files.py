@@ -7,7 +7,7 @@ import pytest
 from scheduler.web.site_files import DISALLOWED_PATHS
 
 
-def test_crawlers_are_kept_from_paths_for_programs(client):
+def test_robots_txt_disallows_paths_for_programs(client):
     answer = client.get("/robots.txt")
     assert answer.status_code == 200
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
@@ -18,7 +18,7 @@ def test_crawlers_are_kept_from_paths_for_programs(client):
     assert "public" in answer["Cache-Control"]
 
 
-def test_the_icon_is_found(client):
+def test_favicon_is_served_as_svg(client):
     answer = client.get("/favicon.ico", follow=True)
     assert answer.status_code == 200
     assert answer["Content-Type"] == "image/svg+xml"

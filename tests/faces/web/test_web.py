@@ -49,12 +49,12 @@ def test_trap_01_the_link_to_the_scheduler_begins_its_line_within_255_bytes(clie
     assert url == settings.PROJECT.scheduler_url
 
 
-def test_the_link_stands_among_the_first_lines(client: Client) -> None:
+def test_scheduler_link_is_in_the_first_six_lines(client: Client) -> None:
     first = client.get("/").content.split(b"\n")[:6]
     assert any(line.startswith(LINK) for line in first)
 
 
-def test_a_client_reading_in_chunks_of_255_bytes_finds_one_scheduler(client: Client) -> None:
+def test_client_reading_255_byte_chunks_finds_exactly_one_scheduler_link(client: Client) -> None:
     found = []
     for line in client.get("/").content.split(b"\n"):
         for start in range(0, len(line) or 1, 255):
@@ -64,18 +64,18 @@ def test_a_client_reading_in_chunks_of_255_bytes_finds_one_scheduler(client: Cli
     assert len(found) == 1
 
 
-def test_head_answers_as_get_does_without_a_body(client: Client) -> None:
+def test_head_returns_the_content_type_of_get_without_a_body(client: Client) -> None:
     answer = client.head("/")
     assert answer.status_code == 200
     assert answer.content == b""
     assert answer["Content-Type"] == client.get("/")["Content-Type"]
 
 
-def test_posting_to_the_page_is_refused(client: Client) -> None:
+def test_post_to_the_status_page_returns_405(client: Client) -> None:
     assert client.post("/").status_code == 405
 
 
-def test_the_page_tells_how_to_attach_with_the_real_address(client: Client) -> None:
+def test_status_page_shows_attach_commands_with_the_master_url(client: Client) -> None:
     page = client.get("/").content.decode()
     url = settings.PROJECT.master_url
     assert f"boinccmd --project_attach {url} KEY" in page
@@ -87,21 +87,23 @@ def test_the_page_tells_how_to_attach_with_the_real_address(client: Client) -> N
 @pytest.mark.parametrize(
     ("creation", "creates"), [(AccountCreation.OPEN, True), (AccountCreation.CLOSED, False)]
 )
-def test_the_page_creates_accounts_only_where_clients_may(creation, creates, client, settings):
+def test_status_page_shows_account_creation_commands_only_if_allowed(
+    creation, creates, client, settings
+):
     settings.PROJECT = replace(settings.PROJECT, account_creation=creation)
     page = client.get("/").content.decode()
     assert ("--create --name" in page) is creates
     assert ("--create_account" in page) is creates
 
 
-def test_the_page_works_on_an_empty_database(client: Client) -> None:
+def test_status_page_works_on_an_empty_database(client: Client) -> None:
     page = client.get("/").content.decode()
     assert "No app has been published yet" in page
     assert "None yet" in page
     assert all(count == 0 for count in numbers(client)["workunits"].values())
 
 
-def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
+def test_status_page_loads_no_external_resources(client: Client) -> None:
     page = client.get("/").content.decode()
     loaded = re.findall(r'(?:src|rel="stylesheet" href)="([^"]+)"', page)
     assert loaded
@@ -111,7 +113,7 @@ def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
 # The numbers
 
 
-def test_every_workunit_stands_in_exactly_one_station(app: App, client: Client) -> None:
+def test_each_workunit_is_counted_in_exactly_one_stage(app: App, client: Client) -> None:
     a_workunit(app)
     a_workunit(app, need_validate=True)
     settled(a_workunit(app), assimilate_state=AssimilateState.READY)
@@ -143,7 +145,7 @@ def test_results_are_counted_by_state_or_by_outcome_if_over(app: App, client: Cl
     assert said["people"] == {"accounts": 1, "hosts": 1}
 
 
-def test_every_figure_of_the_page_has_its_label_in_the_json(client: Client) -> None:
+def test_every_number_on_the_page_has_a_label_in_the_json(client: Client) -> None:
     page = client.get("/").content.decode()
     keys = set(re.findall(r'data-count="([^"]+)"', page))
     labels = numbers(client)["labels"]
@@ -153,7 +155,7 @@ def test_every_figure_of_the_page_has_its_label_in_the_json(client: Client) -> N
     assert {share.split(".")[1] for share in shares} == set(numbers(client)["outcomes"])
 
 
-def test_a_daemon_is_behind_by_its_oldest_overdue_row(app: App, client: Client) -> None:
+def test_daemon_lag_is_the_age_of_its_oldest_overdue_row(app: App, client: Client) -> None:
     now = timezone.now()
     a_workunit(app, transition_at=now - timedelta(seconds=90))
     a_workunit(app, transition_at=now + timedelta(days=1))
@@ -180,7 +182,9 @@ def test_apps_are_listed_with_the_newest_version_of_each_platform(app: App, clie
     assert "x86_64-pc-linux-gnu" in client.get("/").content.decode()
 
 
-def test_a_volunteer_is_called_by_name_and_never_by_e_mail(app: App, client: Client) -> None:
+def test_status_page_shows_names_and_never_email_addresses_of_volunteers(
+    app: App, client: Client
+) -> None:
     named = a_host(an_account("Ada", email="ada@example.org"))
     nameless = a_host(an_account("nobody", email="secret@example.net"))
     Account.objects.filter(pk=nameless.account_id).update(name="")
@@ -201,12 +205,12 @@ def test_a_volunteer_is_called_by_name_and_never_by_e_mail(app: App, client: Cli
     assert "ada@" not in page
 
 
-def test_a_name_full_of_markup_is_shown_as_text(app: App, client: Client) -> None:
+def test_markup_in_an_app_name_is_escaped(app: App, client: Client) -> None:
     App.objects.filter(pk=app.pk).update(user_friendly_name="<script>alert(1)</script>")
     assert "<script>alert" not in client.get("/").content.decode()
 
 
-def test_any_number_of_readers_cost_one_reading(
+def test_status_is_cached_between_requests(
     client: Client, django_assert_num_queries: Any, django_assert_max_num_queries: Any
 ) -> None:
     with django_assert_max_num_queries(14):
@@ -219,7 +223,7 @@ def test_any_number_of_readers_cost_one_reading(
 # Liveness
 
 
-def test_the_page_says_which_daemons_are_alive(client: Client) -> None:
+def test_status_shows_when_each_daemon_was_last_alive(client: Client) -> None:
     run = settings.VAR_DIR / "run"
     run.mkdir(parents=True)
     (run / "validator.alive").touch()
@@ -236,14 +240,14 @@ def test_the_page_says_which_daemons_are_alive(client: Client) -> None:
     assert 7300 <= said["silent_seconds"]["purger"] < 7400
 
 
-def test_maintenance_stands_on_the_page(client: Client) -> None:
+def test_status_page_shows_the_maintenance_message(client: Client) -> None:
     assert "for maintenance" not in client.get("/").content.decode()
     maintenance.begin(message="New disks.", now=NOON)
     page = client.get("/").content.decode()
     assert "Project is temporarily shut down for maintenance. New disks.</p>" in page
 
 
-def test_alerts_are_for_staff_alone(client: Client) -> None:
+def test_status_page_shows_alerts_only_to_staff(client: Client) -> None:
     assert "Needs attention" not in client.get("/").content.decode()
     client.force_login(an_account("volunteer"))
     assert "Needs attention" not in client.get("/").content.decode()
@@ -254,13 +258,13 @@ def test_alerts_are_for_staff_alone(client: Client) -> None:
 # Errors
 
 
-def test_an_address_without_a_page_is_answered_kindly(client: Client) -> None:
+def test_unknown_url_returns_a_404_page(client: Client) -> None:
     answer = client.get("/no/such/page")
     assert answer.status_code == 404
     assert "There is no such page" in answer.content.decode()
 
 
-def test_a_failure_is_answered_in_the_same_looks(
+def test_unhandled_exception_returns_the_500_page(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(**_: object) -> None:

@@ -157,7 +157,7 @@ RULES = (
         Code("scheduler.people.submitters:forbid", _with_his_row),
         (
             SHARES,
-            "tests/faces/admin/test_admin.py::test_staff_forbids_submitters_whose_share_and_clock_stay",
+            "tests/faces/admin/test_admin.py::test_forbid_action_removes_submit_rights_but_keeps_the_share",
         ),
     ),
     Switch(

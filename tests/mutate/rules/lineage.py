@@ -212,7 +212,7 @@ RULES = (
                 )
             ),
         ),
-        (f"{LIFECYCLE}::test_each_transition_has_one_actor_with_three_exceptions",),
+        (f"{LIFECYCLE}::test_each_transition_has_one_actor_except_the_listed_ones",),
     ),
     Switch(
         "The moves of an axis lead to states of that axis",
@@ -228,7 +228,7 @@ RULES = (
                 )
             ),
         ),
-        (f"{LIFECYCLE}::test_each_axis_is_a_machine_with_its_own_states_and_actors",),
+        (f"{LIFECYCLE}::test_each_axis_has_its_own_states_and_actors",),
     ),
     Switch(
         "The database refuses moves that are not in the table of moves",
@@ -322,7 +322,7 @@ RULES = (
     Switch(
         "A workunit that can have no more results fails with a reason",
         Code("scheduler.results.rules.replication:_is_out_of_results", always(False)),
-        (f"{REPLICATION}::test_an_open_workunit_always_has_somebody_to_wait_for",),
+        (f"{REPLICATION}::test_open_workunit_always_waits_for_a_daemon_or_a_host",),
     ),
     Switch(
         "fsck finds a workunit that waits for no batch",
@@ -336,7 +336,9 @@ RULES = (
             "scheduler.results.rules.settled:judge_settled",
             made=_keep_unsent(Because.CANONICAL_FOUND),
         ),
-        (f"{REPLICATION}::test_a_workunit_with_its_answer_drops_what_is_unsent",),
+        (
+            f"{REPLICATION}::test_workunit_with_canonical_result_cancels_unsent_and_inactive_results",
+        ),
     ),
     Switch(
         "Unsent results are dropped when the workunit has failed",
@@ -345,14 +347,14 @@ RULES = (
             made=_keep_unsent(Because.WORKUNIT_FAILED),
         ),
         (
-            f"{REPLICATION}::test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudged",
+            f"{REPLICATION}::test_failed_workunit_cancels_unsent_results_and_does_not_validate_successes",
         ),
     ),
     # B24
     Switch(
         "A result has no outcome before it is over (table of moves)",
         Code("scheduler.lifecycle:ResultState", made=_outcome_in_progress),
-        (f"{LIFECYCLE}::test_a_result_state_is_its_server_state_and_its_outcome",),
+        (f"{LIFECYCLE}::test_result_state_combines_server_state_and_outcome",),
     ),
     Switch(
         "A result has an outcome if and only if it is over (database)",
@@ -413,7 +415,7 @@ RULES = (
                 lambda counts, awaited: (replace(counts, in_progress=0), awaited)
             ),
         ),
-        (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
+        (f"{REPLICATION}::test_canonical_outputs_are_kept_until_every_success_is_validated",),
     ),
     Switch(
         "Canonical outputs are kept while a success is not validated",
@@ -421,7 +423,7 @@ RULES = (
             "scheduler.results.rules.settled:_files_to_delete",
             made=_files_to_delete(lambda counts, _awaited: (counts, [])),
         ),
-        (f"{REPLICATION}::test_canonical_outputs_stay_until_every_success_is_judged",),
+        (f"{REPLICATION}::test_canonical_outputs_are_kept_until_every_success_is_validated",),
     ),
     # B45
     Switch(
@@ -496,7 +498,9 @@ RULES = (
     Switch(
         "`target_nresults` results are created",
         Code("scheduler.results.rules.replication:effective_target", always(1)),
-        (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
+        (
+            f"{REPLICATION}::test_results_are_created_up_to_the_quorum_and_validated_once_it_is_complete",
+        ),
     ),
     Switch(
         "Results are compared when the quorum is complete",
@@ -504,7 +508,9 @@ RULES = (
             "scheduler.results.rules.replication:_is_worth_validating",
             lambda _workunit, counts, **_: counts.fresh > 0,
         ),
-        (f"{REPLICATION}::test_a_quorum_of_results_is_made_and_compared_once_it_is_complete",),
+        (
+            f"{REPLICATION}::test_results_are_created_up_to_the_quorum_and_validated_once_it_is_complete",
+        ),
     ),
     Switch(
         "Fewer results than the quorum are not compared",
@@ -521,7 +527,7 @@ RULES = (
         Switch(
             f"The built-in validator {name} compares results",
             Code(f"daemons.science.{name}:{place}", always(value)),
-            (f"{VALIDATORS_PAGE}::test_each_built_in_validator_decides_by_its_rule",),
+            (f"{VALIDATORS_PAGE}::test_each_built_in_validator_applies_its_rule",),
         )
         for name, place, value in (
             ("bitwise", "agree", True),
@@ -534,24 +540,24 @@ RULES = (
     Switch(
         "An event is one line, whatever its fields",
         Code("project.logging:_CONTROL", {}),
-        (f"{LOGGING}::test_an_event_is_one_line_of_columns_with_its_fields",),
+        (f"{LOGGING}::test_text_format_writes_an_event_as_one_line_with_its_fields",),
     ),
     Switch(
         "Events are written with their fields",
         Code("project.logging:fields", always({})),
-        (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
+        (f"{LOGGING}::test_json_format_writes_an_event_as_one_object_with_its_fields",),
     ),
     Switch(
         "Events are JSON with LOG_FORMAT=json",
         Code("project.logging:JsonLines.format", _unstructured),
-        (f"{LOGGING}::test_an_event_is_one_object_of_json_with_its_fields",),
+        (f"{LOGGING}::test_json_format_writes_an_event_as_one_object_with_its_fields",),
     ),
     # Feature 74
     *(
         Switch(
             f"An invalid value of a variable is refused when it is read ({reader})",
             Code(f"project.env:{reader}", made=_believed(reader)),
-            (f"{SETTINGS}::test_nonsense_in_a_variable_is_refused_when_settings_are_read",),
+            (f"{SETTINGS}::test_invalid_variable_is_refused_when_settings_are_read",),
         )
         for reader in ("integer", "boolean", "choice", "web_url")
     ),

@@ -19,16 +19,16 @@ def a_run(*figures, pgbench=PGBENCH, size="usual"):
     return Run(at="2026-01-01", size=size, machine={}, figures=list(figures), pgbench=pgbench)
 
 
-def test_pgbench_counts_with_the_median_of_what_it_gave():
+def test_pgbench_rate_is_the_median_of_its_runs():
     assert compare.pgbench_rate(PGBENCH, compare.SELECT) == 20_000
     assert compare.pgbench_rate({}, compare.SELECT) is None
 
 
-def test_a_rate_is_set_beside_pgbench_as_units_per_transaction():
+def test_rate_is_compared_with_pgbench_as_units_per_transaction():
     assert compare.ratio(a_figure(5000), 2000) == 2.5
 
 
-def test_a_time_is_set_beside_pgbench_as_transactions_of_one_of_its_two_clients():
+def test_time_is_compared_with_pgbench_as_transactions_of_one_client():
     assert compare.ratio(a_figure(10, unit="ms"), 2000) == 10
 
 
@@ -37,7 +37,7 @@ def test_figures_that_do_not_depend_on_speed_have_no_ratio():
     assert compare.ratio(a_figure(80), None) is None
 
 
-def test_ours_to_the_peers():
+def test_peer_ratio_is_computed_only_for_figures_with_a_peer():
     assert compare.peer_ratio(a_figure(3000)) == 10
     assert compare.peer_ratio(a_figure(3000, key="claim_growth")) is None
 
@@ -45,18 +45,18 @@ def test_ours_to_the_peers():
 @pytest.mark.parametrize(
     ("key", "value", "share"), [("validator", 3000, 0.5), ("validator", 9000, 1.5)]
 )
-def test_an_aim_at_least(key, value, share):
+def test_share_of_a_minimum_aim_is_computed(key, value, share):
     found = a_figure(value, key=key)
     assert compare.aim(found).share(found) == share
 
 
-def test_an_aim_at_most_is_met_from_below():
+def test_maximum_aim_is_met_by_lower_values():
     slow, quick = (a_figure(value, key="latency_p50", unit="ms") for value in (600, 150))
     assert compare.aim(slow).share(slow) == 0.5
     assert compare.aim(quick).share(quick) == 2
 
 
-def test_a_line_may_have_no_aim():
+def test_figure_without_an_aim_returns_none():
     assert compare.aim(a_figure(1, key="timeout_checker")) is None
 
 
@@ -70,19 +70,19 @@ def test_change_since_the_last_run_excludes_the_speed_of_the_machine():
     assert compare.change(same.figures[0], same, before) == pytest.approx(2)
 
 
-def test_a_shorter_time_is_a_change_for_the_better():
+def test_shorter_time_is_an_improvement():
     before = a_run(a_figure(30, unit="ms")).as_json()
     now = a_run(a_figure(10, unit="ms"))
     assert compare.change(now.figures[0], now, before) == pytest.approx(3)
 
 
-def test_without_a_run_before_there_is_no_change():
+def test_change_is_none_without_a_previous_run():
     now = a_run(a_figure(10))
     assert compare.change(now.figures[0], now, None) is None
     assert compare.change(now.figures[0], now, a_run().as_json()) is None
 
 
-def test_runs_are_kept_and_found_line_by_line(tmp_path):
+def test_last_run_is_found_per_figure_and_size(tmp_path):
     compare.store(a_run(a_figure(1), a_figure(7, key="purger")), tmp_path)
     compare.store(a_run(a_figure(2)), tmp_path, tmp_path / "also.json")
     compare.store(a_run(a_figure(9), size="large"), tmp_path)
@@ -92,7 +92,7 @@ def test_runs_are_kept_and_found_line_by_line(tmp_path):
     assert (tmp_path / "also.json").read_text() != (tmp_path / "last.json").read_text()
 
 
-def test_the_first_run_has_none_before_it(tmp_path):
+def test_first_run_has_no_previous_run(tmp_path):
     assert compare.last(tmp_path, size="usual") == {}
 
 
@@ -100,5 +100,5 @@ def test_the_first_run_has_none_before_it(tmp_path):
     ("value", "text"),
     [(None, ""), (12_345.6, "12,346"), (12.34, "12.3"), (1.234, "1.23"), (0.01234, "0.012")],
 )
-def test_numbers_have_as_many_digits_as_mean_something(value, text):
+def test_numbers_are_printed_with_significant_digits_only(value, text):
     assert number(value) == text

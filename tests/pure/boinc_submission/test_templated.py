@@ -143,7 +143,7 @@ def test_command_line_in_template_and_workunit_is_refused() -> None:
     template = InputTemplate(command_line="--template")
     assert made(inputs=template).workunit.command_line == "--template"
     assert made(WorkunitDescription(command_line="--own")).workunit.command_line == "--own"
-    with pytest.raises(TwoCommandLines, match=r"'--own', and '--template' in the template\. Hint"):
+    with pytest.raises(TwoCommandLines, match=r"'--own', and the template has '--template'\. Hint"):
         made(WorkunitDescription(command_line="--own"), template)
 
 

@@ -71,13 +71,11 @@ def approximate(operations):
         ("a version that nobody knows", None, ESTIMATE, False),
     ],
 )
-def test_a_claim_is_divided_by_what_its_host_and_version_exaggerate(
-    what, record, operations, is_normal
-):
+def test_claim_is_scaled_by_the_averages_of_host_and_version(what, record, operations, is_normal):
     assert claim(record=record) == Claim(operations, is_normal), what
 
 
-def test_a_host_that_erred_lately_may_have_to_wait_for_its_scale():
+def test_host_scale_can_require_ten_consecutive_valid_results():
     doubtful = known(host_average=2.0, consecutive_valid=9)
     assert claim(record=doubtful).is_normal
     assert not claim(record=doubtful, host_scale_check=True).is_normal
@@ -85,23 +83,23 @@ def test_a_host_that_erred_lately_may_have_to_wait_for_its_scale():
 
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, inf])
-def test_a_running_time_that_says_nothing_leaves_the_word_to_the_estimate(seconds):
+def test_claim_without_a_usable_run_time_is_the_estimate(seconds):
     assert claim(Effort(seconds, 10, 2e9)) == approximate(ESTIMATE)
 
 
 @pytest.mark.parametrize("flops", [0.0, -1.0, 1e9])
-def test_a_host_that_was_never_measured_counts_as_a_usual_one_and_teaches_nothing(flops):
+def test_unbenchmarked_host_gets_the_default_speed_and_gives_no_sample(flops):
     effort = Effort(1000, 1000, flops)
     assert adaptive.raw_operations(effort) == 4.3e12
     assert adaptive.sample(effort, 4.3e12, is_outlier=False) is None
 
 
-def test_a_claim_is_cut_at_the_workunits_bound():
+def test_claim_is_limited_by_the_workunit_bound():
     assert claim(bound=1e12) == normal(1e12)
     assert claim(record=None, bound=1e12) == approximate(1e12)
 
 
-def test_the_estimate_is_the_scientists_times_what_the_app_really_costs():
+def test_estimate_is_scaled_by_the_measured_cost_of_the_app():
     assert adaptive.estimate(100.0, min_avg_pfc=0.5) == 50
     assert adaptive.estimate(100.0, min_avg_pfc=0.0) == 100
 
@@ -109,25 +107,25 @@ def test_the_estimate_is_the_scientists_times_what_the_app_really_costs():
 # Granted credit
 
 
-def test_two_normal_claims_leave_the_others_unheard():
+def test_approximate_claims_are_ignored_if_there_are_two_normal_claims():
     assert paid(normal(ESTIMATE), normal(ESTIMATE), approximate(1e16)) == paid(normal(ESTIMATE))
 
 
-def test_one_normal_claim_counts_twice():
+def test_single_normal_claim_counts_twice():
     expected = adaptive.pegged_average([2.0, 2.0, 1.0], 1.0) * COBBLESTONE
     found = paid(normal(2e12), approximate(1e12), estimated=1e12)
     assert isclose(float(found), expected * 1e12, rel_tol=1e-6)
 
 
-def test_a_day_of_a_gigaflop_is_two_hundred_cobblestones():
+def test_one_day_at_one_gigaflops_earns_200_cobblestones():
     assert paid(normal(8.64e13), normal(8.64e13), estimated=8.64e13) == 200
 
 
-def test_no_results_are_paid_nothing():
+def test_credit_without_results_is_zero():
     assert paid() == 0
 
 
-def test_more_than_the_workunit_allows_is_cut_and_so_is_more_than_anybody_computes():
+def test_credit_is_limited_by_the_workunit_bound_and_the_maximum():
     assert paid(normal(1e15), bound=8.64e13, estimated=1e15) == 200
     assert paid(normal(1e30), bound=1e31, estimated=1e30) == Decimal(MAX_GRANTED)
 
@@ -137,7 +135,7 @@ CLAIMS = st.lists(st.builds(Claim, AMOUNTS, st.booleans()), max_size=8)
 
 
 @given(claims=CLAIMS, estimated=st.floats(1, 1e20), bound=st.floats(1, 1e20))
-def test_pay_is_never_negative_and_never_above_the_bound(claims, estimated, bound):
+def test_credit_is_never_negative_and_never_above_the_bound(claims, estimated, bound):
     found = adaptive.amount(claims, estimated=estimated, rsc_fpops_bound=bound)
     assert 0 <= found <= Decimal(min(bound * COBBLESTONE, MAX_GRANTED)) + Decimal("0.000001")
 
@@ -146,7 +144,7 @@ def test_pay_is_never_negative_and_never_above_the_bound(claims, estimated, boun
     operations=st.lists(st.floats(0, 1e20), min_size=1, max_size=8), estimated=st.floats(1, 1e20)
 )
 @example(operations=[5e-324], estimated=2.0)
-def test_a_pegged_average_lies_between_the_least_and_the_most(operations, estimated):
+def test_pegged_average_lies_between_minimum_and_maximum(operations, estimated):
     found = adaptive.pegged_average(operations, estimated)
     assert min(operations) * (1 - 1e-9) <= found <= max(operations) * (1 + 1e-9)
 
@@ -158,7 +156,7 @@ def test_host_that_always_claims_too_much_gains_nothing(factor):
 
 
 @given(factor=st.floats(1, 1e9))
-def test_a_single_wild_claim_moves_the_pay_of_three_by_less_than_a_fifth(factor):
+def test_one_extreme_claim_of_three_raises_credit_by_at_most_a_fifth(factor):
     honest = normal(ESTIMATE)
     found = paid(honest, honest, normal(ESTIMATE * factor))
     assert paid(honest) <= found <= paid(honest) * Decimal("1.2")
@@ -168,7 +166,7 @@ def test_a_single_wild_claim_moves_the_pay_of_three_by_less_than_a_fifth(factor)
     seconds=st.floats(allow_nan=True, allow_infinity=True),
     flops=st.floats(allow_nan=False, allow_infinity=True),
 )
-def test_no_nonsense_of_a_client_makes_a_claim_that_is_no_number(seconds, flops):
+def test_claim_from_invalid_client_values_is_a_bounded_number(seconds, flops):
     found = claim(Effort(seconds, 0, flops), bound=1e18)
     assert 0 <= found.operations <= 1e18
 
@@ -186,11 +184,11 @@ def test_no_nonsense_of_a_client_makes_a_claim_that_is_no_number(seconds, flops)
         (Effort(0, 3600, 2e9), False, None),
     ],
 )
-def test_only_sane_ratios_are_learned(effort, is_outlier, expected):
+def test_only_plausible_ratios_are_added_to_the_averages(effort, is_outlier, expected):
     assert adaptive.sample(effort, ESTIMATE, is_outlier=is_outlier) == expected
 
 
-def test_a_versions_average_is_a_plain_mean_of_a_hundred_and_then_slow():
+def test_version_average_is_a_mean_of_100_samples_then_changes_slowly():
     assert running_average(1.0, 99, 2.0, OF_VERSION) == (1.01, 100)
     assert running_average(1.0, 100, 2.0, OF_VERSION) == (1.001, 101)
     assert running_average(1.0, 100, 2000.0, OF_VERSION) == (1.009, 101)
@@ -199,7 +197,7 @@ def test_a_versions_average_is_a_plain_mean_of_a_hundred_and_then_slow():
 # Scales of versions
 
 
-def test_claims_of_a_dearer_device_are_brought_down_to_the_cheaper_one():
+def test_claims_are_scaled_down_to_the_cheaper_device():
     scales, least = adaptive.version_scales(
         [
             VersionAverage(1, on_gpu=False, samples=300, average=2.0),
@@ -211,7 +209,7 @@ def test_claims_of_a_dearer_device_are_brought_down_to_the_cheaper_one():
     assert least == 2.0
 
 
-def test_versions_of_one_device_are_weighed_by_their_samples():
+def test_versions_of_one_device_are_weighted_by_their_samples():
     scales, least = adaptive.version_scales(
         [
             VersionAverage(1, on_gpu=False, samples=300, average=1.0),
@@ -222,7 +220,7 @@ def test_versions_of_one_device_are_weighed_by_their_samples():
     assert scales == {1: least, 2: least / 2}
 
 
-def test_a_version_with_few_samples_has_no_scale():
+def test_version_with_few_samples_has_no_scale():
     few = VersionAverage(1, on_gpu=False, samples=100, average=2.0)
     assert adaptive.version_scales([few]) == ({}, None)
     assert adaptive.version_scales([]) == ({}, None)

@@ -72,26 +72,26 @@ def pauses_of(script):
     return stop.pauses
 
 
-def test_an_idle_daemon_looks_again_after_ever_longer_pauses_up_to_its_own():
+def test_pauses_of_an_idle_daemon_grow_up_to_its_maximum():
     assert pauses_of([IDLE] * 9) == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0, 1.0]
 
 
-def test_a_full_batch_is_followed_at_once():
+def test_full_batch_is_followed_by_a_pass_without_a_pause():
     assert pauses_of([BUSY, BUSY, SHORT]) == [0.02]
 
 
-def test_work_makes_an_idle_daemon_wake_up():
+def test_pass_with_work_resets_the_pause_of_an_idle_daemon():
     assert pauses_of([IDLE, IDLE, SHORT, IDLE]) == [0.02, 0.04, 0.02, 0.02]
 
 
-def test_an_idle_daemon_hears_its_bell_and_one_that_lets_its_batch_fill_does_not():
+def test_wakeup_ends_an_idle_pause_but_not_a_wait_for_a_fuller_batch():
     stop = ScriptedStop()
     daemon, _ = a_daemon([IDLE, SHORT, IDLE], stop)
     run(daemon, drive(stop))
     assert stop.heard == [True, False, True]
 
 
-def test_batches_that_come_back_short_one_after_another_are_given_more_time_to_fill():
+def test_successive_short_batches_get_longer_pauses_to_fill():
     rhythm = Rhythm(longest=1.0)
     waits = [rhythm.after(SHORT, took=1.0) for _ in range(6)]
     assert waits == [(gap, False) for gap in (0.02, 0.04, 0.08, 0.16, 0.32, 0.32)]
@@ -99,7 +99,7 @@ def test_batches_that_come_back_short_one_after_another_are_given_more_time_to_f
     assert rhythm.after(SHORT, took=1.0) == (0.02, False)
 
 
-def test_the_gap_is_no_longer_than_some_passes_and_than_the_daemons_pause():
+def test_pause_after_short_batches_is_bounded_by_pass_duration_and_maximum():
     rhythm = Rhythm(longest=0.1)
     assert [rhythm.after(SHORT, took=0.005)[0] for _ in range(3)] == [0.02, 0.04, 0.04]
     assert [rhythm.after(SHORT, took=9.0)[0] for _ in range(2)] == [0.1, 0.1]
@@ -114,12 +114,12 @@ def test_pauses_grow_while_the_database_is_away_with_one_log_event(caplog):
     assert caplog.records[0].reason == "connection refused Is the server running?"
 
 
-def test_a_bad_row_does_not_end_a_daemon(caplog):
+def test_exception_in_a_pass_does_not_end_the_daemon(caplog):
     assert pauses_of([ValueError("odd"), SHORT]) == [1.0, 0.02]
     assert "ValueError: odd" in caplog.text
 
 
-def test_only_a_pass_that_did_something_is_logged(caplog):
+def test_only_passes_with_work_are_logged(caplog):
     caplog.set_level(logging.INFO)
     pauses_of([IDLE, SHORT, IDLE])
     (record,) = caplog.records
@@ -146,7 +146,7 @@ def test_stopped_daemon_makes_no_pass():
     assert asked == []
 
 
-def test_draining_adds_up_until_a_batch_is_short():
+def test_drain_runs_passes_until_a_short_batch_and_returns_the_sum():
     stop = ScriptedStop()
     daemon, asked = a_daemon([BUSY, SHORT, IDLE], stop)
     total = drain(daemon, drive(stop))
@@ -154,12 +154,12 @@ def test_draining_adds_up_until_a_batch_is_short():
     assert len(asked) == 2
 
 
-def test_a_sign_of_life_is_given(settings):
+def test_daemon_writes_its_sign_of_life_file(settings):
     pauses_of([IDLE])
     assert (settings.VAR_DIR / "run/fake.alive").exists()
 
 
-def test_a_signal_ends_the_waiting_at_once():
+def test_signal_ends_the_pause_immediately():
     stop, said = StopSign(), []
     with stopping_on_signals(stop, said.append):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -169,7 +169,7 @@ def test_a_signal_ends_the_waiting_at_once():
     assert said == ["finishing..."]
 
 
-def test_a_stop_sign_that_is_set_is_not_waited_for():
+def test_wait_returns_immediately_when_stop_is_set():
     stop = StopSign()
     assert not stop.wait(0.01)
     stop.set()
@@ -179,13 +179,13 @@ def test_a_stop_sign_that_is_set_is_not_waited_for():
 # Shards and tallies
 
 
-def test_a_shard_is_written_as_it_is_read():
+def test_shard_is_printed_in_the_form_that_is_parsed():
     assert Shard.parse("2/4") == Shard(1, 4)
     assert str(Shard(1, 4)) == "2/4"
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1", "", "a/b", "-1/2", "1/2/3", "1.5/2"])
-def test_a_shard_that_is_none_is_refused_with_a_hint(text):
+def test_invalid_shard_is_refused_with_a_hint(text):
     with pytest.raises(BadShard, match="Hint:"):
         Shard.parse(text)
 
@@ -199,7 +199,7 @@ def test_a_shard_that_is_none_is_refused_with_a_hint(text):
         (Tally(counts={"ledger days made": 15}), "15 ledger days made"),
     ],
 )
-def test_a_tally_is_one_sentence(tally, sentence):
+def test_tally_is_printed_as_one_sentence(tally, sentence):
     assert tally.sentence() == sentence
 
 
@@ -223,12 +223,12 @@ def test_all_daemons_are_registered_under_the_names_of_their_modules():
         assert daemon.summary.endswith(".")
 
 
-def test_a_daemon_that_does_not_exist_is_met_with_a_near_miss():
+def test_unknown_daemon_name_is_refused_with_the_closest_name():
     with pytest.raises(registry.UnknownDaemon, match="did you mean 'validator'"):
         registry.find("validater")
 
 
-def test_celerys_timetable_has_every_daemon_and_lets_late_passes_expire():
+def test_celery_schedule_has_every_daemon_and_late_passes_expire():
     timetable = registry.timetable()
     assert timetable.keys() == registry.BY_NAME.keys()
     for name, entry in timetable.items():

@@ -38,7 +38,7 @@ def looking(clock, *, seconds=0.1, found=True):
     return look, places
 
 
-def test_the_first_look_is_from_the_head_and_the_next_from_the_mark(clock):
+def test_first_read_starts_at_the_head_and_the_next_at_the_low_water_mark(clock):
     queue = LowWaterMark(0)
     look, places = looking(clock)
     low_water.read(queue, look)

@@ -86,14 +86,14 @@ class Running:
         assert not self._thread.is_alive()
 
 
-def test_every_child_runs_and_ends_when_told(tmp_path):
+def test_every_child_runs_and_ends_on_request(tmp_path):
     with Running([a_child(tmp_path, "one"), a_child(tmp_path, "two")]):
         pids = [until(lambda name=name: pid_in(tmp_path / name)) for name in ("one", "two")]
         assert all(is_alive(pid) for pid in pids)
     assert not any(is_alive(pid) for pid in pids)
 
 
-def test_a_child_that_dies_is_started_again(tmp_path, monkeypatch):
+def test_child_that_dies_is_restarted(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "LOOK_EVERY", 0.02)
     child = a_child(tmp_path, "one")
     child.pause = 0.05
@@ -105,7 +105,7 @@ def test_a_child_that_dies_is_started_again(tmp_path, monkeypatch):
     assert running.said == ["one ended with SIGKILL; it is restarted in 0.05 s"]
 
 
-def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypatch):
+def test_child_that_keeps_dying_is_restarted_with_growing_delays(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "LOOK_EVERY", 0.01)
     child = a_child(tmp_path, "one", do=ill)
     child.pause = 0.05
@@ -116,7 +116,7 @@ def test_a_child_that_keeps_dying_is_started_ever_more_rarely(tmp_path, monkeypa
     ]
 
 
-def test_a_child_that_does_not_end_is_killed(tmp_path, monkeypatch):
+def test_child_that_does_not_stop_in_time_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "STOP_TIMEOUT_SECONDS", 0.2)
     with Running([a_child(tmp_path, "deaf", do=deaf)]) as running:
         pid = until(lambda: pid_in(tmp_path / "deaf"))

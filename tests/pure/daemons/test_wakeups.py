@@ -27,7 +27,7 @@ def bells_are_looked_for_at_once(monkeypatch):
     monkeypatch.setattr(loop.connection, "close", lambda: None)
 
 
-def test_a_bell_is_heard_by_its_daemon_and_by_no_other():
+def test_ring_wakes_every_process_of_its_daemon_and_no_other_daemon():
     with Bell("validator") as bell, Bell("validator") as second, Bell("purger") as other:
         ring(["validator"])
         assert wakeups.wait(5, bell.fileno())
@@ -35,7 +35,7 @@ def test_a_bell_is_heard_by_its_daemon_and_by_no_other():
         assert not bell.silence()
 
 
-def test_a_name_that_begins_as_another_is_another():
+def test_ring_does_not_wake_a_daemon_whose_name_has_the_same_prefix():
     with Bell("validator_of_others") as bell:
         ring(["validator"])
         assert not bell.silence()
@@ -48,7 +48,7 @@ def test_ringing_without_a_listener_raises_no_error():
     ring(["validator"])
 
 
-def test_a_full_bell_never_makes_its_ringer_wait():
+def test_ring_does_not_block_when_the_bell_is_full():
     with Bell("validator") as bell:
         ringer = threading.Thread(
             target=lambda: [ring(["validator"]) for _ in range(5000)], daemon=True
@@ -59,7 +59,7 @@ def test_a_full_bell_never_makes_its_ringer_wait():
         assert bell.silence()
 
 
-def test_a_bell_leaves_nothing_behind():
+def test_closed_bell_leaves_no_file():
     with Bell("validator"):
         assert len(list(wakeups.folder().iterdir())) == 1
     assert list(wakeups.folder().iterdir()) == []
@@ -93,7 +93,7 @@ def test_stale_bell_of_a_killed_daemon_is_ignored_and_later_deleted():
         assert not stale.exists()
 
 
-def test_a_living_bell_is_never_taken_away():
+def test_bell_of_a_running_daemon_is_never_deleted():
     with Bell("validator") as bell:
         [path] = wakeups.folder().iterdir()
         os.utime(path, (0, 0))
@@ -104,7 +104,7 @@ def test_a_living_bell_is_never_taken_away():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have only polls")
-def test_a_folder_with_a_long_path_has_bells_too(settings, tmp_path):
+def test_bell_works_in_a_folder_with_a_long_path(settings, tmp_path):
     settings.VAR_DIR = tmp_path / ("long" * 40) / ("longer" * 30)
     with Bell("timeout_checker") as bell:
         assert not bell.is_deaf
@@ -112,7 +112,7 @@ def test_a_folder_with_a_long_path_has_bells_too(settings, tmp_path):
         assert bell.silence()
 
 
-def test_without_a_folder_a_bell_is_deaf_and_says_so(settings, tmp_path, caplog):
+def test_bell_without_a_folder_is_deaf_and_logs_an_event(settings, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     settings.VAR_DIR = tmp_path / "file"
     with Bell("validator") as bell:
@@ -122,7 +122,7 @@ def test_without_a_folder_a_bell_is_deaf_and_says_so(settings, tmp_path, caplog)
     assert [record.message for record in caplog.records] == ["bell_unavailable"]
 
 
-def test_a_bell_ends_the_pause_of_an_idle_daemon():
+def test_ring_ends_the_pause_of_an_idle_daemon():
     stop, woken = StopSign(), threading.Event()
 
     def run_pass(*, now, limit, shard):
@@ -149,7 +149,7 @@ def test_a_bell_ends_the_pause_of_an_idle_daemon():
     assert len(passes) == 2
 
 
-def test_a_signal_ends_the_waiting_for_a_bell_at_once():
+def test_signal_ends_the_wait_for_a_bell_immediately():
     stop = StopSign()
     with Bell("fake") as bell, loop.stopping_on_signals(stop, lambda _said: None):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
@@ -172,11 +172,11 @@ def test_a_signal_ends_the_waiting_for_a_bell_at_once():
         ("purger", {"purged": 500}, ()),
     ],
 )
-def test_a_pass_wakes_those_to_whom_it_gave_work(daemon, did, woken):
+def test_pass_wakes_the_daemons_that_got_work_from_it(daemon, did, woken):
     assert woken_by(daemon, Tally(counts=did)) == woken
 
 
-def test_a_pass_of_either_driver_rings():
+def test_drain_rings_the_bell_of_the_next_daemon():
     def run_pass(*, now, limit, shard):
         return Tally(seen=1, counts={"assimilated": 1})
 

@@ -34,14 +34,14 @@ def shares(
 @pytest.mark.parametrize("per_call", [1, 10, 48])
 @given(weights=WEIGHTS)
 @settings(max_examples=15, deadline=None)
-def test_w24_the_share_over_a_thousand_claims_is_within_five_percent(per_call, weights):
+def test_w24_share_of_each_app_over_a_thousand_claims_is_within_five_percent(per_call, weights):
     total = sum(weights.values())
     got = shares(weights, per_call=per_call, lengths=dict.fromkeys(weights, per_call))
     for app, weight in weights.items():
         assert got[app] == pytest.approx(weight / total, abs=0.05)
 
 
-def test_a_huge_batch_does_not_starve_a_small_one():
+def test_huge_batch_does_not_starve_a_small_batch():
     got = shares({1: 1, 2: 1}, per_call=1, lengths={1: 500, 2: 1})
     assert got[2] == pytest.approx(0.5, abs=0.05)
 
@@ -52,7 +52,7 @@ def test_weights_of_one_to_two_give_one_and_two_thirds():
 
 
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
-def test_a_few_items_of_one_call_are_spread_too(weights, lot):
+def test_first_items_of_a_long_call_follow_the_weights(weights, lot):
     total = sum(weights.values())
     lanes = {app: [app] * 200 for app in weights}
     first = Counter(interleave(lanes, weights, lot)[:200])
@@ -65,7 +65,7 @@ def test_a_few_items_of_one_call_are_spread_too(weights, lot):
     st.dictionaries(st.integers(1, 9), st.floats(-1, 1e300)),
     st.floats(0, 1, exclude_max=True),
 )
-def test_nobody_is_left_out_and_each_queue_keeps_its_order(lanes, weights, lot):
+def test_interleaving_keeps_every_item_and_the_order_of_each_queue(lanes, weights, lot):
     tagged = {app: [(app, *item) for item in enumerate(items)] for app, items in lanes.items()}
     order = interleave(tagged, weights, lot)
     for app, items in tagged.items():
@@ -73,12 +73,12 @@ def test_nobody_is_left_out_and_each_queue_keeps_its_order(lanes, weights, lot):
     assert len(order) == sum(len(items) for items in lanes.values())
 
 
-def test_an_app_of_weight_nothing_waits_for_all_others():
+def test_app_of_weight_zero_comes_after_all_others():
     assert interleave({1: "aaa", 2: "bbb"}, {1: 0, 2: 1}, 0.0) == list("bbbaaa")
     assert sorted(interleave({1: "a", 2: "b"}, {1: 0, 2: 0}, 0.5)) == ["a", "b"]
 
 
-def test_an_app_without_a_weight_counts_as_one():
+def test_app_without_a_weight_has_weight_one():
     got = shares({1: 1}, per_call=1, lengths={1: 1, 2: 1})
     assert got[2] == pytest.approx(0.5, abs=0.05)
 
@@ -129,14 +129,14 @@ def order(weights: dict[int, float], work: list[tuple[int, int]], lot: float) ->
     st.lists(st.tuples(st.integers(1, 3), st.integers(-5, 5))),
     st.floats(0, 1, exclude_max=True),
 )
-def test_priority_still_wins_whatever_the_weights(work, lot):
+def test_priority_takes_precedence_over_weights(work, lot):
     ordered = order({1: 1, 2: 100, 3: 0}, work, lot)
     priorities = [candidate.priority for candidate in ordered]
     assert priorities == sorted(priorities, reverse=True)
     assert sorted(candidate.result_id for candidate in ordered) == list(range(len(work)))
 
 
-def test_among_equal_priorities_the_weights_decide():
+def test_weights_apply_among_equal_priorities():
     work = [(1, 0)] * 30 + [(2, 0)] * 30
     claimed: Counter[int] = Counter()
     for call in range(100):

@@ -30,7 +30,7 @@ def of(hr_type: int, os_name: str, vendor: str, model: str = "") -> int:
         ("Linux", "", "aarch64 Cortex-A72", LINUX + 22),
     ],
 )
-def test_the_coarse_class_is_the_system_and_the_architecture(os_name, vendor, model, expected):
+def test_coarse_hr_class_is_operating_system_and_architecture(os_name, vendor, model, expected):
     assert of(COARSE, os_name, vendor, model) == expected
 
 
@@ -68,7 +68,7 @@ def test_the_coarse_class_is_the_system_and_the_architecture(os_name, vendor, mo
         ("ARM", "", 22),
     ],
 )
-def test_the_fine_class_tells_families_apart(vendor, model, expected):
+def test_fine_hr_class_distinguishes_processor_families(vendor, model, expected):
     assert of(FINE, "Linux", vendor, model) == LINUX + expected
 
 
@@ -82,11 +82,11 @@ def test_the_fine_class_tells_families_apart(vendor, model, expected):
         ("Linux", "RISC-V", "Charming"),
     ],
 )
-def test_what_is_not_recognised_has_no_class(hr_type, os_name, vendor, model):
+def test_unrecognized_host_has_no_hr_class(hr_type, os_name, vendor, model):
     assert of(hr_type, os_name, vendor, model) == UNKNOWN
 
 
-def test_an_app_without_homogeneous_redundancy_has_no_classes():
+def test_app_without_homogeneous_redundancy_has_no_hr_class():
     assert of(NONE, "Linux", "GenuineIntel", "Core") == UNKNOWN
 
 
@@ -96,7 +96,7 @@ def test_an_app_without_homogeneous_redundancy_has_no_classes():
     vendor=st.sampled_from(["GenuineIntel", "AuthenticAMD", "ARM", "Macintosh"]),
     model=st.text(),
 )
-def test_a_class_names_one_system_and_one_processor(hr_type, os_name, vendor, model):
+def test_hr_class_encodes_one_operating_system_and_one_processor(hr_type, os_name, vendor, model):
     """BOINC's coding: 128 * operating system + processor, both numbered from 2."""
     system, processor = divmod(of(hr_type, os_name, vendor, model), 128)
     assert 2 <= system <= 6

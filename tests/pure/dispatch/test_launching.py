@@ -18,14 +18,14 @@ def decoded(word: str) -> str:
 
 
 @given(TEXTS)
-def test_a_text_comes_back_from_letters_that_nobody_touches(text: str) -> None:
+def test_encoded_text_uses_only_safe_characters_and_decodes_back(text: str) -> None:
     written = launching.encode(text)
     assert re.fullmatch(r"[A-Za-z0-9_./,:@=%-]+", written)
     assert decoded(written) == text or (text, written) == ("", "%")
 
 
 @given(strategies.lists(TEXTS.filter(lambda text: "\n" not in text), max_size=4))
-def test_words_are_split_as_a_shell_does_and_kept_apart(words: list[str]) -> None:
+def test_words_are_split_like_in_a_shell_and_encoded_separately(words: list[str]) -> None:
     said = launching.command_line(shlex.join(words), kind="script", success_rule="both")
     found = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", said)
     assert found
@@ -33,7 +33,7 @@ def test_words_are_split_as_a_shell_does_and_kept_apart(words: list[str]) -> Non
     assert ["" if word == "%" else decoded(word) for word in told] == words
 
 
-def test_unbalanced_quotes_are_words_like_others() -> None:
+def test_unbalanced_quotes_are_kept_as_part_of_words() -> None:
     said = launching.command_line("it's on", kind="script", success_rule="exit_code")
     assert said == "rule=exit_code in= out= words=it%047s+on --"
 

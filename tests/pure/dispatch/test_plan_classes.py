@@ -219,18 +219,18 @@ CANNOT = [
 
 
 @pytest.mark.parametrize(("machine", "spec"), CAN)
-def test_a_computer_that_has_what_is_asked_for_can_run_it(machine, spec):
+def test_host_that_meets_every_requirement_can_run_the_plan_class(machine, spec):
     assert isinstance(ask(machine, **spec), Usage)
 
 
 @pytest.mark.parametrize(("machine", "spec", "sentence"), CANNOT)
-def test_a_computer_that_lacks_something_is_told_what(machine, spec, sentence):
+def test_refusal_names_the_unmet_requirement(machine, spec, sentence):
     said = ask(machine, **spec)
     assert isinstance(said, str)
     assert said.startswith(sentence)
 
 
-def test_every_requirement_is_tried_in_both_tables():
+def test_every_requirement_key_has_a_test_case_that_refuses_it():
     """Without a test of its requirement, a key could be removed unnoticed."""
     asked = {key for _machine, spec, *_ in CANNOT for key in spec}
     how_much = {
@@ -264,26 +264,26 @@ def test_every_requirement_is_tried_in_both_tables():
         ({"virtualbox": True, "max_threads": 4}, 4, ""),
     ],
 )
-def test_a_program_of_the_cpu_uses_the_threads_that_fit(spec, ncpus, cmdline):
+def test_cpu_program_uses_as_many_threads_as_fit(spec, ncpus, cmdline):
     assert ask(LINUX, **spec) == Usage(
         avg_ncpus=ncpus, peak_flops=2e9 * ncpus, projected_flops=2e9 * ncpus, cmdline=cmdline
     )
 
 
-def test_a_virtual_machine_without_acceleration_has_one_processor():
+def test_virtual_machine_without_acceleration_uses_one_processor():
     machine = replace(LINUX, vm_extensions=False)
     found = ask(machine, virtualbox=True, max_threads=4)
     assert isinstance(found, Usage)
     assert found.avg_ncpus == 1
 
 
-def test_a_program_may_be_slower_than_the_peak():
+def test_projected_flops_scale_lowers_the_projected_speed():
     found = ask(LINUX, max_threads=4, projected_flops_scale=0.5)
     assert isinstance(found, Usage)
     assert (found.peak_flops, found.projected_flops) == (8e9, 4e9)
 
 
-def test_cpu_and_gpu_take_turns():
+def test_projected_speed_adds_cpu_time_and_gpu_time():
     """A tenth of the work by a CPU of 2 GFLOPS, the rest by half a GPU of 10 TFLOPS."""
     found = ask(with_gpu(NVIDIA), **CUDA, ngpus=0.5, gpu_peak_flops_scale=0.2, gpu_ram_used_mb=512)
     assert isinstance(found, Usage)
@@ -295,7 +295,7 @@ def test_cpu_and_gpu_take_turns():
     assert (found.gpu_kind, found.gpu_count, found.gpu_ram) == ("nvidia", 0.5, 512 * 2**20)
 
 
-def test_a_gpu_whose_speed_is_unknown_counts_as_a_cpu():
+def test_gpu_of_unknown_speed_gets_the_speed_of_the_cpu():
     found = ask(with_gpu(APPLE), gpu_type="apple", cpu_frac=0.25, min_gpu_ram_mb=100)
     assert isinstance(found, Usage)
     assert (found.avg_ncpus, found.projected_flops) == (0.25, 2e9)
@@ -386,7 +386,7 @@ def test_usage_is_always_positive_and_never_above_the_peak(fpops, peak, cpu_frac
         ),
     ],
 )
-def test_a_mistake_is_refused_with_what_to_do(name, spec, sentence):
+def test_fault_in_a_spec_is_refused_with_a_remedy(name, spec, sentence):
     if not sentence:
         parse(name, spec)
         return
@@ -406,7 +406,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
 
 
 @given(st.text(), st.dictionaries(st.sampled_from(KEYS) | st.text(), VALUES))
-def test_any_spec_is_a_plan_class_or_refused(name, spec):
+def test_any_spec_is_parsed_or_refused(name, spec):
     try:
         plan = parse(name, spec)
     except BadPlanClass as refused:
@@ -420,11 +420,11 @@ def test_any_spec_is_a_plan_class_or_refused(name, spec):
 # The documentation
 
 
-def test_the_page_explains_every_key_and_no_other():
+def test_documentation_page_lists_exactly_the_known_keys():
     assert sorted(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == sorted(KEYS)
 
 
-def test_the_examples_of_the_page_are_plan_classes():
+def test_examples_on_the_documentation_page_parse_as_plan_classes():
     examples = re.findall(r"^`(\w+)`[^\n]*\n\n```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(examples) >= 4
     for name, text in examples:

@@ -51,7 +51,7 @@ def score(
     )
 
 
-def test_without_any_rule_the_score_is_the_priority():
+def test_score_without_rules_is_the_priority():
     assert score(priority=7) == 7
 
 
@@ -68,12 +68,14 @@ def test_without_any_rule_the_score_is_the_priority():
         ({2}, False, None),
     ],
 )
-def test_only_selected_apps_unless_others_are_allowed(selected, others, expected):
+def test_unselected_apps_are_refused_unless_the_volunteer_allows_other_apps(
+    selected, others, expected
+):
     taste = Taste(selected_apps=frozenset(selected), allow_other_apps=others)
     assert score(taste) == expected
 
 
-def test_beta_apps_go_to_those_who_allow_them_and_first():
+def test_beta_apps_are_preferred_for_volunteers_who_allow_them_else_refused():
     assert score(Taste(allow_beta=True), app={"beta": True}) == 1
     assert score(Taste(allow_beta=False), app={"beta": True}) is None
     assert score(Taste(allow_beta=True)) == 0
@@ -91,7 +93,7 @@ def test_beta_apps_go_to_those_who_allow_them_and_first():
         ("x 5 -6", {5}, {6}, 1),
     ],
 )
-def test_liked_keywords_add_one_each_and_a_disliked_one_refuses(
+def test_liked_keywords_add_one_each_and_a_disliked_keyword_refuses(
     keywords, likes, dislikes, expected
 ):
     taste = Taste(likes=frozenset(likes), dislikes=frozenset(dislikes))
@@ -107,7 +109,7 @@ def test_liked_keywords_add_one_each_and_a_disliked_one_refuses(
         (Taste(dislikes=frozenset({5})), {}, scoring.DISLIKED),
     ],
 )
-def test_a_refusal_has_a_sentence(taste, app, sentence):
+def test_each_refusal_has_its_sentence(taste, app, sentence):
     candidate = a_candidate(keywords="5")
     assert scoring.why_unwanted(candidate, app=an_app(**app), taste=taste) == sentence
 
@@ -119,7 +121,7 @@ def test_a_refusal_has_a_sentence(taste, app, sentence):
     ("locality", "is_near", "expected"),
     [(True, True, 10), (True, False, 0), (False, True, 0)],
 )
-def test_work_goes_to_where_its_files_are_if_the_app_asks_for_it(locality, is_near, expected):
+def test_host_with_the_files_scores_higher_if_the_app_uses_locality(locality, is_near, expected):
     assert score(app={"locality": locality}, is_near=is_near) == expected
 
 
@@ -137,23 +139,23 @@ SIZES = {"n_size_classes": 3, "size_bounds": [1e9, 4e9]}
         (2e9, 1.0, -1, 0),
     ],
 )
-def test_work_of_the_right_size_goes_first(fpops, active, size, expected):
+def test_work_of_the_host_size_class_scores_higher(fpops, active, size, expected):
     host = {"fpops": fpops, "active_fraction": active}
     assert score(app=SIZES, host=host, size_class=size) == expected
 
 
-def test_a_host_is_as_fast_as_it_proved_to_be():
+def test_measured_speed_of_a_host_replaces_its_benchmark():
     host = {"fpops": 2e9, "active_fraction": 0.5}
     assert score(app=SIZES, host=host, speed=9e9, size_class=2) == 5
     assert score(app=SIZES, host=host, speed=7e9, size_class=1) == 5
 
 
 @pytest.mark.parametrize("app", [{}, {"n_size_classes": 3}])
-def test_sizes_do_not_count_without_classes_or_a_census(app):
+def test_size_class_has_no_effect_without_classes_or_boundaries(app):
     assert score(app=app, size_class=0) == 0
 
 
-def test_the_rules_add_up():
+def test_score_is_the_sum_of_all_rules():
     taste = Taste(
         likes=frozenset({5}), selected_apps=frozenset({2}), allow_other_apps=True, allow_beta=True
     )
@@ -171,7 +173,9 @@ def test_the_rules_add_up():
     st.frozensets(st.integers(1, 5)),
     st.frozensets(st.integers(1, 5)),
 )
-def test_it_is_refused_exactly_when_there_is_a_sentence(priority, size, near, likes, selected):
+def test_candidate_is_refused_exactly_if_its_app_is_not_selected(
+    priority, size, near, likes, selected
+):
     taste = Taste(likes=likes, selected_apps=selected, allow_other_apps=False)
     found = score(taste, app=SIZES, priority=priority, size_class=size, is_near=near)
     assert (found is None) == bool(selected and 1 not in selected)

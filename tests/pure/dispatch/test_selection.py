@@ -121,11 +121,11 @@ def test_a_candidate_fits_or_is_refused_for_one_reason(
     assert [reason for _, reason, _ in choice.lasting] == list(choice.refused)
 
 
-def test_bandwidth_that_nobody_measured_refuses_nothing() -> None:
+def test_host_with_unmeasured_bandwidth_is_not_refused() -> None:
     assert feasible_count(look(a_candidate(rsc_bandwidth_bound=1e9), host=a_host(bandwidth=0))) == 1
 
 
-def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
+def test_refusal_without_a_version_for_the_host_names_the_app() -> None:
     choice = look(a_candidate(), versions={})
     assert choice.example == {
         RefusalReason.NO_VERSION: "Prime search is not available for your type of computer."
@@ -145,7 +145,7 @@ def test_an_app_without_a_version_for_the_host_is_refused_by_its_name() -> None:
         ({"hr_type": 2}, 0, {2: 0}, RefusalReason.UNKNOWN_CLASS),
     ],
 )
-def test_a_workunit_stays_in_the_class_of_its_first_host(
+def test_workunit_stays_in_the_hr_class_of_its_first_host(
     app: dict[str, Any], of_workunit: int, of_host: dict[int, int], refusal: RefusalReason | None
 ) -> None:
     choice = look(a_candidate(hr_class=of_workunit), host=a_host(hr_classes=of_host), app=app)
@@ -175,7 +175,7 @@ def test_a_queue_must_leave_time_before_the_deadline(
     assert choice.lasting == []
 
 
-def test_what_was_chosen_before_counts_as_queued() -> None:
+def test_already_chosen_results_count_as_queued_time() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(30)]
     choice = look(*candidates, wish=WorkRequest(seconds=1e9, queued_seconds=3600))
     assert feasible_count(choice) == 23
@@ -193,7 +193,7 @@ def test_what_was_chosen_before_counts_as_queued() -> None:
         ({"active_fraction": 0.25}, {}, 12, 3),
     ],
 )
-def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
+def test_results_chosen_in_one_rpc_count_as_queued_on_an_empty_host(
     host: dict[str, Any], version: dict[str, Any], delay_hours: int, fits: int
 ) -> None:
     """One result takes 1 h, and adds avg_ncpus / ncpus / active fraction hours to the queue."""
@@ -214,9 +214,7 @@ def test_results_of_one_rpc_add_up_to_a_queue_even_where_it_was_empty(
 
 
 @pytest.mark.parametrize(("active", "fits"), [(1.0, 7), (0.5, 2)])
-def test_the_queue_of_gpus_grows_by_the_share_of_them_that_a_result_uses(
-    active: float, fits: int
-) -> None:
+def test_gpu_queue_grows_by_the_share_of_gpus_that_a_result_uses(active: float, fits: int) -> None:
     version = a_version(device="nvidia", device_count=0.5)
     facts = {"rsc_disk_bound": 1, "delay_bound": timedelta(minutes=150)}
     choice = look(
@@ -239,14 +237,14 @@ def test_requested_seconds_are_filled_by_estimates_over_the_active_fraction() ->
     assert selection.needed(chosen(choice), wish, max_results=30) == 2
 
 
-def test_no_more_are_judged_than_may_be_needed() -> None:
+def test_judging_stops_once_enough_candidates_are_feasible() -> None:
     facts: dict[str, Any] = {"rsc_disk_bound": 1, "delay_bound": timedelta(days=9)}
     candidates = [a_candidate(workunit_id=n, result_id=n, **facts) for n in range(99)]
     choice = look(*candidates, wish=WorkRequest(seconds=2 * 3600.0))
     assert feasible_count(choice) == 2 + selection.MAX_SPARE + 2 * selection.RIVALS
 
 
-def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
+def test_disk_used_by_chosen_results_causes_only_a_temporary_refusal() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n, rsc_disk_bound=4e9) for n in range(3)]
     choice = look(*candidates)
     assert feasible_count(choice) == 2
@@ -254,14 +252,14 @@ def test_disk_is_used_up_by_what_is_chosen_but_that_does_not_last() -> None:
     assert choice.lasting == []
 
 
-def test_one_result_of_a_workunit_is_taken() -> None:
+def test_only_one_result_per_workunit_is_chosen() -> None:
     twins = [a_candidate(result_id=n) for n in range(2)]
     choice = look(*twins)
     assert [a.candidate.result_id for a in chosen(choice)] == [0]
     assert not choice.refused
 
 
-def test_a_deprecated_version_runs_only_what_is_pinned_to_it() -> None:
+def test_deprecated_version_runs_only_workunits_pinned_to_it() -> None:
     versions = {1: [a_version(id=2, version_num=90, deprecated=True), a_version(version_num=89)]}
     pinned, free = a_candidate(app_version_num=90), a_candidate(workunit_id=2)
     choice = look(pinned, free, versions=versions)
@@ -283,7 +281,7 @@ def test_a_deprecated_version_runs_only_what_is_pinned_to_it() -> None:
     ],
     ids=["newest", "newest-last", "faster-plan", "unfit-plan", "measured", "beta"],
 )
-def test_the_fastest_of_the_newest_fitting_versions_is_taken(
+def test_fastest_of_the_newest_fitting_versions_is_chosen(
     versions: list[dict[str, Any]], best: int
 ) -> None:
     choice = look(a_candidate(), versions={1: [a_version(**each) for each in versions]})
@@ -308,7 +306,7 @@ def test_the_fastest_of_the_newest_fitting_versions_is_taken(
     ],
     ids=["even", "near", "far", "measured-and-not", "both-measured", "one-class"],
 )
-def test_what_is_nearly_as_fast_is_tried_now_and_then_until_it_is_measured(
+def test_unmeasured_version_of_similar_speed_is_tried_on_some_days(
     versions: list[dict[str, Any]], ever_chosen: set[int]
 ) -> None:
     facts = {1: [a_version(**each) for each in versions]}
@@ -317,13 +315,13 @@ def test_what_is_nearly_as_fast_is_tried_now_and_then_until_it_is_measured(
     assert {pick.version.id for pick in picks} == ever_chosen
 
 
-def test_a_beta_version_is_for_those_who_want_it() -> None:
+def test_beta_version_is_chosen_for_volunteers_who_allow_beta() -> None:
     versions = {1: [a_version(), a_version(id=2, version_num=110, beta=True)]}
     eager = a_host(taste=Taste(allow_beta=True))
     assert chosen(look(a_candidate(), versions=versions, host=eager))[0].version.id == 2
 
 
-def test_a_plan_class_says_why_it_does_not_fit() -> None:
+def test_refusal_by_plan_class_gives_its_reason() -> None:
     choice = look(a_candidate(), versions={1: [a_version(plan_class="vm", unfit="Get a VM.")]})
     assert choice.example == {RefusalReason.PLAN_CLASS: "Get a VM."}
     assert len(choice.lasting) == 1
@@ -332,7 +330,7 @@ def test_a_plan_class_says_why_it_does_not_fit() -> None:
 NVIDIA = {"id": 2, "plan_class": "cuda", "device": "nvidia", "device_count": 1.0}
 
 
-def test_gpus_are_served_before_cpus() -> None:
+def test_gpu_requests_are_served_before_cpu_requests() -> None:
     versions = {1: [a_version(), a_version(**NVIDIA, projected_flops=1e12)]}
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(4)]
     wishes = [WorkRequest(device="nvidia", instances=2), WorkRequest(instances=2)]
@@ -343,13 +341,13 @@ def test_gpus_are_served_before_cpus() -> None:
     assert [a.candidate.workunit_id for a in chosen(choice, "")] == [2, 3]
 
 
-def test_what_no_device_that_asks_can_compute_is_refused_for_the_moment() -> None:
+def test_work_for_a_device_that_did_not_request_work_is_refused_temporarily() -> None:
     choice = look(a_candidate(), wish=WorkRequest(device="nvidia", instances=1))
     assert choice.refused == {RefusalReason.DEVICE: 1}
     assert choice.lasting == []
 
 
-def test_a_sensor_is_given_without_being_asked_for_and_once() -> None:
+def test_non_cpu_intensive_work_is_sent_once_without_a_request() -> None:
     sensors = [a_candidate(workunit_id=n, result_id=n) for n in range(2)]
     headroom = Headroom(10, by_app={1: 1})
     wishes = [WorkRequest(seconds=1), WorkRequest(device=fit.SENSOR)]
@@ -377,7 +375,7 @@ def a_record(**facts: Any) -> dict[int, list[VersionFacts]]:
         ({"target_nresults": 2, "trusted_after": 3}, {}, 10**9, False),
     ],
 )
-def test_a_host_that_is_not_trusted_gets_company(
+def test_result_of_an_untrusted_host_is_replicated(
     app: dict[str, Any], workunit: dict[str, Any], row: int, replicate: bool
 ) -> None:
     choice = look(a_candidate(**workunit), app=app, versions=a_record(consecutive_valid=row))
@@ -408,7 +406,9 @@ def test_a_trusted_host_is_spot_checked_now_and_then() -> None:
         ({"max_results_per_day": 1, "results_today": 1, "quota_day": NOON.date()}, 3, 0),
     ],
 )
-def test_a_day_has_its_quota(record: dict[str, Any], quota: int, given: int) -> None:
+def test_daily_quota_limits_the_results_of_a_day(
+    record: dict[str, Any], quota: int, given: int
+) -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(8)]
     choice = look(*candidates, versions=a_record(**record), daily_quota=quota)
     assert feasible_count(choice) == given
@@ -429,7 +429,7 @@ RELIABLE = {"consecutive_valid": 10, "turnaround_n": 20.0, "turnaround_avg": 60.
         ({}, True, None),
     ],
 )
-def test_retries_go_to_reliable_hosts_first_and_with_less_time(
+def test_retries_are_reserved_for_reliable_hosts_with_a_reduced_deadline(
     record: dict[str, Any], reserved: bool, hours: int | None
 ) -> None:
     app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.5}
@@ -439,7 +439,7 @@ def test_retries_go_to_reliable_hosts_first_and_with_less_time(
     assert choice.lasting == []
 
 
-def test_less_time_is_still_twice_what_it_takes_if_that_fits() -> None:
+def test_reduced_deadline_is_at_least_twice_the_run_time_if_that_fits() -> None:
     app = {"reliable_max_turnaround": timedelta(hours=1), "reduced_delay": 0.1}
     slow = a_candidate(reserved=True, rsc_fpops_est=5 * 3600e9)
     choice = look(slow, app=app, versions=a_record(**RELIABLE))
@@ -449,7 +449,7 @@ def test_less_time_is_still_twice_what_it_takes_if_that_fits() -> None:
 # Order
 
 
-def test_what_is_for_this_host_alone_comes_first_then_priority_then_age() -> None:
+def test_order_is_targeted_results_then_priority_then_age() -> None:
     candidates = [
         a_candidate(result_id=1),
         a_candidate(result_id=2),
@@ -461,14 +461,14 @@ def test_what_is_for_this_host_alone_comes_first_then_priority_then_age() -> Non
     assert disliked == []
 
 
-def test_what_the_volunteer_did_not_choose_is_left_out() -> None:
+def test_apps_that_the_volunteer_did_not_select_are_excluded() -> None:
     host = a_host(taste=Taste(selected_apps=frozenset({2}), allow_other_apps=False))
     ordered, disliked = selection.order([a_candidate()], host=host, rules=rules_of(), draw=0.5)
     assert ordered == []
     assert ["applications you have selected" in why for _, why in disliked] == [True]
 
 
-def test_apps_share_by_their_weights() -> None:
+def test_apps_are_chosen_in_proportion_to_their_weights() -> None:
     apps = {1: an_app(weight=3), 2: an_app(id=2, weight=1)}
     firsts = []
     for n in range(1000):
@@ -489,7 +489,7 @@ def test_apps_share_by_their_weights() -> None:
     ],
     ids=["near-files", "large-for-fast", "small-for-slow", "liked-keyword"],
 )
-def test_what_suits_computer_and_volunteer_comes_first(
+def test_best_scored_candidate_for_host_and_volunteer_is_first(
     app: dict[str, Any], facts: list[dict[str, Any]], first: int
 ) -> None:
     host = a_host(taste=Taste(likes=frozenset({7})))
@@ -516,13 +516,15 @@ def test_what_suits_computer_and_volunteer_comes_first(
         (WorkRequest(), 10, 0),
     ],
 )
-def test_results_are_given_until_the_wish_is_met(wish: WorkRequest, room: int, count: int) -> None:
+def test_results_are_sent_until_the_work_request_is_met(
+    wish: WorkRequest, room: int, count: int
+) -> None:
     feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(8)]))
     assert selection.needed(feasible, wish, max_results=room) == count
 
 
 @given(st.floats(0, 1e7), st.floats(0, 64), st.integers(0, 50))
-def test_never_more_is_needed_than_there_is_room_for(
+def test_number_of_needed_results_never_exceeds_the_headroom(
     seconds: float, instances: float, room: int
 ) -> None:
     feasible = chosen(look(*[a_candidate(workunit_id=n, result_id=n) for n in range(20)]))
@@ -544,7 +546,9 @@ def test_never_more_is_needed_than_there_is_room_for(
         ({"machine": Machine(gpus=(Gpu(kind="nvidia", count=2),))}, 6),
     ],
 )
-def test_a_host_holds_and_is_given_so_many_at_most(facts: dict[str, Any], room: int) -> None:
+def test_headroom_is_limited_per_rpc_and_by_results_in_progress(
+    facts: dict[str, Any], room: int
+) -> None:
     config = ProjectConfig(max_results_per_rpc=2, max_in_progress_per_cpu=4)
     assert host_limits.headroom_for(a_host(**facts), config, apps=[], versions={}).total == room
 
@@ -561,7 +565,7 @@ def test_a_host_holds_and_is_given_so_many_at_most(facts: dict[str, Any], room: 
         ({"non_cpu_intensive": True}, {(1, 1): 1}, 0, 0),
     ],
 )
-def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
+def test_app_limits_results_in_progress_per_cpu_per_gpu_and_per_host(
     app: dict[str, Any], held: dict[tuple[int, int | None], int], cpu: int, gpu: int
 ) -> None:
     machine = Machine(gpus=(Gpu(kind="nvidia", count=2),))
@@ -573,7 +577,7 @@ def test_an_app_has_limits_by_cpu_by_gpu_and_by_host(
     assert (headroom.left(1, on_gpu=False), headroom.left(1, on_gpu=True)) == (cpu, gpu)
 
 
-def test_what_is_chosen_takes_room() -> None:
+def test_chosen_results_use_up_the_headroom() -> None:
     candidates = [a_candidate(workunit_id=n, result_id=n) for n in range(3)]
     choice = look(*candidates, headroom=Headroom(10, by_device={(1, False): 2}))
     assert feasible_count(choice) == 2
@@ -593,7 +597,7 @@ def test_what_is_chosen_takes_room() -> None:
         (a_version(et_n=99, et_avg=1e-15), 250e9),
     ],
 )
-def test_a_version_is_as_fast_as_measured_or_as_the_benchmark(
+def test_speed_of_a_version_is_its_measurement_or_the_host_benchmark(
     version: VersionFacts, flops: float
 ) -> None:
     assert estimates.flops(version, 1e9) == pytest.approx(flops)
@@ -609,7 +613,9 @@ def test_a_version_is_as_fast_as_measured_or_as_the_benchmark(
         ({"disk_max_used_gb": 1, "boinc_disk_used_bytes": 4e9}, 0),
     ],
 )
-def test_the_strictest_limit_of_the_disk_counts(prefs: dict[str, float], expected: float) -> None:
+def test_usable_disk_is_the_strictest_of_the_limits(
+    prefs: dict[str, float], expected: float
+) -> None:
     host = HostDescription(d_free=100e9, d_total=200e9)
     assert estimates.usable_disk(host, Preferences(**prefs)) == pytest.approx(expected)
 
@@ -618,7 +624,7 @@ def test_the_strictest_limit_of_the_disk_counts(prefs: dict[str, float], expecte
     ("nbytes", "busy", "idle", "expected"),
     [(8e9, 50, 90, 7.2e9), (8e9, 0, 0, 8e9), (0, 50, 90, 64e6)],
 )
-def test_memory_is_what_the_volunteer_lends(
+def test_usable_memory_follows_the_preferences(
     nbytes: float, busy: float, idle: float, expected: float
 ) -> None:
     prefs = Preferences(ram_max_used_busy_pct=busy, ram_max_used_idle_pct=idle)
@@ -639,13 +645,17 @@ def test_memory_is_what_the_volunteer_lends(
         (7, -187, Outcome.CLIENT_ERROR),
     ],
 )
-def test_a_report_is_a_success_or_an_error(state: int, exit_status: int, outcome: Outcome) -> None:
+def test_report_outcome_follows_client_state_and_exit_status(
+    state: int, exit_status: int, outcome: Outcome
+) -> None:
     report = Report(name="x", client_state=state, exit_status=exit_status)
     assert reports.outcome(report) is outcome
 
 
 @pytest.mark.parametrize("state", list(ResultState))
-def test_a_report_is_taken_in_progress_and_after_a_time_out_only(state: ResultState) -> None:
+def test_report_is_accepted_only_in_progress_or_after_timeout_and_from_the_owner(
+    state: ResultState,
+) -> None:
     taken = reports.is_taken(state=state, owner=1, reporter=1)
     assert taken is (state in (ResultState.IN_PROGRESS, ResultState.NO_REPLY))
     assert not reports.is_taken(state=state, owner=1, reporter=2)
@@ -665,7 +675,7 @@ def test_a_report_is_taken_in_progress_and_after_a_time_out_only(state: ResultSt
         (1e9, 1e9, 1, (60, 60)),
     ],
 )
-def test_times_are_made_possible(
+def test_impossible_cpu_and_elapsed_times_are_corrected(
     cpu: float, elapsed: float, ncpus: int, expected: tuple[float, float]
 ) -> None:
     report = Report(name="x", client_state=5, exit_status=0, cpu_time=cpu, elapsed_time=elapsed)
@@ -673,7 +683,7 @@ def test_times_are_made_possible(
     assert reports.sane_times(report, ncpus=ncpus, sent_at=sent_at, now=NOON) == expected
 
 
-def test_a_client_is_believed_if_our_clock_was_set_back_while_it_computed() -> None:
+def test_reported_times_are_kept_if_the_server_clock_was_set_back() -> None:
     report = Report(name="x", client_state=5, exit_status=0, cpu_time=5, elapsed_time=10)
     sent_at = NOON + timedelta(hours=1)
     assert reports.sane_times(report, ncpus=1, sent_at=sent_at, now=NOON) == (5, 10)
@@ -733,7 +743,7 @@ def test_answer_for_a_held_result(facts: dict[str, Any], listed: bool, said: str
     assert {kind for kind, count in found.items() if count} == ({said} if said else set())
 
 
-def test_all_that_was_assigned_counts_as_held_acknowledged_or_not() -> None:
+def test_unacknowledged_results_count_as_held() -> None:
     known = [
         a_held("listed_0"),
         a_held("new_0", id=2, acknowledged=False),
@@ -750,21 +760,21 @@ def test_a_result_reported_in_the_same_request_is_not_lost() -> None:
     assert holdings.resend == []
 
 
-def test_a_lost_result_keeps_its_deadline_while_it_can_be_met() -> None:
+def test_lost_result_keeps_its_deadline_while_it_can_be_met() -> None:
     held = a_held()
     assert lost_results.new_deadline(held, now=NOON) == held.report_deadline
     late = NOON + timedelta(hours=23, minutes=59, seconds=30)
     assert lost_results.new_deadline(held, now=late) == late + held.delay_bound
 
 
-def test_a_lost_result_gets_a_new_deadline_where_the_host_is_too_seldom_active() -> None:
+def test_lost_result_gets_a_new_deadline_if_the_host_is_active_too_rarely() -> None:
     held = a_held(seconds=3600.0)
     now = held.report_deadline - timedelta(hours=3)
     assert lost_results.new_deadline(held, now=now, active_fraction=0.5) == held.report_deadline
     assert lost_results.new_deadline(held, now=now, active_fraction=0.25) == now + held.delay_bound
 
 
-def test_a_lost_result_gets_a_new_deadline_where_the_queue_is_too_long_for_the_old_one() -> None:
+def test_lost_result_gets_a_new_deadline_if_the_host_queue_is_too_long() -> None:
     held = a_held(seconds=3600.0)
     now = held.report_deadline - timedelta(hours=3)
     assert lost_results.new_deadline(held, now=now, queued_seconds=7200.0) == held.report_deadline
@@ -777,7 +787,7 @@ def test_a_lost_result_that_would_miss_a_new_deadline_too_is_not_sent_again() ->
     assert lost_results.new_deadline(held, now=NOON, queued_seconds=23 * 3600.0 + 1) is None
 
 
-def test_an_empty_queue_takes_a_lost_result_back_however_slow_the_host_is() -> None:
+def test_lost_result_is_always_resent_to_a_host_with_an_empty_queue() -> None:
     held = a_held(seconds=48 * 3600.0)
     assert lost_results.new_deadline(held, now=NOON) == NOON + held.delay_bound
 
@@ -785,7 +795,7 @@ def test_an_empty_queue_takes_a_lost_result_back_however_slow_the_host_is() -> N
 @pytest.mark.parametrize(
     ("ncpus", "avg_ncpus", "growth"), [(1, 1.0, 60.0), (8, 1.0, 7.5), (8, 4.0, 30.0)]
 )
-def test_a_result_delays_the_next_by_the_cpus_it_keeps_busy(
+def test_queue_grows_by_the_share_of_cpus_that_a_result_uses(
     ncpus: int, avg_ncpus: float, growth: float
 ) -> None:
     version = VersionFacts(id=1, app_id=1, version_num=100, platform="linux", avg_ncpus=avg_ncpus)

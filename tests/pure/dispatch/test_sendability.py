@@ -27,7 +27,7 @@ from scheduler.dispatch.rules.sendability import is_nearly, is_unsendable
         (1, 1000, 0, "give up"),
     ],
 )
-def test_a_result_is_given_up_after_so_many_refusals_or_when_all_were_refused(
+def test_result_is_unsendable_after_max_refusals_or_when_every_host_was_refused(
     refused, seen, most, expected
 ):
     if is_unsendable(refused, refused, seen, most):
@@ -48,7 +48,7 @@ def test_a_result_is_given_up_after_so_many_refusals_or_when_all_were_refused(
         (0, 1, 1000, 1, True),
     ],
 )
-def test_hosts_count_once_their_refusal_is_confirmed_up_to_an_upper_bound(
+def test_unconfirmed_refusals_count_only_at_the_max_infeasible_limit(
     confirmed, refused, seen, most, expected
 ):
     assert is_unsendable(confirmed, refused, seen, most) is expected

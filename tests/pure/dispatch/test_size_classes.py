@@ -18,11 +18,11 @@ SPEEDS = st.floats(min_value=1, max_value=1e15)
     ("speed", "bounds", "suits"),
     [(5, [], 0), (5, [6], 0), (6, [6], 1), (7, [6], 1), (7, [6, 7, 8], 2), (9, [6, 7, 8], 3)],
 )
-def test_a_host_suits_the_class_whose_bounds_it_lies_between(speed, bounds, suits):
+def test_size_class_is_the_one_whose_bounds_contain_the_speed(speed, bounds, suits):
     assert size_class(speed, bounds) == suits
 
 
-def test_a_host_that_is_on_half_the_time_is_half_as_fast():
+def test_host_that_is_on_half_of_the_time_has_half_the_effective_speed():
     assert effective_speed(4e9, 0.5) == 2e9
 
 
@@ -37,12 +37,12 @@ def test_a_host_that_is_on_half_the_time_is_half_as_fast():
         ([0, -1, math.nan, math.inf, 5, 6], 2, [6]),
     ],
 )
-def test_the_census_divides_hosts_into_equal_groups(speeds, classes, bounds):
+def test_boundaries_divide_hosts_into_equal_groups(speeds, classes, bounds):
     assert boundaries(speeds, classes) == bounds
 
 
 @given(st.lists(SPEEDS, min_size=20, max_size=200, unique=True), st.integers(2, 6))
-def test_every_class_suits_as_many_hosts_as_any_other(speeds, classes):
+def test_every_size_class_has_the_same_number_of_hosts(speeds, classes):
     bounds = boundaries(speeds, classes)
     sizes = Counter(size_class(speed, bounds) for speed in speeds)
     assert bounds == sorted(bounds)

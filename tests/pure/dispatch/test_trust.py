@@ -36,17 +36,19 @@ GOOD = Record(consecutive_valid=10, turnaround_n=11, turnaround_avg=3600)
         (1000, 0.0005, False),
     ],
 )
-def test_a_host_is_trusted_after_ten_in_a_row_but_for_spot_checks(consecutive_valid, draw, trusted):
+def test_host_is_trusted_after_ten_consecutive_valid_results_except_spot_checks(
+    consecutive_valid, draw, trusted
+):
     record = Record(consecutive_valid=consecutive_valid)
     assert trust.is_trusted(record, trusted_after=10, draw=draw) is trusted
 
 
-def test_an_app_may_trust_sooner_but_never_a_host_that_showed_nothing():
+def test_app_can_trust_earlier_but_never_a_host_without_valid_results():
     assert trust.is_trusted(Record(consecutive_valid=2), trusted_after=2, draw=0.9)
     assert not trust.is_trusted(Record(), trusted_after=0, draw=0.99)
 
 
-def test_spot_checks_come_as_often_as_the_record_says():
+def test_spot_check_rate_follows_the_number_of_consecutive_valid_results():
     record = Record(consecutive_valid=20)
     lots = [trust.draw("chance", 7, number) for number in range(20_000)]
     checked = fmean(trust.is_spot_check(record, lot) for lot in lots)
@@ -57,13 +59,13 @@ def test_spot_checks_come_as_often_as_the_record_says():
 
 
 @given(st.text(), st.lists(st.integers()))
-def test_a_lot_is_in_range_and_is_drawn_again_the_same(key, numbers):
+def test_draw_is_between_0_and_1_and_reproducible(key, numbers):
     lot = trust.draw(key, *numbers)
     assert 0 <= lot < 1
     assert lot == trust.draw(key, *numbers)
 
 
-def test_lots_depend_on_the_key_and_on_each_number():
+def test_draw_depends_on_the_key_and_on_each_number():
     lots = {
         trust.draw("a", 1, 2),
         trust.draw("b", 1, 2),
@@ -73,7 +75,7 @@ def test_lots_depend_on_the_key_and_on_each_number():
     assert len(lots) == 4
 
 
-def test_lots_are_even():
+def test_draws_are_uniformly_distributed():
     tenths = [int(10 * trust.draw("key", number)) for number in range(10_000)]
     assert all(900 < tenths.count(tenth) < 1100 for tenth in range(10))
 
@@ -92,13 +94,13 @@ def test_lots_are_even():
         ({"turnaround_avg": 86401.0, "turnaround_n": 10.0}, True),
     ],
 )
-def test_a_reliable_host_is_right_quick_and_not_punished(change, reliable):
+def test_reliable_host_has_valid_results_short_turnaround_and_full_quota(change, reliable):
     record = replace(GOOD, **change)
     found = trust.is_reliable(record, max_turnaround=timedelta(days=1), daily_quota=QUOTA)
     assert found is reliable
 
 
-def test_without_a_limit_slow_hosts_are_reliable_too():
+def test_slow_host_is_reliable_if_there_is_no_turnaround_limit():
     record = replace(GOOD, turnaround_avg=1e9)
     assert trust.is_reliable(record, max_turnaround=None, daily_quota=0)
 
@@ -120,19 +122,19 @@ def test_without_a_limit_slow_hosts_are_reliable_too():
         (501, 0, 1, 501),
     ],
 )
-def test_a_host_has_its_quota_per_device_but_one_is_one(per_day, given, devices, left):
+def test_daily_quota_is_per_device_except_a_quota_of_one(per_day, given, devices, left):
     record = Record(max_results_per_day=per_day, results_today=given, quota_day=TODAY)
     assert trust.quota_left(record, daily_quota=QUOTA, devices=devices, today=TODAY) == left
 
 
-def test_the_next_day_counts_anew():
+def test_daily_quota_count_resets_on_the_next_day():
     record = Record(results_today=500, quota_day=YESTERDAY)
     assert trust.quota_left(record, daily_quota=QUOTA, devices=1, today=TODAY) == QUOTA
     assert trust.reset_if_new_day(record, TODAY) == Record(results_today=0, quota_day=TODAY)
     assert trust.reset_if_new_day(record, YESTERDAY) == record
 
 
-def test_without_a_quota_there_is_no_limit_and_nothing_changes():
+def test_zero_daily_quota_means_no_limit_and_no_changes():
     record = Record(max_results_per_day=1, results_today=9, quota_day=TODAY)
     assert trust.quota_left(record, daily_quota=0, devices=1, today=TODAY) is None
     for after in (
@@ -167,7 +169,7 @@ def test_without_a_quota_there_is_no_limit_and_nothing_changes():
         (trust.after_invalid, 3, 1),
     ],
 )
-def test_each_end_of_a_result_moves_the_quota(after, before, then):
+def test_each_outcome_of_a_result_changes_the_quota(after, before, then):
     assert after(before, daily_quota=QUOTA) == then
 
 
@@ -189,7 +191,7 @@ def live(per_day: int, *ends: str) -> int:
     start=st.integers(0, 5000),
     ends=st.lists(st.sampled_from(sorted(BAD_ENDS)), min_size=14, max_size=30),
 )
-def test_a_host_whose_results_all_go_wrong_ends_at_one_a_day(start, ends):
+def test_host_with_only_bad_results_ends_with_a_quota_of_one_per_day(start, ends):
     """A host that fails all work gets one result a day, however many devices it has."""
     per_day = live(start, *ends)
     assert per_day == 1
@@ -197,7 +199,7 @@ def test_a_host_whose_results_all_go_wrong_ends_at_one_a_day(start, ends):
     assert trust.quota_left(record, daily_quota=QUOTA, devices=64, today=TODAY) == 0
 
 
-def test_nine_errors_are_enough_and_verdicts_may_come_late():
+def test_nine_errors_or_late_invalid_verdicts_reduce_the_quota_to_one():
     assert live(0, *["error"] * 9) == 1
     reported = 0
     for _ in range(20):
@@ -207,7 +209,7 @@ def test_nine_errors_are_enough_and_verdicts_may_come_late():
     assert reported == 1
 
 
-def test_one_valid_result_sets_a_host_on_its_way_back():
+def test_one_valid_result_lets_the_quota_recover():
     per_day = trust.after_valid(1, daily_quota=QUOTA)
     for _ in range(8):
         per_day = trust.after_success(per_day, daily_quota=QUOTA)
@@ -228,7 +230,7 @@ def test_one_valid_result_sets_a_host_on_its_way_back():
         )
     ),
 )
-def test_no_history_shuts_a_host_out_for_good(start, ends):
+def test_quota_is_at_least_one_after_any_history(start, ends):
     per_day = start
     for after in ends:
         per_day = after(per_day, daily_quota=QUOTA)

@@ -43,7 +43,7 @@ def test_state_of_a_request(kind, present, arrived, sent_at, fate):
     assert found is fate
 
 
-def test_what_takes_a_month_is_given_up():
+def test_file_request_fails_after_thirty_days():
     asked = OpenRequest(kind=Kind.PUT, file_name="f", created_at=NOON - timedelta(days=30))
     assert judge(asked, present=(), arrived=(), now=NOON) is Fate.FAILED
     assert judge(asked, present=(), arrived=(), now=NOON - timedelta(seconds=1)) is Fate.ASK

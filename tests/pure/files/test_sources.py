@@ -19,7 +19,7 @@ from scheduler.files.rules.sources import BadSource, Place
         ("https://a.org", Place("https", "a.org", 443, "/")),
     ],
 )
-def test_addresses_are_taken_apart(url: str, place: Place) -> None:
+def test_source_address_is_split_into_its_parts(url: str, place: Place) -> None:
     assert sources.read(url) == place
 
 
@@ -50,7 +50,7 @@ def test_addresses_are_taken_apart(url: str, place: Place) -> None:
         ("https://[::1/x", "is not a"),
     ],
 )
-def test_other_addresses_are_refused_with_a_hint(url: str, words: str) -> None:
+def test_unsupported_addresses_are_refused_with_a_hint(url: str, words: str) -> None:
     with pytest.raises(BadSource, match=r"Hint: ") as refused:
         sources.read(url)
     assert words in str(refused.value)
@@ -87,7 +87,7 @@ def test_other_addresses_are_refused_with_a_hint(url: str, words: str) -> None:
         "nonsense",
     ],
 )
-def test_private_addresses_are_no_sources_in_any_spelling(address: str) -> None:
+def test_private_addresses_are_refused_in_any_spelling(address: str) -> None:
     assert not sources.is_public(address)
     with pytest.raises(BadSource, match="own network"):
         sources.check_addresses(
@@ -98,7 +98,7 @@ def test_private_addresses_are_no_sources_in_any_spelling(address: str) -> None:
         )
 
 
-def test_public_addresses_are_and_private_ones_that_an_operator_allows() -> None:
+def test_public_addresses_and_allowed_private_hosts_are_accepted() -> None:
     for address in ("93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"):
         assert sources.is_public(address)
     mine = ["10.0.0.1"]
@@ -117,9 +117,7 @@ def test_public_addresses_are_and_private_ones_that_an_operator_allows() -> None
         ("rsync://a.org/m/x", None),
     ],
 )
-def test_redirects_are_followed_but_not_to_what_is_weaker(
-    location: str, target: str | None
-) -> None:
+def test_redirects_are_followed_only_to_https(location: str, target: str | None) -> None:
     if target is None:
         with pytest.raises(BadSource, match="is not followed"):
             sources.redirected("https://a.org/d/x", location)
@@ -127,7 +125,7 @@ def test_redirects_are_followed_but_not_to_what_is_weaker(
         assert sources.redirected("https://a.org/d/x", location) == target
 
 
-def test_a_files_name_is_one_that_can_stand_anywhere() -> None:
+def test_file_name_from_an_address_contains_no_slash() -> None:
     names = [
         sources.read(f"https://a.org/{path}").name for path in ("a/b%2Fc.zip", "x.zip?y=/z", "")
     ]

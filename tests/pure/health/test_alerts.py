@@ -30,7 +30,7 @@ def said(**facts) -> list[str]:
         {"parked": {"validate": 0}},
     ],
 )
-def test_there_is_nothing_to_say(facts):
+def test_healthy_facts_raise_no_alert(facts):
     assert said(**facts) == []
 
 
@@ -69,10 +69,10 @@ def test_there_is_nothing_to_say(facts):
         ({"disk_is_nearly_full": True}, "The disk of var is nearly full."),
     ],
 )
-def test_each_trouble_has_its_sentence(facts, sentence):
+def test_each_problem_raises_its_alert(facts, sentence):
     assert said(**facts) == [sentence]
 
 
-def test_an_alert_says_what_to_do():
+def test_alert_contains_its_hint():
     (alert,) = judge(Facts(unknown_science=("App a: no. Hint: yes.",)), now=NOON)
     assert str(alert) == "App a: no. Hint: yes."

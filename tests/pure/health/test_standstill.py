@@ -44,22 +44,22 @@ LONG_AGO = NOON - timedelta(hours=1)
         ),
     ],
 )
-def test_each_cause_has_its_number(unsent, held, expected):
+def test_each_cause_has_its_number_of_waiting_workunits(unsent, held, expected):
     found = waits(UnsentFacts(**unsent), HeldFacts(**held), now=NOON)
     assert {one.cause: one.workunits for one in found} == expected
 
 
-def test_maintenance_comes_before_all_others():
+def test_maintenance_is_the_first_cause():
     found = waits(UnsentFacts(unsent=1), NOTHING, now=NOON, maintenance="Shut down.")
     assert [one.cause for one in found] == ["maintenance", "no_host"]
 
 
-def test_more_than_are_examined_are_or_more():
+def test_count_at_the_examined_limit_is_shown_as_or_more():
     (wait,) = waits(UnsentFacts(unsent=MAX_EXAMINED), NOTHING, now=NOON)
     assert wait.sentence.startswith(f"{MAX_EXAMINED} or more workunits wait for a computer")
 
 
-def test_the_sentence_stays_the_same_while_nothing_changes():
+def test_sentence_does_not_change_while_the_facts_are_unchanged():
     facts = UnsentFacts(unsent=1, hosts=1, last_contact_at=LONG_AGO)
     later = NOON + timedelta(minutes=5)
     assert waits(facts, NOTHING, now=NOON) == waits(facts, NOTHING, now=later)

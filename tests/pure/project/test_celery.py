@@ -34,7 +34,7 @@ def timetable(app):
     table.close()
 
 
-def test_every_daemon_has_a_queue_and_a_turn(app):
+def test_every_daemon_has_a_queue_and_a_schedule_entry(app):
     assert set(app.amqp.queues) == BY_NAME.keys()
     assert app.conf.beat_schedule.keys() == BY_NAME.keys()
     for name, entry in app.conf.beat_schedule.items():
@@ -44,7 +44,7 @@ def test_every_daemon_has_a_queue_and_a_turn(app):
         assert queue.message_ttl == BY_NAME[name].pause
 
 
-def test_a_message_is_taken_by_one_worker_at_a_time_and_keeps_nothing(app):
+def test_worker_prefetches_one_message_and_stores_no_result(app):
     task = app.tasks["daemons.run_pass"]
     assert app.conf.worker_prefetch_multiplier == 1
     assert (task.ignore_result, task.acks_late, task.time_limit) == (
@@ -55,7 +55,7 @@ def test_a_message_is_taken_by_one_worker_at_a_time_and_keeps_nothing(app):
     assert app.conf.broker_connection_max_retries is None
 
 
-def test_a_queue_that_nobody_empties_stays_short(timetable):
+def test_queue_without_a_worker_stays_within_the_maximum_length(timetable):
     entry = timetable.schedule["transitioner"]
     for _ in range(3 * MAX_QUEUE_LENGTH):
         timetable.apply_entry(entry)
@@ -63,9 +63,7 @@ def test_a_queue_that_nobody_empties_stays_short(timetable):
     assert timetable._waiting("validator") == 0
 
 
-def test_beat_says_once_that_the_broker_is_away_and_once_that_it_is_back(
-    timetable, monkeypatch, caplog
-):
+def test_beat_logs_broker_loss_once_and_recovery_once(timetable, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     entry = timetable.schedule["transitioner"]
     with monkeypatch.context() as patch:

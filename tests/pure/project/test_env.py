@@ -21,7 +21,7 @@ def given(monkeypatch):
 
 
 @pytest.mark.parametrize("blank", ["", "  "])
-def test_blank_means_the_default(given, blank):
+def test_blank_variable_means_the_default(given, blank):
     given(blank)
     assert env.text(NAME, "default") == "default"
     assert env.boolean(NAME, default=True) is True
@@ -34,26 +34,26 @@ def test_blank_means_the_default(given, blank):
     ("said", "meant"),
     [("1", True), ("True", True), ("YES", True), ("off", False), ("0", False), ("no", False)],
 )
-def test_a_switch_is_read_in_its_usual_spellings(given, said, meant):
+def test_boolean_is_read_in_its_usual_spellings(given, said, meant):
     given(said)
     assert env.boolean(NAME, default=not meant) is meant
 
 
 @pytest.mark.parametrize("said", ["maybe", "2", "tru", "enabled!"])
-def test_any_other_switch_is_refused(given, said):
+def test_other_spellings_of_a_boolean_are_refused(given, said):
     given(said)
     with pytest.raises(env.BadSetting, match=rf"{NAME}='{said}' cannot be used: expected true"):
         env.boolean(NAME, default=False)
 
 
 @pytest.mark.parametrize("said", ["x", "1.5", "-1", "11", "1e3", "9" * 30, "٣"])
-def test_a_number_out_of_bounds_or_no_number_is_refused(given, said):
+def test_number_out_of_bounds_or_invalid_number_is_refused(given, said):
     given(said)
     with pytest.raises(env.BadSetting, match="a whole number from 0 to 10"):
         env.integer(NAME, 1, at_least=0, at_most=10)
 
 
-def test_a_word_that_is_not_offered_is_refused_with_those_that_are(given):
+def test_unknown_choice_is_refused_with_the_accepted_values(given):
     given("yaml")
     with pytest.raises(
         env.BadSetting, match=f"{NAME}='yaml' cannot be used: expected json or text"
@@ -61,7 +61,7 @@ def test_a_word_that_is_not_offered_is_refused_with_those_that_are(given):
         env.choice(NAME, "text", among={"text", "json"})
 
 
-def test_a_regular_expression_is_tried_before_anybody_calls(given):
+def test_invalid_regular_expression_is_refused_when_it_is_read(given):
     given(" Windows (XP|7) ")
     assert env.pattern(NAME) == "Windows (XP|7)"
     given("Windows (XP")
@@ -91,20 +91,20 @@ def test_a_web_address_ends_with_one_slash(given, said):
         'http://a.b/"><x',
     ],
 )
-def test_what_is_no_web_address_is_refused(given, said):
+def test_invalid_web_address_is_refused(given, said):
     given(said)
     with pytest.raises(env.BadSetting, match="expected an address such as http"):
         env.web_url(NAME, "")
 
 
-def test_a_file_is_no_folder(given, tmp_path):
+def test_file_in_place_of_a_folder_is_refused(given, tmp_path):
     (tmp_path / "file").touch()
     given(str(tmp_path / "file"))
     with pytest.raises(env.BadSetting, match="expected a folder, and this is a file"):
         env.folder(NAME, tmp_path)
 
 
-def test_a_database_address_is_read_with_its_escapes_and_options(given):
+def test_database_address_is_read_with_escapes_and_options(given):
     given("postgresql://a%40b:p%2Fw%3A@db.example:5433/many%20hands?sslmode=require")
     assert env.database_url(NAME) == {
         "USER": "a@b",
@@ -116,7 +116,7 @@ def test_a_database_address_is_read_with_its_escapes_and_options(given):
     }
 
 
-def test_a_database_address_may_lead_to_a_socket(given):
+def test_database_address_can_name_a_socket(given):
     given("postgres://ada@/manyhands?host=/run/postgresql&connect_timeout=3")
     assert env.database_url(NAME) == {
         "USER": "ada",
@@ -135,7 +135,7 @@ def test_a_database_address_may_lead_to_a_socket(given):
         ("postgresql://u:secret@h/x?colour=red", "colour"),
     ],
 )
-def test_a_database_address_is_refused_without_telling_its_password(given, said, because):
+def test_refusal_of_a_database_address_does_not_show_its_password(given, said, because):
     given(said)
     with pytest.raises(env.BadSetting) as refusal:
         env.database_url(NAME)
@@ -144,13 +144,13 @@ def test_a_database_address_is_refused_without_telling_its_password(given, said,
 
 
 @pytest.mark.parametrize("said", ["redis", "http://broker/", "localhost:6379"])
-def test_what_is_no_broker_is_refused(given, said):
+def test_invalid_broker_address_is_refused(given, said):
     given(said)
     with pytest.raises(env.BadSetting, match="redis://host:6379/0 or amqp://host//"):
         env.broker_url(NAME, "")
 
 
-def test_a_secret_key_is_made_once_for_its_owner_only(tmp_path):
+def test_secret_key_is_created_once_and_readable_by_its_owner_only(tmp_path):
     folder = tmp_path / "var" / "keys"
     made = keys.secret_key(folder)
     assert len(made) >= 50
@@ -160,7 +160,7 @@ def test_a_secret_key_is_made_once_for_its_owner_only(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["secret_key"]
 
 
-def test_many_at_once_agree_on_one_secret_key(tmp_path):
+def test_concurrent_callers_get_the_same_secret_key(tmp_path):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as threads:
@@ -173,12 +173,12 @@ def test_empty_secret_key_file_is_replaced(tmp_path):
     assert len(keys.secret_key(tmp_path)) >= 50
 
 
-def test_no_store_is_the_disk(given):
+def test_blank_store_address_means_the_local_disk(given):
     given("  ")
     assert env.store_url(NAME) is None
 
 
-def test_a_store_is_read_with_its_options(given):
+def test_store_address_is_read_with_its_options(given):
     given("s3://my-bucket")
     assert env.store_url(NAME) == StoreConfig(bucket="my-bucket")
     given(
@@ -213,7 +213,7 @@ def test_a_store_is_read_with_its_options(given):
         ("s3://bucket?colour=red", "no option colour: there are endpoint, public"),
     ],
 )
-def test_any_other_store_is_refused_with_what_is_meant(given, said, accepted):
+def test_invalid_store_address_is_refused_with_the_accepted_form(given, said, accepted):
     given(said)
     with pytest.raises(env.BadSetting, match=accepted):
         env.store_url(NAME)

@@ -27,13 +27,13 @@ def written(form, **config):
     return stream.getvalue().removesuffix("\n").split("\n")
 
 
-def test_an_event_is_one_line_of_columns_with_its_fields():
+def test_text_format_writes_an_event_as_one_line_with_its_fields():
     (line,) = written("text")
     _time, rest = line.split(" ", 1)
     assert rest == r"WARNING daemons.validator      science_parked app=two\x0alines failures=3"
 
 
-def test_an_event_is_one_object_of_json_with_its_fields():
+def test_json_format_writes_an_event_as_one_object_with_its_fields():
     (line,) = written("json")
     entry = json.loads(line)
     assert entry.pop("at").endswith("+00:00")
@@ -46,7 +46,7 @@ def test_an_event_is_one_object_of_json_with_its_fields():
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_every_event_goes_to_standard_error_in_this_form(form):
+def test_all_events_are_written_to_standard_error(form):
     config = configuration(form, level="WARNING")
     assert config["root"] == {"handlers": ["stderr"], "level": "WARNING"}
     handler = config["handlers"]["stderr"]

@@ -9,7 +9,7 @@ import pytest
 from project import ports
 
 
-def test_a_port_is_free_and_none_that_the_system_gives_to_callers(tmp_path, monkeypatch):
+def test_free_port_is_unused_and_outside_the_ephemeral_range(tmp_path, monkeypatch):
     callers = tmp_path / "range"
     callers.write_text("32768\t60999\n")
     monkeypatch.setattr(ports, "EPHEMERAL_RANGE_FILE", callers)
@@ -22,7 +22,9 @@ def test_a_port_is_free_and_none_that_the_system_gives_to_callers(tmp_path, monk
 
 
 @pytest.mark.parametrize("said", ["1024\t65535\n", None], ids=["all are callers'", "unknown"])
-def test_where_none_is_kept_from_callers_any_free_port_does(tmp_path, monkeypatch, said):
+def test_any_free_port_is_returned_if_the_ephemeral_range_leaves_no_candidate(
+    tmp_path, monkeypatch, said
+):
     callers = tmp_path / "range"
     if said:
         callers.write_text(said)
@@ -32,7 +34,7 @@ def test_where_none_is_kept_from_callers_any_free_port_does(tmp_path, monkeypatc
         pass
 
 
-def test_a_port_that_somebody_listens_on_is_not_named(tmp_path, monkeypatch):
+def test_port_in_use_is_not_returned(tmp_path, monkeypatch):
     callers = tmp_path / "range"
     callers.write_text("32768\t60999\n")
     monkeypatch.setattr(ports, "EPHEMERAL_RANGE_FILE", callers)

@@ -33,7 +33,7 @@ def test_forwarded_addresses_are_ignored_without_trusted_proxies():
     assert client_address("127.0.0.1", "6.6.6.6", ()) == "127.0.0.1"
 
 
-def test_what_is_no_network_is_refused_with_a_sentence(monkeypatch):
+def test_invalid_network_in_trusted_proxies_is_refused(monkeypatch):
     monkeypatch.setenv("TRUSTED_PROXIES", "10.0.0.0/24, nginx")
     with pytest.raises(BadSetting, match="expected addresses or networks, such as"):
         networks("TRUSTED_PROXIES")

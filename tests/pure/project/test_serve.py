@@ -13,7 +13,7 @@ from project.management.commands import serve
 URL = "http://127.0.0.1:8000/"
 
 
-def test_clients_of_a_trial_ask_again_soon() -> None:
+def test_trial_project_sets_a_short_next_contact() -> None:
     environment = serve.environment_for(URL, is_trial=True, variables={})
     assert environment == {
         "MASTER_URL": URL,
@@ -22,12 +22,12 @@ def test_clients_of_a_trial_ask_again_soon() -> None:
     assert serve.TRIAL_CONTACT_SECONDS <= 60
 
 
-def test_a_next_contact_that_is_set_holds_in_a_trial_too() -> None:
+def test_trial_project_keeps_a_configured_next_contact() -> None:
     environment = serve.environment_for(URL, is_trial=True, variables={"NEXT_CONTACT": "0"})
     assert environment == {"MASTER_URL": URL}
 
 
-def test_other_projects_keep_the_contact_that_is_set() -> None:
+def test_next_contact_is_unchanged_outside_a_trial() -> None:
     assert serve.environment_for(URL, is_trial=False, variables={}) == {"MASTER_URL": URL}
 
 

@@ -67,7 +67,7 @@ def test_settings_without_variables_are_the_documented_defaults(read):
 
 
 @pytest.mark.parametrize("variable", [v for v in VARIABLES if nonsense(v)], ids=lambda v: v.name)
-def test_nonsense_in_a_variable_is_refused_when_settings_are_read(read, variable):
+def test_invalid_variable_is_refused_when_settings_are_read(read, variable):
     with pytest.raises(BadSetting, match=rf"^{variable.name}="):
         read(**{variable.name: nonsense(variable)})
 

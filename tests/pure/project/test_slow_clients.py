@@ -27,26 +27,26 @@ def waiting(speeds, *, since=0.0, quiet=()):
     return found
 
 
-def test_no_client_is_cut_while_few_are_slow():
+def test_no_connection_is_closed_while_few_clients_are_slow():
     bodies = Transfers(incoming=True, max_slow=4)
     for _ in range(4):
         bodies.active[FakeBody("127.0.0.9", began=0.0)] = None
     assert Watch(bodies).look(10.0) == 0
 
 
-def test_the_network_with_most_slow_transfers_loses_first():
+def test_excess_is_taken_from_the_network_with_most_slow_transfers():
     assert excess_by_network(["campus"] * 5 + ["attacker"] * 30, 20) == {"attacker": 20}
     assert not excess_by_network(["campus"] * 20, 20)
 
 
-def test_of_one_network_the_slowest_are_cut():
+def test_slowest_transfers_of_a_network_are_closed():
     watch = Watch(Transfers(incoming=True, max_slow=4))
     found = waiting([("a", 90_000), ("a", 10), ("a", 20), ("b", 1)])
     chosen = list(watch._choose(found, slow_clients.Counter({"a": 2}), now=10.0))
     assert chosen == [("a", 1), ("a", 2)]
 
 
-def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
+def test_request_waiting_for_a_thread_is_closed_after_slow_transfers():
     """Its request has arrived, so it sends no bytes; threads serve requests in order of arrival."""
     watch = Watch(Transfers(incoming=True, max_slow=4))
     found = waiting([("a", 0), ("a", 10), ("a", 0), ("a", 20)], quiet={0: 0.6, 2: 9.0})
@@ -55,7 +55,7 @@ def test_a_request_that_waits_for_a_thread_is_cut_after_those_that_drip():
 
 
 @pytest.mark.parametrize(("nbytes", "is_cut"), [(2_999, True), (3_000, False)])
-def test_a_transfer_that_stock_clients_would_give_up_is_cut(nbytes, is_cut):
+def test_transfer_too_slow_for_stock_clients_is_closed(nbytes, is_cut):
     watch = Watch(Transfers(incoming=True, max_slow=4))
     found = waiting([("a", nbytes)])
     chosen = list(watch._choose(found, slow_clients.Counter(), now=slow_clients.STALL_SECONDS))

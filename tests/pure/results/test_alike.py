@@ -103,7 +103,7 @@ def test_workunits_that_differ_only_in_names_and_ids_are_judged_together():
     assert [alike.workunit_ids for alike in judged] == [[1, 2], [3]]
 
 
-def test_every_fact_is_read_or_left_out_on_purpose():
+def test_every_fact_field_is_part_of_the_situation_or_excluded_explicitly():
     left_out = {"transition_at", "results"}
     assert {field.name for field in fields(WorkunitFacts)} == {*transitioner._WORKUNIT, *left_out}
     unread = {"name", "report_deadline"}

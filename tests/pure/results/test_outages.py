@@ -33,18 +33,18 @@ def overlap(one, other):
         (span(-5, 20), 20),
     ],
 )
-def test_a_deadline_moves_by_as_long_as_the_server_was_away(outage, hours):
+def test_deadline_moves_by_the_length_of_an_outage(outage, hours):
     found = moved_deadline(later(hours=10), sent_at=NOON, outages=[outage])
     assert found == later(hours=10 + hours)
 
 
-def test_a_deadline_that_moves_into_the_next_outage_moves_by_that_one_too():
+def test_deadline_that_moves_into_a_second_outage_moves_by_both():
     assert moved_deadline(
         later(hours=10), sent_at=NOON, outages=[span(11, 14), span(2, 4)]
     ) == later(hours=15)
 
 
-def test_an_outage_before_the_sending_moves_nothing():
+def test_outage_before_the_result_was_sent_does_not_move_the_deadline():
     assert moved_deadline(later(hours=10), sent_at=NOON, outages=[span(-4, -2)]) == later(hours=10)
 
 
@@ -84,5 +84,5 @@ def test_a_deadline_never_moves_back(outages):
     ("last_sign", "expected"),
     [(None, False), (later(minutes=-10), False), (later(minutes=-10, seconds=-1), True)],
 )
-def test_the_server_is_silent_after_a_while_without_a_sign(last_sign, expected):
+def test_server_is_silent_when_the_last_sign_of_life_is_older_than_the_limit(last_sign, expected):
     assert is_silent(last_sign, now=NOON, outage_after=timedelta(minutes=10)) is expected

@@ -40,7 +40,9 @@ def compared(answers, min_quorum):
         ("ab", 1, None, (), ()),
     ],
 )
-def test_the_majority_is_believed(answers, min_quorum, canonical, valid, invalid):
+def test_majority_determines_canonical_valid_and_invalid_results(
+    answers, min_quorum, canonical, valid, invalid
+):
     found = compared(answers, min_quorum)
     assert (found.canonical, found.valid, found.invalid) == (canonical, valid, invalid)
 
@@ -55,7 +57,7 @@ def test_the_majority_is_believed(answers, min_quorum, canonical, valid, invalid
         (".a", {2}, None, (2,)),
     ],
 )
-def test_a_suspicious_result_is_believed_only_with_another(
+def test_suspicious_result_becomes_canonical_only_if_another_result_agrees(
     answers, suspicious, canonical, inconclusive
 ):
     found = doubt(compared(answers, 1), suspicious)
@@ -67,13 +69,13 @@ def test_results_that_disagree_are_inconclusive():
     assert compared("ab", 2).inconclusive == (1, 2)
 
 
-def test_too_few_good_results_are_not_compared_at_all():
+def test_results_below_the_quorum_are_not_compared():
     found = compared("a.", 2)
     assert found.missing == (2,)
     assert found.inconclusive == ()
 
 
-def test_a_missing_output_counts_for_nothing():
+def test_result_with_a_missing_output_does_not_count_toward_the_quorum():
     found = compared("a.a", 2)
     assert found.canonical == 1
     assert found.valid == (1, 3)
@@ -93,7 +95,7 @@ def test_more_than_half_of_the_quorum_must_agree(quorum, needed):
         assert canonical(quorum - 1, 0) is None
 
 
-def test_a_tolerant_comparison_needs_no_other_code():
+def test_quorum_works_with_a_tolerant_comparison():
     near = check_set(
         [Candidate(1, 1.0), Candidate(2, 5.0), Candidate(3, 1.1)],
         min_quorum=2,
@@ -102,7 +104,7 @@ def test_a_tolerant_comparison_needs_no_other_code():
     assert (near.canonical, near.valid, near.invalid) == (1, (1, 3), (2,))
 
 
-def test_late_results_are_compared_with_the_canonical_one():
+def test_late_results_are_compared_with_the_canonical_result():
     found = check_late(candidates("ab."), Candidate(9, "a"), agree=operator.eq)
     assert (found.canonical, found.valid, found.invalid, found.missing) == (9, (1,), (2,), (3,))
 
@@ -111,7 +113,7 @@ answers_given = st.text(alphabet="abc.", max_size=9)
 
 
 @given(answers_given, st.integers(1, 5), st.randoms(use_true_random=False))
-def test_the_order_in_which_results_are_read_changes_nothing(answers, min_quorum, random):
+def test_order_of_results_does_not_change_the_verdict(answers, min_quorum, random):
     shuffled = candidates(answers)
     random.shuffle(shuffled)
     assert check_set(shuffled, min_quorum=min_quorum, agree=operator.eq) == compared(
@@ -120,7 +122,7 @@ def test_the_order_in_which_results_are_read_changes_nothing(answers, min_quorum
 
 
 @given(answers_given, st.integers(1, 5))
-def test_everybody_stands_in_one_list_and_the_valid_ones_agree(answers, min_quorum):
+def test_each_result_is_in_at_most_one_list_and_valid_results_agree(answers, min_quorum):
     found = compared(answers, min_quorum)
     named = [*found.valid, *found.invalid, *found.inconclusive, *found.missing]
     assert len(named) == len(set(named))

@@ -67,12 +67,12 @@ def said(verdict):
         ("success success noreply", "validate"),
     ],
 )
-def test_what_a_workunit_with_quorum_two_needs_next(results, expected):
+def test_quorum_two_workunit_gets_the_expected_verdict_for_its_results(results, expected):
     assert said(judge(a_workunit(results), now=NOON)) == expected
 
 
 @pytest.mark.parametrize("quorum", [1, 2, 3, 4, 5])
-def test_a_quorum_of_results_is_made_and_compared_once_it_is_complete(quorum):
+def test_results_are_created_up_to_the_quorum_and_validated_once_it_is_complete(quorum):
     def needed(results):
         workunit = a_workunit(results, min_quorum=quorum, target_nresults=quorum)
         return said(judge(workunit, now=NOON))
@@ -118,11 +118,11 @@ def test_workunit_that_waits_for_the_validator_is_not_marked_again():
         ("error", {"max_error_results": 0}, "fail: too many errors"),
     ],
 )
-def test_limits_are_borne_and_not_a_result_more(results, limits, expected):
+def test_workunit_fails_once_it_cannot_finish_within_its_limits(results, limits, expected):
     assert said(judge(a_workunit(results, **limits), now=NOON)) == expected
 
 
-def test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudged():
+def test_failed_workunit_cancels_unsent_results_and_does_not_validate_successes():
     verdict = judge(a_workunit("unsent sent success", cancel_requested_at=NOON), now=NOON)
     assert verdict.failures == (Because.CANCELLED,)
     assert verdict.error_mask == ErrorMask.CANCELLED
@@ -133,7 +133,7 @@ def test_a_failed_workunit_drops_what_is_unsent_and_leaves_its_successes_unjudge
     ]
 
 
-def test_a_workunit_with_its_answer_drops_what_is_unsent():
+def test_workunit_with_canonical_result_cancels_unsent_and_inactive_results():
     workunit = a_workunit("valid valid unsent inactive sent", canonical_result_id=1)
     verdict = judge(workunit, now=NOON)
     assert verdict.failures == ()
@@ -143,7 +143,7 @@ def test_a_workunit_with_its_answer_drops_what_is_unsent():
     ]
 
 
-def test_several_reasons_to_fail_are_all_kept_and_the_first_is_the_move():
+def test_error_mask_has_every_failure_reason_and_the_move_has_the_first():
     workunit = a_workunit("error error error error", cancel_requested_at=NOON)
     verdict = judge(workunit, now=NOON)
     assert verdict.error_mask == ErrorMask.CANCELLED | ErrorMask.TOO_MANY_ERROR_RESULTS
@@ -153,7 +153,7 @@ def test_several_reasons_to_fail_are_all_kept_and_the_first_is_the_move():
     ]
 
 
-def test_a_workunit_with_its_answer_never_fails():
+def test_workunit_with_canonical_result_never_fails():
     workunit = a_workunit(
         "valid valid", canonical_result_id=1, cancel_requested_at=NOON, end_before=NOON
     )
@@ -162,7 +162,7 @@ def test_a_workunit_with_its_answer_never_fails():
     assert verdict.assimilate is Because.CANONICAL_FOUND
 
 
-def test_a_success_of_a_workunit_that_failed_is_not_checked():
+def test_success_of_a_failed_workunit_becomes_no_check():
     workunit = a_workunit("success error", error_mask=2, assimilate_state=AssimilateState.DONE)
     moves = judge(workunit, now=NOON).result_moves
     assert ValidateState.NO_CHECK in {m.target for m in moves if m.axis is Axis.VALIDATION}
@@ -180,7 +180,7 @@ def test_a_success_of_a_workunit_that_failed_is_not_checked():
         ),
     ],
 )
-def test_no_results_are_made_before_their_time(fields, look_again_at):
+def test_no_results_are_created_before_start_after_or_before_release(fields, look_again_at):
     verdict = judge(a_workunit(**fields), now=NOON)
     assert verdict.replicas == 0
     assert verdict.look_again_at == look_again_at
@@ -192,7 +192,7 @@ def test_a_workunit_whose_last_dependency_is_met_is_released_and_replicated():
     assert verdict.replicas == 2
 
 
-def test_held_results_go_out_of_reach_and_come_back():
+def test_unsent_results_become_inactive_while_held_and_unsent_after_release():
     held = judge(a_workunit("unsent sent", release_state=ReleaseState.HELD), now=NOON)
     assert [(m.source, m.target) for m in held.result_moves] == [
         (ResultState.UNSENT, ResultState.INACTIVE)
@@ -204,17 +204,17 @@ def test_held_results_go_out_of_reach_and_come_back():
     assert back.replicas == 0
 
 
-def test_a_workunit_expires_at_its_end():
+def test_workunit_expires_at_end_before():
     assert judge(a_workunit("sent sent", end_before=NOON), now=NOON).failures == (Because.EXPIRED,)
     assert not judge(a_workunit("sent", end_before=later(seconds=1)), now=NOON).failures
 
 
-def test_a_workunit_that_was_never_sent_expires_at_its_latest_start():
+def test_workunit_never_sent_expires_at_start_before():
     assert judge(a_workunit("unsent", start_before=NOON), now=NOON).failures == (Because.EXPIRED,)
     assert not judge(a_workunit("sent unsent", start_before=NOON), now=NOON).failures
 
 
-def test_after_its_latest_start_a_workunit_expires_once_nothing_under_way_can_be_the_answer():
+def test_after_start_before_workunit_expires_once_no_result_can_become_canonical():
     for results in ("error unsent", "noreply", "success unsent", "inconclusive inconclusive"):
         workunit = a_workunit(results, start_before=NOON)
         assert Because.EXPIRED in judge(workunit, now=NOON).failures, results
@@ -222,12 +222,12 @@ def test_after_its_latest_start_a_workunit_expires_once_nothing_under_way_can_be
     assert not judge(a_workunit("error sent", start_before=NOON), now=NOON).failures
 
 
-def test_a_workunit_is_looked_at_again_at_its_latest_start_though_it_began():
+def test_started_workunit_is_checked_again_at_start_before():
     workunit = a_workunit("sent unsent", start_before=NOON + timedelta(hours=1))
     assert judge(workunit, now=NOON).look_again_at == NOON + timedelta(hours=1)
 
 
-def test_the_class_of_hosts_is_open_again_when_only_errors_came():
+def test_host_class_and_version_are_reset_when_all_sent_results_ended_in_errors():
     assert judge(a_workunit("error unsent", hr_class=384), now=NOON).reset_class
     assert judge(a_workunit("error", app_version_id=7), now=NOON).reset_class
     assert not judge(a_workunit("error sent", hr_class=384), now=NOON).reset_class
@@ -238,7 +238,7 @@ def test_the_class_of_hosts_is_open_again_when_only_errors_came():
 # Late results
 
 
-def test_a_late_success_is_compared_with_the_canonical_outputs_while_they_are_kept():
+def test_late_success_is_validated_while_the_canonical_outputs_are_kept():
     workunit = a_workunit(
         "valid valid success", canonical_result_id=1, assimilate_state=AssimilateState.DONE
     )
@@ -250,7 +250,7 @@ def test_a_late_success_is_compared_with_the_canonical_outputs_while_they_are_ke
 @pytest.mark.parametrize(
     "state", [FileDeleteState.READY, FileDeleteState.DONE, FileDeleteState.ERROR]
 )
-def test_a_success_comes_too_late_once_the_canonical_outputs_go(state):
+def test_late_success_becomes_too_late_once_canonical_outputs_are_being_deleted(state):
     workunit = with_result(
         a_workunit("valid success", canonical_result_id=1), 1, file_delete_state=state
     )
@@ -273,7 +273,7 @@ def an_assimilated(results, **fields):
     )
 
 
-def test_nothing_is_deleted_before_assimilation():
+def test_no_files_are_deleted_before_assimilation():
     workunit = a_workunit(
         "valid valid", canonical_result_id=1, assimilate_state=AssimilateState.READY
     )
@@ -282,27 +282,27 @@ def test_nothing_is_deleted_before_assimilation():
     assert verdict.result_moves == ()
 
 
-def test_everything_is_deleted_when_all_is_over_and_assimilated():
+def test_all_files_are_deleted_once_all_results_are_over_and_assimilated():
     workunit = an_assimilated("valid valid error unneeded")
     assert judge(workunit, now=NOON).delete_inputs
     assert files_to_delete(workunit) == [1, 2, 3, 4]
 
 
-def test_inputs_and_canonical_outputs_stay_while_a_result_is_out():
+def test_inputs_and_canonical_outputs_are_kept_while_a_result_is_in_progress():
     workunit = an_assimilated("valid valid sent")
     verdict = judge(workunit, now=NOON)
     assert not verdict.delete_inputs
     assert files_to_delete(workunit) == [2]
 
 
-def test_canonical_outputs_stay_until_every_success_is_judged():
+def test_canonical_outputs_are_kept_until_every_success_is_validated():
     assert files_to_delete(an_assimilated("valid valid success")) == [2]
     assert files_to_delete(an_assimilated("valid inconclusive")) == []
     assert files_to_delete(an_assimilated("valid valid sent")) == [2]
     assert files_to_delete(an_assimilated("valid valid invalid toolate")) == [1, 2, 3, 4]
 
 
-def test_canonical_outputs_stay_while_a_late_result_may_come_for_credit():
+def test_canonical_outputs_are_kept_while_a_late_result_can_still_get_credit():
     workunit = an_assimilated("valid valid noreply")
     verdict = judge(workunit, now=NOON)
     assert files_to_delete(workunit) == [2]
@@ -311,7 +311,7 @@ def test_canonical_outputs_stay_while_a_late_result_may_come_for_credit():
     assert files_to_delete(workunit, now=NOON + 2 * DAY) == [1, 2, 3]
 
 
-def test_results_of_a_failed_workunit_lose_their_files_too():
+def test_output_files_of_a_failed_workunit_are_deleted():
     workunit = a_workunit(
         "nocheck error noreply", error_mask=16, assimilate_state=AssimilateState.DONE
     )
@@ -323,9 +323,7 @@ def test_results_of_a_failed_workunit_lose_their_files_too():
     ("received_at", "expected"),
     [(NOON + 2 * DAY, None), (later(days=2, seconds=1), ValidateState.TOO_LATE)],
 )
-def test_a_success_is_too_late_after_its_credit_deadline_whatever_files_are_kept(
-    received_at, expected
-):
+def test_success_received_after_its_credit_deadline_is_too_late(received_at, expected):
     workunit = with_result(
         a_workunit("valid valid success", canonical_result_id=1), 3, received_at=received_at
     )
@@ -335,12 +333,12 @@ def test_a_success_is_too_late_after_its_credit_deadline_whatever_files_are_kept
     assert verdict.validate is (expected is None)
 
 
-def test_as_long_as_there_is_no_answer_no_success_is_too_late():
+def test_late_success_is_validated_while_there_is_no_canonical_result():
     workunit = with_result(a_workunit("success success"), 2, received_at=later(days=9))
     assert said(judge(workunit, now=later(days=9))) == "validate"
 
 
-def test_files_are_kept_for_the_apps_delay_counted_from_the_last_report():
+def test_files_are_kept_for_the_apps_delete_delay_after_the_last_report():
     workunit = with_result(an_assimilated("valid valid"), 2, received_at=NOON)
     workunit = replace(workunit, delete_delay=3 * DAY)
     verdict = judge(workunit, now=later(days=2))
@@ -350,7 +348,7 @@ def test_files_are_kept_for_the_apps_delay_counted_from_the_last_report():
     assert files_to_delete(workunit, now=later(days=3)) == [1, 2]
 
 
-def test_outputs_that_are_kept_for_their_submitter_stay_and_no_others():
+def test_only_the_canonical_outputs_are_kept_for_the_submitter():
     workunit = an_assimilated("valid valid error", outputs_kept=True)
     verdict = judge(workunit, now=NOON)
     assert files_to_delete(workunit) == [2, 3]
@@ -358,7 +356,7 @@ def test_outputs_that_are_kept_for_their_submitter_stay_and_no_others():
     assert verdict.look_again_at is None
 
 
-def test_inputs_stay_for_what_failed_to_be_tried_again():
+def test_inputs_of_a_failed_workunit_are_kept_for_a_retry_while_outputs_are_kept():
     failed = a_workunit(
         "nocheck error", error_mask=2, assimilate_state=AssimilateState.DONE, outputs_kept=True
     )
@@ -367,7 +365,7 @@ def test_inputs_stay_for_what_failed_to_be_tried_again():
     assert judge(replace(failed, outputs_kept=False), now=NOON).delete_inputs
 
 
-def test_what_waits_for_a_batch_that_failed_fails_with_it():
+def test_workunit_fails_when_a_batch_it_depends_on_has_failed():
     workunit = a_workunit(
         release_state=ReleaseState.INACTIVE, pending_dependency_count=1, dependency_failed_at=NOON
     )
@@ -377,7 +375,7 @@ def test_what_waits_for_a_batch_that_failed_fails_with_it():
 # Unsendable results
 
 
-def test_what_nobody_may_have_is_given_up_with_its_workunit():
+def test_workunit_fails_when_its_unsent_results_are_unsendable():
     workunit = a_workunit("unsent inactive sent", unsendable_at=NOON)
     verdict = judge(workunit, now=NOON)
     assert verdict.failures == (Because.UNSENDABLE,)
@@ -410,7 +408,7 @@ BROADCAST = {"broadcast": True, "end_before": later(days=1), "min_quorum": 1, "m
         ("inconclusive inconclusive", 1, "fail: expired, fail: no two results agree"),
     ],
 )
-def test_a_broadcast_workunit_is_made_no_results_and_judged_at_its_end(results, days, expected):
+def test_broadcast_workunit_gets_no_replicas_and_is_decided_at_its_end(results, days, expected):
     workunit = a_workunit(results, **BROADCAST, max_total_results=2, max_success_results=2)
     assert said(judge(workunit, now=later(days=days))) == expected
 
@@ -445,7 +443,7 @@ def test_revalidation_resets_the_answer_and_all_validate_states():
         {"canonical_result_id": 1, "assimilate_state": AssimilateState.DONE},
     ],
 )
-def test_what_failed_or_was_handed_on_is_not_validated_anew(fields):
+def test_failed_or_assimilated_workunit_is_not_revalidated(fields):
     verdict = judge(a_workunit("valid error", revalidate_requested_at=NOON, **fields), now=NOON)
     assert not verdict.reopen
     assert Because.REVALIDATION not in {m.because for m in verdict.result_moves}
@@ -458,12 +456,12 @@ def test_what_failed_or_was_handed_on_is_not_validated_anew(fields):
     ("delay_bound", "expected"),
     [(None, 10), (timedelta(hours=1), 10), (timedelta(days=7), 10.5), (timedelta(days=20), 30)],
 )
-def test_an_open_workunit_is_looked_at_again_though_nobody_wakes_it(delay_bound, expected):
+def test_open_workunit_is_checked_again_without_a_wakeup(delay_bound, expected):
     workunit = a_workunit("sent sent", delay_bound=delay_bound)
     assert judge(workunit, now=NOON).look_again_at == later(days=expected)
 
 
-def test_a_settled_workunit_needs_no_safety_net():
+def test_settled_workunit_is_not_scheduled_for_another_check():
     assert judge(an_assimilated("valid valid"), now=NOON).look_again_at is None
 
 
@@ -514,21 +512,21 @@ limits = st.integers(0, 5)
 
 
 @given(limits)
-def test_exactly_so_many_errors_are_borne(limit):
+def test_workunit_fails_at_one_error_above_max_error_results(limit):
     had, failures = played("error", **GENEROUS | {"max_error_results": limit})
     assert had.count("error") == limit + 1
     assert failures == (Because.TOO_MANY_ERRORS,)
 
 
 @given(limits)
-def test_exactly_so_many_timeouts_are_borne(limit):
+def test_workunit_fails_at_one_timeout_above_max_timeouts(limit):
     had, failures = played("noreply", **GENEROUS, max_timeouts=limit)
     assert had.count("noreply") == limit + 1
     assert failures == (Because.TOO_MANY_TIMEOUTS,)
 
 
 @given(st.integers(2, 5))
-def test_exactly_so_many_successes_without_agreement_are_borne(limit):
+def test_workunit_fails_at_one_disagreeing_success_above_max_success_results(limit):
     had, failures = played("success", **GENEROUS | {"max_success_results": limit})
     assert had == ["nocheck"] * (limit + 1)
     assert failures == (Because.TOO_MANY_SUCCESSES, Because.NO_AGREEMENT)
@@ -536,14 +534,14 @@ def test_exactly_so_many_successes_without_agreement_are_borne(limit):
 
 @pytest.mark.parametrize("report", ["error", "aborted", "detached", "noreply"])
 @given(limit=st.integers(2, 5))
-def test_exactly_so_many_results_are_made(report, limit):
+def test_no_more_results_are_created_than_max_total_results(report, limit):
     had, failures = played(report, **GENEROUS | {"max_total_results": limit})
     assert len(had) == limit
     assert failures == (Because.TOO_MANY_RESULTS,)
 
 
 @given(limits)
-def test_what_volunteers_abort_or_detach_from_is_no_error(limit):
+def test_aborted_and_detached_results_do_not_count_as_errors(limit):
     for report in ("aborted", "detached"):
         had, failures = played(
             report, **GENEROUS | {"max_error_results": limit, "max_total_results": 20}
@@ -645,7 +643,7 @@ def carried_out(verdict):
 
 
 @given(workunits())
-def test_every_move_of_a_verdict_is_named_by_the_law(workunit):
+def test_every_move_of_a_verdict_is_in_the_lifecycle_table(workunit):
     verdict = judge(workunit, now=NOON)
     for move in verdict.workunit_moves:
         check(move)
@@ -654,7 +652,7 @@ def test_every_move_of_a_verdict_is_named_by_the_law(workunit):
 
 
 @given(workunits())
-def test_moves_leave_from_where_the_results_are(workunit):
+def test_every_result_move_starts_from_the_current_state_of_the_result(workunit):
     verdict = judge(workunit, now=NOON)
     results = {result.id: result for result in workunit.results}
     for move in verdict.result_moves:
@@ -670,28 +668,28 @@ def test_moves_leave_from_where_the_results_are(workunit):
 
 
 @given(workunits())
-def test_a_verdict_carried_out_leaves_nothing_more_to_do(workunit):
+def test_judging_again_after_applying_a_verdict_changes_nothing(workunit):
     verdict = judge(workunit, now=NOON)
     again = judge(carried_out(verdict), now=NOON)
     assert not again.changes_anything
 
 
 @given(workunits(), st.timedeltas(timedelta(0), 40 * DAY))
-def test_until_its_next_look_no_clock_changes_a_judgement(workunit, later):
+def test_judgement_does_not_change_before_look_again_at(workunit, later):
     verdict = judge(workunit, now=NOON)
     if verdict.look_again_at is None or NOON + later < verdict.look_again_at:
         assert not judge(carried_out(verdict), now=NOON + later).changes_anything
 
 
 @given(workunits())
-def test_it_never_looks_again_at_a_time_that_has_passed(workunit):
+def test_look_again_at_is_never_in_the_past(workunit):
     at = judge(workunit, now=NOON).look_again_at
     assert at is None or at > NOON
 
 
 @given(workunits())
 @example(a_workunit("noreply noreply noreply", max_total_results=3))
-def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
+def test_open_workunit_always_waits_for_a_daemon_or_a_host(workunit):
     """A workunit that no daemon will process and no host computes would never end."""
     verdict = judge(workunit, now=NOON)
     after = carried_out(verdict)
@@ -707,7 +705,7 @@ def test_an_open_workunit_always_has_somebody_to_wait_for(workunit):
 
 
 @given(workunits())
-def test_never_more_results_than_the_total(workunit):
+def test_replicas_never_exceed_max_total_results(workunit):
     verdict = judge(workunit, now=NOON)
     assert verdict.replicas >= 0
     if verdict.replicas:
@@ -716,7 +714,7 @@ def test_never_more_results_than_the_total(workunit):
 
 
 @given(workunits())
-def test_what_is_validated_anew_is_validated_as_if_for_the_first_time(workunit):
+def test_revalidated_workunit_is_validated_like_a_new_one(workunit):
     """The verdict reopens the workunit and resets the validate state of every success."""
     if workunit.error_mask or workunit.assimilate_state == AssimilateState.DONE:
         return
@@ -733,6 +731,6 @@ def test_what_is_validated_anew_is_validated_as_if_for_the_first_time(workunit):
         check(move)
 
 
-def test_births_are_named_by_the_law():
+def test_creation_of_a_result_is_in_the_lifecycle_table():
     check(replication.CREATION)
     assert replication.CREATION.source == NOTHING

@@ -47,7 +47,7 @@ def judged(
         ("validator", 0, LOUD, True),
     ],
 )
-def test_a_program_that_exited_with_0_is_judged_by_its_stderr_if_the_rule_says_so(
+def test_exit_code_0_is_a_success_only_if_the_rule_accepts_its_stderr(
     rule: str, code: int, stderr: str, *, good: bool, launched: bool
 ) -> None:
     assert judged(rule, 5, code, stderr, launched=launched) is good
@@ -64,7 +64,9 @@ def test_a_program_that_exited_with_0_is_judged_by_its_stderr_if_the_rule_says_s
         ("validator", LOUD, True),
     ],
 )
-def test_an_exit_code_counts_where_the_rule_says_so(rule: str, stderr: str, *, good: bool) -> None:
+def test_nonzero_exit_code_is_judged_by_the_rule_but_an_error_from_a_launcher(
+    rule: str, stderr: str, *, good: bool
+) -> None:
     assert judged(rule, 3, 3, stderr, launched=False) is good
     assert not judged(rule, 3, 3, stderr, launched=True), "a launcher knows the rule"
 
@@ -73,14 +75,14 @@ def test_an_exit_code_counts_where_the_rule_says_so(rule: str, stderr: str, *, g
 @pytest.mark.parametrize(
     ("state", "code"), [(6, 197), (6, 202), (7, -187), (1, -186), (3, -185), (3, -226)]
 )
-def test_what_did_not_end_by_itself_is_no_success_under_any_rule(
+def test_result_that_did_not_end_by_itself_is_never_a_success(
     rule: str, state: int, code: int
 ) -> None:
     assert not judged(rule, state, code, launched=False)
     assert not judged(rule, state, code, launched=True)
 
 
-def test_outputs_must_be_here_where_nobody_else_has_looked() -> None:
+def test_incomplete_outputs_are_an_error_unless_the_rule_is_exit_code() -> None:
     assert not judged("empty_stderr", 3, 3, launched=False, complete=False)
     assert not judged("validator", 3, 3, launched=False, complete=False)
     assert not judged("validator", 5, 0, launched=True, complete=False)
@@ -98,5 +100,5 @@ def test_outputs_must_be_here_where_nobody_else_has_looked() -> None:
         ("<stderr_txt>\n<stderr_txt>in</stderr_txt>\n</stderr_txt>", "<stderr_txt>in</stderr_txt>"),
     ],
 )
-def test_only_what_the_program_wrote_counts(said: str, own: str) -> None:
+def test_own_stderr_returns_only_what_the_program_wrote(said: str, own: str) -> None:
     assert reports.own_stderr(said) == own

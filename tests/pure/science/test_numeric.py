@@ -55,7 +55,7 @@ def agree(tmp_path):
         ("+.5", "0.50", {}, True),
     ],
 )
-def test_two_numbers(agree, one, other, options, expected):
+def test_numbers_agree_within_the_tolerances(agree, one, other, options, expected):
     assert agree(one, other, **options) is expected
 
 
@@ -80,22 +80,22 @@ def test_two_numbers(agree, one, other, options, expected):
         ("\ufeff1.0", "1.0", True),
     ],
 )
-def test_text_has_words_and_numbers(agree, one, other, expected):
+def test_texts_are_compared_by_words_and_numbers(agree, one, other, expected):
     assert agree(one, other) is expected
 
 
-def test_lines_may_be_ignored_by_pattern(agree):
+def test_lines_that_match_ignore_lines_are_not_compared(agree):
     one, other = "# run on monday\n1.0\ntime: 17 s", "# run on friday\n1.0\ntime: 23 s"
     assert not agree(one, other)
     assert agree(one, other, ignore_lines=["^#", "^time:"])
 
 
-def test_a_line_more_in_one_of_them_disagrees_unless_it_is_ignored(agree):
+def test_additional_line_disagrees_unless_it_is_ignored(agree):
     assert not agree("1\n# a", "1")
     assert agree("1\n# a", "1", ignore_lines=["^#"])
 
 
-def test_what_is_no_text_is_its_results_fault(agree):
+def test_output_that_is_not_text_is_a_bad_output(agree):
     with pytest.raises(BadOutput, match="not UTF-8 text"):
         agree(b"\xff\xfe\x00", "1")
 
@@ -127,11 +127,11 @@ def test_what_is_no_text_is_its_results_fault(agree):
         ("", "", {}, True),
     ],
 )
-def test_csv_has_rows_of_cells(agree, one, other, options, expected):
+def test_csv_is_compared_by_cells(agree, one, other, options, expected):
     assert agree(one, other, "table.csv", **options) is expected
 
 
-def test_what_is_no_csv_is_its_results_fault(agree):
+def test_invalid_csv_is_a_bad_output(agree):
     with pytest.raises(BadOutput, match="not CSV"):
         agree('a\n"unfinished', "a\n1", "table.csv")
 
@@ -173,12 +173,12 @@ def test_what_is_no_csv_is_its_results_fault(agree):
         ('{"a.b": 1}', '{"a": {"b": 1}}', {}, False),
     ],
 )
-def test_json_has_values_at_paths(agree, one, other, options, expected):
+def test_json_is_compared_by_values_at_paths(agree, one, other, options, expected):
     assert agree(one, other, "answer.json", **options) is expected
 
 
 @pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000, "1" * 5000])
-def test_what_is_no_json_is_its_results_fault(agree, text):
+def test_invalid_json_is_a_bad_output(agree, text):
     with pytest.raises(BadOutput, match="not JSON"):
         agree(text, "1", "answer.json")
 
@@ -186,13 +186,13 @@ def test_what_is_no_json_is_its_results_fault(agree, text):
 # Outputs
 
 
-def test_the_format_can_be_said_for_all_outputs(agree):
+def test_format_option_applies_to_all_outputs(agree):
     one, other = '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'
     assert not agree(one, other, "out")
     assert agree(one, other, "out", format="json")
 
 
-def test_only_what_is_validated_is_read(tmp_path):
+def test_outputs_that_are_not_validated_are_not_read(tmp_path):
     outputs = [
         ReportedOutput(0, "out", optional=True),
         ReportedOutput(1, "log", path=str(tmp_path / "nowhere"), sha256="-", no_validate=True),
@@ -202,7 +202,7 @@ def test_only_what_is_validated_is_read(tmp_path):
     assert numeric.prepare([ReportedOutput(0, "out"), *outputs], {}) is None
 
 
-def test_an_output_that_only_one_brought_disagrees(tmp_path):
+def test_optional_output_present_in_only_one_result_disagrees(tmp_path):
     (tmp_path / "empty").touch()
     came = ReportedOutput(0, "out", path=str(tmp_path / "empty"), sha256="-", optional=True)
     one, other = (
@@ -232,6 +232,6 @@ def test_an_output_that_only_one_brought_disagrees(tmp_path):
         ([], "not a JSON object"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, sentence):
+def test_invalid_options_are_refused(options, sentence):
     with pytest.raises(BadOptions, match=sentence):
         numeric.check_options(options)

@@ -88,15 +88,15 @@ def ask(folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "found"), [("bitwise", bitwise), ("numeric", numeric), ("script:/x/y", Script("/x/y"))]
 )
-def test_a_name_finds_its_validator(name, found):
+def test_validator_is_found_by_name(name, found):
     assert find(name, {}, folder="/science") == found
 
 
-def test_a_program_without_a_path_lies_in_the_folder_of_science():
+def test_program_without_a_path_is_in_the_science_folder():
     assert find("script:judge", {}, folder="/science") == Script("/science/judge")
 
 
-def test_a_class_may_lie_in_the_folder_of_science(folder):
+def test_class_is_loaded_from_the_science_folder(folder):
     assert type(find(NAME, {}, folder=folder)).__name__ == "Lengths"
 
 
@@ -109,7 +109,7 @@ def test_a_class_may_lie_in_the_folder_of_science(folder):
         ("python:os.system", "no validator 'python:os.system'"),
     ],
 )
-def test_a_name_that_is_not_allowed_is_refused_without_running_anything(name, sentence, settings):
+def test_disallowed_name_is_refused_without_running_code(name, sentence, settings):
     settings.PLUGINS = Plugins()
     with pytest.raises(UnknownPlugin, match=sentence):
         check(name, {})
@@ -123,13 +123,13 @@ def test_a_name_that_is_not_allowed_is_refused_without_running_anything(name, se
         ("python:lengths_of_texts.Half", "has no function 'agree'"),
     ],
 )
-def test_a_class_that_cannot_be_loaded_says_why(folder, name, sentence):
+def test_error_of_a_class_that_cannot_be_loaded_gives_the_reason(folder, name, sentence):
     check(name, {})
     with pytest.raises(UnknownPlugin, match=sentence):
         find(name, {}, folder=folder)
 
 
-def test_options_are_the_classs_own_business(folder):
+def test_options_are_checked_by_the_validator_class(folder):
     find(NAME, {"whatever": 1}, folder=folder)
     with pytest.raises(BadOptions, match="Slack is negative"):
         find(NAME, {"slack": -1}, folder=folder)
@@ -137,7 +137,7 @@ def test_options_are_the_classs_own_business(folder):
         check("numeric", {"absolut": 1})
 
 
-def test_those_that_judge_at_once_open_no_file():
+def test_fast_validators_are_bitwise_and_trivial():
     assert set(validators.FAST_VALIDATORS) == {"bitwise", "trivial"}
 
 
@@ -153,46 +153,46 @@ def test_each_pair_is_compared_once(ask):
     assert not answer.agree(1, 2)
 
 
-def test_with_a_canonical_result_the_others_are_compared_with_it_alone(ask):
+def test_with_a_canonical_result_other_results_are_compared_only_with_it(ask):
     answer, lengths = ask("aa", "bb", "c", canonical=2)
     assert answer.agreeing == frozenset({(1, 2)})
     assert len(lengths.asked) == 2
 
 
-def test_too_few_for_a_quorum_are_read_and_not_compared(ask):
+def test_results_below_the_quorum_are_read_but_not_compared(ask):
     answer, lengths = ask("a", "bad", at_least=2)
     assert answer.bad == {2: "It is bad."}
     assert lengths.asked == []
 
 
-def test_evidence_is_tidied_up_also_after_a_failure(ask):
+def test_evidence_is_cleaned_up_even_after_a_failure(ask):
     assert ask("a", "bad", "ccc")[1].tidied == [3, 1]
     with pytest.raises(RuntimeError, match="99"):
         ask("x" * 99, "b")
     assert sys.modules["lengths_of_texts"].Lengths.tidied[-2:] == [1, 99]
 
 
-def test_options_reach_the_class(ask):
+def test_options_are_passed_to_the_validator_class(ask):
     assert ask("a", "bb", options={"slack": 1})[0].agreeing == frozenset({(1, 2)})
 
 
-def test_outliers_are_named(ask):
+def test_outliers_are_returned_in_the_answer(ask):
     assert ask("a" * 95, "b")[0].outliers == frozenset({1})
 
 
-def test_an_output_that_is_gone_is_bad_and_a_canonical_one_a_failure(ask):
+def test_missing_output_is_bad_and_missing_canonical_output_raises(ask):
     assert ask("a", None)[0].bad == {2: "Output 0 is no longer on disk."}
     with pytest.raises(CanonicalUnreadable, match="no longer on disk"):
         ask("a", None, canonical=2)
 
 
-def test_a_folder_that_is_away_may_come_back(folder):
+def test_missing_folder_of_outputs_is_a_transient_error(folder):
     away = [ReportedOutput(0, "out", path="/nowhere/at/all/file", sha256="-")]
     with pytest.raises(TransientScienceError, match="does not exist: /nowhere/at"):
         compare(Question("numeric", {}, folder, {1: away}))
 
 
-def test_an_output_that_is_there_and_cannot_be_read_may_heal(ask, tmp_path):
+def test_unreadable_output_is_a_transient_error(ask, tmp_path):
     path = tmp_path / "upload" / "f0" / "1"
     path.mkdir(parents=True)
     question = [ReportedOutput(0, "out", path=str(path), sha256="-")]
@@ -200,12 +200,12 @@ def test_an_output_that_is_there_and_cannot_be_read_may_heal(ask, tmp_path):
         compare(Question("numeric", {}, "", {1: question}))
 
 
-def test_a_file_of_the_sciences_own_that_is_missing_is_a_failure(ask, tmp_path):
+def test_missing_file_of_the_validator_itself_raises(ask, tmp_path):
     with pytest.raises(FileNotFoundError):
         ask("a", options={"directly": str(tmp_path / "nowhere")})
 
 
-def test_a_validator_that_can_judge_nothing_says_so():
+def test_unusable_validator_is_reported_with_the_reason():
     answer = compare(Question("python:no.such.Class", {}, "/science", {}))
     assert "is it on PYTHONPATH, or in /science?" in answer.unusable
     assert "'absolute'" in compare(Question("numeric", {"absolut": 1}, "", {})).unusable

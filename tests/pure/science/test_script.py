@@ -49,7 +49,7 @@ def calls(script):
     ]
 
 
-def test_it_is_asked_of_each_result_and_of_each_two(script, output):
+def test_program_is_called_for_each_result_and_for_each_pair(script, output):
     one, other = output("1"), output("1")
     evidence = [script.prepare([its], {}) for its in (one, other)]
     assert script.agree(*evidence)
@@ -60,13 +60,13 @@ def test_it_is_asked_of_each_result_and_of_each_two(script, output):
     ]
 
 
-def test_one_says_no(script, output):
+def test_exit_status_1_means_not_valid_or_no_agreement(script, output):
     assert not script.agree(*(script.prepare([output(text)], {}) for text in "12"))
     with pytest.raises(BadOutput, match="reports that the outputs are not valid"):
         script.prepare([output("unreadable")], {})
 
 
-def test_three_says_later(script, output):
+def test_exit_status_3_is_a_transient_error(script, output):
     with pytest.raises(TransientScienceError, match="exit status 3: try again later"):
         script.prepare([output("later")], {})
 
@@ -79,7 +79,7 @@ def test_other_exit_statuses_are_errors_with_standard_error(script, output):
         script.prepare([output("crash")], {})
 
 
-def test_exit_statuses_may_be_others(script, output):
+def test_exit_statuses_are_configurable(script, output):
     options = {"invalid": 42, "transient": 1}
     evidence = [script.prepare([output(text)], options) for text in ("odd", "1", "2")]
     assert not script.agree(evidence[0], evidence[1])
@@ -102,24 +102,24 @@ def test_separate_programs_for_preparation_and_comparison(tmp_path, output):
     assert not init.agree(evidence[0], evidence[2])
 
 
-def test_the_first_question_may_be_left_out(script, output):
+def test_preparation_call_can_be_switched_off(script, output):
     script.prepare([output("unreadable")], {"init": False})
     assert not Path(script.program).with_name("calls").exists()
 
 
-def test_only_what_is_validated_is_shown_to_it(script, output):
+def test_outputs_that_are_not_validated_are_not_passed_to_the_program(script, output):
     one, log = output("1"), output("x", no_validate=True)
     evidence = script.prepare([one, log, ReportedOutput(2, "extra", optional=True)], {})
     assert evidence.paths == (one.path, None)
     assert script.prepare([one, ReportedOutput(1, "needed")], {}) is None
 
 
-def test_results_that_left_out_different_outputs_do_not_agree(script, output):
+def test_results_with_different_optional_outputs_missing_do_not_agree(script, output):
     one = script.prepare([output("1", optional=True)], {})
     assert not script.agree(one, script.prepare([ReportedOutput(0, "out", optional=True)], {}))
 
 
-def test_a_program_that_takes_too_long_is_killed(tmp_path, output):
+def test_program_over_its_time_limit_is_killed(tmp_path, output):
     note = tmp_path / "pid"
     script = Script(
         a_program(tmp_path / "slow.sh", f"#!/bin/sh\necho $$ > {note}\nexec sleep 600\n")
@@ -130,7 +130,7 @@ def test_a_program_that_takes_too_long_is_killed(tmp_path, output):
         os.kill(int(note.read_text()), 0)
 
 
-def test_a_program_that_cannot_be_started_says_why(tmp_path, output):
+def test_program_that_cannot_be_started_is_an_error_with_the_reason(tmp_path, output):
     with pytest.raises(ScriptFailed, match=r"cannot be started: .*Hint: does it exist"):
         Script(str(tmp_path / "nowhere")).prepare([output("1")], {})
 
@@ -147,6 +147,6 @@ def test_a_program_that_cannot_be_started_says_why(tmp_path, output):
         ({"compare_program": ""}, "text"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, sentence):
+def test_invalid_options_are_refused(options, sentence):
     with pytest.raises(BadOptions, match=sentence):
         Script("judge").check_options(options)

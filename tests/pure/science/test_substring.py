@@ -28,7 +28,7 @@ def outputs(tmp_path):
         ({"text": "converged", "output": 0}, False),
     ],
 )
-def test_a_text_decides(outputs, options, is_valid):
+def test_output_is_valid_by_presence_or_absence_of_a_text(outputs, options, is_valid):
     substring.check_options(options)
     if not is_valid:
         with pytest.raises(BadOutput, match=options["text"]):
@@ -39,7 +39,7 @@ def test_a_text_decides(outputs, options, is_valid):
         assert substring.agree(evidence, evidence)
 
 
-def test_a_missing_output_leaves_no_evidence(outputs):
+def test_result_with_a_missing_output_gives_no_evidence(outputs):
     assert substring.prepare([*outputs, ReportedOutput(1, "more")], {"text": "converged"}) is None
 
 
@@ -49,6 +49,6 @@ def test_unknown_output_in_the_options_is_an_error_of_the_options(outputs):
 
 
 @pytest.mark.parametrize("options", [{}, {"text": ""}, {"text": "a", "output": -1}, {"texts": "a"}])
-def test_options_that_make_no_sense_are_refused(options):
+def test_invalid_options_are_refused(options):
     with pytest.raises(BadOptions):
         substring.check_options(options)

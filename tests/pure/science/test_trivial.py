@@ -14,12 +14,12 @@ LOG, OTHER_LOG = (ReportedOutput(1, "log", sha256=one * 64, no_validate=True) fo
 
 
 @pytest.mark.parametrize("validator", [bitwise, trivial])
-def test_a_required_output_that_is_missing_leaves_no_evidence(validator):
+def test_result_with_a_missing_required_output_gives_no_evidence(validator):
     assert validator.prepare([LOG, MISSED], {}) is None
 
 
 @pytest.mark.parametrize("validator", [bitwise, trivial])
-def test_an_optional_output_may_be_left_out(validator):
+def test_optional_output_can_be_missing(validator):
     assert validator.prepare([LEFT_OUT], {}) is not None
 
 
@@ -33,13 +33,13 @@ def test_an_optional_output_may_be_left_out(validator):
         ([CAME, LOG], [CAME, OTHER_LOG], True),
     ],
 )
-def test_bitwise_compares_every_byte_of_what_is_validated(one, other, agree):
+def test_bitwise_compares_every_byte_of_validated_outputs(one, other, agree):
     assert bitwise.agree(bitwise.prepare(one, {}), bitwise.prepare(other, {})) is agree
     assert trivial.agree(trivial.prepare(one, {}), trivial.prepare(other, {}))
 
 
 @pytest.mark.parametrize("validator", [bitwise, trivial])
-def test_neither_takes_options(validator):
+def test_bitwise_and_trivial_accept_no_options(validator):
     validator.check_options({})
     with pytest.raises(BadOptions, match="no option 'absolute'"):
         validator.check_options({"absolute": 0.1})

@@ -37,7 +37,7 @@ def ask(tmp_path):
     return asked
 
 
-def test_every_validator_has_its_row():
+def test_page_has_a_row_for_every_validator():
     rows = set(re.findall(r"^\| (?:plug-in with the target )?`([\w:.]+)` \| ", PAGE, re.MULTILINE))
     assert rows >= set(validators.CHOICES)
 
@@ -57,19 +57,19 @@ def test_every_validator_has_its_row():
         ),
     ],
 )
-def test_each_built_in_validator_decides_by_its_rule(ask, name, options, texts, agreeing, bad):
+def test_each_built_in_validator_applies_its_rule(ask, name, options, texts, agreeing, bad):
     validators.check(name, options)
     answer = ask(name, options, *texts)
     assert answer.agreeing == agreeing
     assert set(answer.bad) == bad
 
 
-def test_the_built_in_validators_are_these_four():
+def test_built_in_validators_are_bitwise_trivial_numeric_and_substring():
     built_in = [name for name in validators.CHOICES if ":" not in name]
     assert built_in == ["bitwise", "trivial", "numeric", "substring"]
 
 
-def test_the_numbers(ask):
+def test_numeric_example_of_the_page_works(ask):
     [options] = [json.loads(block) for block in blocks("json") if "absolute" in block]
     one = {"energies": {"total": 1.0}, "x": 2.0, "host": "a", "run": {"seconds": 3}}
     other = {"energies": {"total": 1.09}, "x": 2.0005, "host": "b", "run": {"seconds": 9}}
@@ -79,12 +79,12 @@ def test_the_numbers(ask):
     assert answer.agreeing == {(1, 2)}
 
 
-def test_the_text():
+def test_substring_example_of_the_page_is_valid():
     [options] = [json.loads(block) for block in blocks("json") if "text" in block]
     validators.check("substring", options)
 
 
-def test_the_program(ask, tmp_path):
+def test_program_example_of_the_page_works(ask, tmp_path):
     [program] = blocks("sh")
     (tmp_path / "judge").write_text(program)
     (tmp_path / "judge").chmod(0o755)
@@ -93,7 +93,7 @@ def test_the_program(ask, tmp_path):
     assert set(answer.bad) == {4}
 
 
-def test_the_two_scripts_of_another_project(ask, tmp_path):
+def test_two_script_example_of_the_page_works(ask, tmp_path):
     [options] = [json.loads(block) for block in blocks("json") if "compare_program" in block]
     for name, test in (("init.sh", '[ "$#" = 1 ]'), ("compare.sh", 'cmp -s "$1" "$2"')):
         (tmp_path / name).write_text(f"#!/bin/sh\n{test}\n")
@@ -101,7 +101,7 @@ def test_the_two_scripts_of_another_project(ask, tmp_path):
     assert ask("script:init.sh", options, "1", "1", "2").agreeing == {(1, 2)}
 
 
-def test_the_class(ask, tmp_path, monkeypatch):
+def test_python_class_example_of_the_page_works(ask, tmp_path, monkeypatch):
     [module] = blocks("python")
     (tmp_path / "orbits.py").write_text(module)
     monkeypatch.setattr(sys, "path", [*sys.path])

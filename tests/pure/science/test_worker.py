@@ -36,29 +36,29 @@ def numbers_of_processes_are_ours(settings):
     settings.SCIENCE_CONFINEMENT = "none"
 
 
-def test_a_call_returns_what_the_science_returns():
+def test_call_returns_the_value_of_the_science_function():
     assert call("double", {"a": [1, 2.5]}) == [{"a": [1, 2.5]}, {"a": [1, 2.5]}]
 
 
-def test_one_process_serves_many_calls_and_is_not_ours():
+def test_one_separate_process_serves_many_calls():
     first, second = call("process"), call("process")
     assert first == second
     assert first[0] != os.getpid()
 
 
-def test_it_leads_a_session_of_its_own():
+def test_worker_leads_its_own_session_and_process_group():
     pid, session, group = call("process")
     assert pid == session == group
 
 
-def test_it_is_replaced_after_so_many_calls(monkeypatch):
+def test_worker_is_replaced_after_max_calls(monkeypatch):
     monkeypatch.setattr(worker, "MAX_CALLS", 2)
     worker.stop()
     pids = [call("process")[0] for _ in range(3)]
     assert pids[0] == pids[1] != pids[2]
 
 
-def test_a_hang_is_killed_and_the_next_call_finds_a_new_worker():
+def test_hanging_worker_is_killed_and_the_next_call_gets_a_new_worker():
     before = call("process")
     with pytest.raises(worker.ScienceTimedOut, match=r"hang did not answer within 0.2 s") as caught:
         call("hang", time_limit=SECOND / 5)
@@ -74,13 +74,13 @@ def note(public_folder):
     return public_folder / "pid"
 
 
-def test_what_a_hanging_call_started_is_killed_with_it(note):
+def test_processes_started_by_a_hanging_call_are_killed_with_it(note):
     with pytest.raises(worker.ScienceTimedOut):
         call("start_program_and_hang", str(note), time_limit=2 * SECOND)
     assert ends(int(note.read_text()))
 
 
-def test_a_hang_that_ignores_signals_is_killed_as_well():
+def test_hanging_call_that_ignores_signals_is_killed():
     with pytest.raises(worker.ScienceTimedOut):
         call("hang_deaf", time_limit=SECOND / 5)
     assert call("double", 1) == [1, 1]
@@ -90,19 +90,19 @@ def test_a_hang_that_ignores_signals_is_killed_as_well():
     ("function", "how"),
     [("leave", "exit status 7"), ("segfault", "SIGSEGV"), ("leave_in_silence", "exit status 0")],
 )
-def test_a_crash_says_how_it_ended_and_the_next_call_goes_on(function, how):
+def test_crash_is_reported_with_its_cause_and_the_next_call_works(function, how):
     with pytest.raises(worker.ScienceCrashed, match=f"crashed its process: {how}"):
         call(function)
     assert call("double", 1) == [1, 1]
 
 
-def test_a_segfault_leaves_behind_where_it_was():
+def test_segmentation_fault_is_reported_with_a_traceback():
     with pytest.raises(worker.ScienceCrashed) as caught:
         call("segfault")
     assert "in segfault" in caught.value.traceback
 
 
-def test_a_crash_is_noticed_although_a_child_holds_the_channel():
+def test_crash_is_detected_while_a_child_keeps_the_channel_open():
     with pytest.raises(worker.ScienceCrashed, match="exit status 3"):
         call("fork_and_leave")
 
@@ -117,7 +117,7 @@ def test_worker_that_died_between_calls_is_replaced_without_an_error():
     assert call("double", 1) == [1, 1]
 
 
-def test_an_exception_comes_back_with_its_traceback():
+def test_exception_is_raised_again_with_its_traceback():
     with pytest.raises(worker.ScienceRaised, match="ValueError: nothing in it") as caught:
         call("complain", "nothing in it")
     assert "in complain" in caught.value.traceback
@@ -132,14 +132,14 @@ def test_an_exception_comes_back_with_its_traceback():
         (f"{HERE}:answer_with_a_function", "not JSON serializable"),
     ],
 )
-def test_what_is_wrong_with_a_call_is_said_and_the_worker_stays(target, sentence):
+def test_invalid_call_is_reported_and_the_worker_is_kept(target, sentence):
     before = call("process")
     with pytest.raises(worker.ScienceRaised, match=sentence):
         worker.call(target, time_limit=LONG)
     assert call("process") == before
 
 
-def test_an_interrupted_calls_answer_is_not_taken_for_the_next_ones(monkeypatch):
+def test_answer_of_an_interrupted_call_is_not_returned_to_the_next_call(monkeypatch):
     call("double", 1)
 
     def interrupted(*_):
@@ -152,12 +152,12 @@ def test_an_interrupted_calls_answer_is_not_taken_for_the_next_ones(monkeypatch)
     assert call("double", "second") == ["second", "second"]
 
 
-def test_a_transient_error_passes_through_as_such():
+def test_transient_error_keeps_its_type():
     with pytest.raises(TransientScienceError, match="the disk is full"):
         call("wait_for_better_times")
 
 
-def test_what_the_science_prints_does_not_reach_the_channel(capfd):
+def test_output_printed_by_science_code_does_not_reach_the_channel(capfd):
     worker.stop()
     assert call("chatter") == "done"
     assert call("double", 1) == [1, 1]
@@ -168,17 +168,17 @@ def test_what_the_science_prints_does_not_reach_the_channel(capfd):
     assert "complained by hand" in printed.err
 
 
-def test_large_arguments_and_answers_cross():
+def test_large_arguments_and_answers_are_transferred():
     data = os.urandom(2_500_000).hex()
     assert call("double", data, max_answer=11_000_000) == [data, data]
 
 
-def test_no_django_unless_the_science_wants_it():
+def test_worker_does_not_import_django_unless_science_code_does():
     worker.stop()
     assert call("modules", "django") == []
 
 
-def test_it_ends_with_its_daemon(note):
+def test_worker_ends_with_its_daemon(note):
     program = (
         "from datetime import timedelta; from daemons.science import worker\n"
         f"worker.call('{HERE}:note_and_hang', {str(note)!r}, time_limit=timedelta(minutes=5))"

@@ -56,7 +56,7 @@ def _project(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, stream=_Outputs())
 
 
-def test_a_large_batch_is_asked_for_in_little_memory(
+def test_results_of_a_large_batch_are_fetched_in_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = functools.partial(httpx.Client, transport=httpx.MockTransport(_project))

@@ -27,7 +27,7 @@ def commands_of(parser, words=()):
 COMMANDS = dict(commands_of(parser()))
 
 
-def test_the_commands_are_those_that_are_promised():
+def test_documented_commands_exist():
     assert set(COMMANDS) >= {
         *("login", "app create", "app publish", "submit", "watch", "fetch"),
         *("list", "show", "cancel", "retry", "stats"),
@@ -35,7 +35,7 @@ def test_the_commands_are_those_that_are_promised():
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))
-def test_every_command_answers_machines_too(words):
+def test_every_command_has_a_json_option(words):
     assert "--json" in COMMANDS[words]._option_string_actions
 
 
@@ -49,7 +49,7 @@ def test_every_command_answers_machines_too(words):
         (["submitt"], "Hint: `scientist --help` "),
     ],
 )
-def test_a_mistake_is_one_line_without_the_usage(words, complaint, capsys):
+def test_usage_error_is_one_line_without_the_usage_text(words, complaint, capsys):
     with pytest.raises(SystemExit) as ended:
         parse(words)
     said = capsys.readouterr().err
@@ -58,11 +58,11 @@ def test_a_mistake_is_one_line_without_the_usage(words, complaint, capsys):
     assert len(said.splitlines()) == 1
 
 
-def test_a_negative_number_is_a_value():
+def test_negative_number_is_accepted_as_an_option_value():
     assert parse(["submit", "fold", "--priority", "-5"]).priority == -5
 
 
-def test_the_kind_of_an_app_that_publishing_creates_is_described_as_it_is_chosen():
+def test_help_of_app_publish_describes_how_the_kind_is_chosen():
     said = " ".join(COMMANDS["app publish"].format_help().split())
     assert "default native" not in said
     assert "default: script for an archive, a .sh file or a folder with run.sh" in said
@@ -70,7 +70,7 @@ def test_the_kind_of_an_app_that_publishing_creates_is_described_as_it_is_chosen
     assert "(default native)" in " ".join(COMMANDS["app create"].format_help().split())
 
 
-def test_a_hint_that_a_fault_has_is_shown_once():
+def test_hint_repeated_in_a_fault_is_shown_once():
     hint = "give the name of an app."
     fault = {"line": 2, "pointer": "/app", "detail": "app is 3.", "hint": hint}
     for body in (
@@ -83,7 +83,7 @@ def test_a_hint_that_a_fault_has_is_shown_once():
         assert error.hint == hint
 
 
-def test_of_a_body_that_is_cut_nothing_is_made():
+def test_body_counts_as_possibly_complete_only_near_its_last_chunk():
     with TransferBars(Console(), live=False) as bars:
         sending = _SendingState(bars)
         sending.update("sending", 0, 10 * CHUNK_BYTES)

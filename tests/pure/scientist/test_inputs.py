@@ -17,24 +17,24 @@ from scientist.transport import project_url
 from scientist.uploads import UnreadableInput, checked
 
 
-def test_a_path_is_an_input_file_and_labels_its_workunit():
+def test_path_becomes_an_input_file_and_the_label_of_its_workunit():
     path = Path("in/a b.pdb")
     meta = {"input": "in/a b.pdb"}
     assert work_of(path) == Work((InputFile("in", path),), {"meta": meta}, label="a b")
 
 
-def test_bytes_are_an_input_file_and_a_text_is_a_command_line():
+def test_bytes_become_an_input_file_and_text_becomes_the_command_line():
     assert work_of(b"1 30").files == (InputFile("in", b"1 30"),)
     assert work_of("--seed 7").fields == {"command_line": "--seed 7"}
 
 
 @pytest.mark.parametrize("content", [b"1 30", "1 30"])
-def test_a_pair_is_a_name_and_a_content(content):
+def test_pair_is_read_as_name_and_content(content):
     wanted = Work((InputFile("in", b"1 30"),), {"meta": {"input": "first"}}, label="first")
     assert work_of(("first", content)) == wanted
 
 
-def test_a_mapping_has_the_fields_of_the_api_or_the_names_that_people_say():
+def test_mapping_accepts_api_fields_and_their_short_names():
     one = work_of(
         {
             "name": "w",
@@ -55,7 +55,7 @@ def test_a_mapping_has_the_fields_of_the_api_or_the_names_that_people_say():
     }
 
 
-def test_entries_of_input_files_may_be_known_to_the_project_already():
+def test_input_file_can_be_given_by_the_hash_of_a_stored_file():
     [known] = files_of([{"open_name": "in", "sha256": "ab", "sticky": True}])
     assert known == InputFile("in", None, {"sha256": "ab", "sticky": True})
     with pytest.raises(UsageError, match="has no open_name"):
@@ -63,17 +63,17 @@ def test_entries_of_input_files_may_be_known_to_the_project_already():
 
 
 @pytest.mark.parametrize("strange", [7, None, ("a", 7), ["a"]])
-def test_what_is_no_input_is_refused_with_what_one_may_be(strange):
+def test_invalid_input_is_refused_with_the_accepted_forms(strange):
     with pytest.raises(UsageError, match="Hint: give a path"):
         work_of(strange)
 
 
-def test_an_output_may_say_how_long_it_may_be():
+def test_output_can_include_its_maximum_size():
     said = fields_of({"outputs": ["out:1000", "log"]})
     assert said == {"outputs": [{"open_name": "out", "max_nbytes": 1000}, "log"]}
 
 
-def test_names_are_the_batches_and_the_files_and_never_one_twice():
+def test_workunit_names_combine_batch_and_file_and_are_unique():
     names = WorkunitNames("Proteine n° 7", 3)
     assert [names.of(Work(label=one)) for one in ("a", "a", "ü b")] == [
         "Proteine_n_7_a",
@@ -84,18 +84,18 @@ def test_names_are_the_batches_and_the_files_and_never_one_twice():
     assert [numbered.of(Work()) for _ in range(2)] == ["b_001", "b_002"]
 
 
-def test_a_name_that_is_given_twice_is_refused():
+def test_duplicate_workunit_name_is_refused():
     names = WorkunitNames("b", None)
     names.of(Work(name="w"))
     with pytest.raises(UsageError, match="Two workunits are called w"):
         names.of(Work(name="w"))
 
 
-def test_the_same_key_makes_the_same_names():
+def test_same_key_gives_the_same_tag():
     assert tag("k") == tag("k") != tag("l")
 
 
-def test_the_same_workunits_are_the_same_bytes_whenever_they_are_written():
+def test_same_workunits_are_encoded_to_the_same_bytes():
     bodies = []
     for _ in range(2):
         part = _Part({"app": "a"})
@@ -109,7 +109,7 @@ def test_the_same_workunits_are_the_same_bytes_whenever_they_are_written():
     assert [json.loads(line) for line in lines] == [{"app": "a"}, {"name": "ü"}]
 
 
-def test_an_input_that_cannot_be_read_says_why(tmp_path):
+def test_unreadable_input_is_refused_with_the_reason(tmp_path):
     with pytest.raises(UnreadableInput, match="There is no file"):
         checked(tmp_path / "none")
     with pytest.raises(UnreadableInput, match="is a folder"):
@@ -128,17 +128,17 @@ def test_an_input_that_cannot_be_read_says_why(tmp_path):
         ("http://[::1]:8000", "http://[::1]:8000/"),
     ],
 )
-def test_an_address_may_be_said_in_several_ways(said, meant):
+def test_project_address_is_accepted_in_several_forms(said, meant):
     assert project_url(said) == meant
 
 
 @pytest.mark.parametrize("said", ["", "ftp://x", "http://", "http://x:99999999/", "http://x:y/"])
-def test_what_is_no_address_is_refused(said):
+def test_invalid_project_address_is_refused(said):
     with pytest.raises(UsageError, match="not the address of a project"):
         project_url(said)
 
 
-def test_a_problem_is_the_exception_of_its_status_with_all_its_faults():
+def test_problem_exception_lists_the_faults_and_ends_with_the_hint():
     faults = [{"line": n, "pointer": "/name", "detail": "bad", "hint": "mend"} for n in range(12)]
     error = problem(422, {"detail": "No.", "hint": "Do.", "code": "invalid", "errors": faults})
     assert str(error).startswith("No.\n  line 0, /name: bad Hint: mend\n")
@@ -151,7 +151,7 @@ def test_a_problem_is_the_exception_of_its_status_with_all_its_faults():
     assert isinstance(problem(503, {}), ServerFault)
 
 
-def test_answers_are_values_and_strange_fields_do_no_harm():
+def test_responses_are_typed_and_unknown_fields_are_ignored():
     batch = models.read(
         models.BatchInfo,
         {
@@ -169,7 +169,7 @@ def test_answers_are_values_and_strange_fields_do_no_harm():
     assert entry.outputs == (models.Output(open_name="out", nbytes=3),)
 
 
-def test_logins_are_kept_where_only_their_owner_reads_them(tmp_path, monkeypatch):
+def test_logins_are_stored_readable_by_their_owner_only(tmp_path, monkeypatch):
     monkeypatch.setenv("MANYHANDS_CONFIG", str(tmp_path / "config"))
     assert store.load() == store.Logins()
     logins = store.Logins("http://a/", {"http://a/": store.Login("mh_x", "a@b", 3, ("read",))})

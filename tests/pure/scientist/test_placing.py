@@ -8,7 +8,7 @@ from scientist.models import BatchInfo, ManifestEntry, Output
 from scientist.placing import Layout, Store
 
 
-def test_two_names_that_a_file_system_takes_for_one_lose_nothing(tmp_path: Path) -> None:
+def test_output_names_that_collide_on_the_file_system_are_a_conflict(tmp_path: Path) -> None:
     store = Store(Layout(tmp_path / "out"), "http://p/", BatchInfo(id=1))
     incoming = store._incoming / "w"
     incoming.mkdir(parents=True)

@@ -33,12 +33,12 @@ def bare_states(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", statements())
-def test_every_statement_loads_with_all_its_states(path: str) -> None:
+def test_every_state_name_in_a_statement_is_replaced(path: str) -> None:
     assert not re.search(r"\{\{(?![a-z_]+\}\})", loaded(path))
 
 
 @pytest.mark.parametrize("path", statements())
-def test_no_statement_has_a_state_as_a_bare_number(path: str) -> None:
+def test_no_statement_contains_a_state_as_a_literal_number(path: str) -> None:
     assert bare_states(read(path)) == []
 
 
@@ -54,16 +54,16 @@ def test_no_statement_has_a_state_as_a_bare_number(path: str) -> None:
         "INSERT INTO ledger_entry (at, axis) SELECT now(), 1 FROM sent",
     ],
 )
-def test_a_bare_number_would_be_found(text: str) -> None:
+def test_literal_state_number_is_detected(text: str) -> None:
     assert bare_states(text)
 
 
-def test_a_state_becomes_its_number() -> None:
+def test_state_name_is_replaced_by_its_number() -> None:
     assert sql.with_numbers("a = {{ServerState.OVER}} -- {{ErrorMask.EXPIRED}}") == "a = 5 -- 64"
 
 
 @pytest.mark.parametrize("name", ["ServerState.GONE", "State.OVER", "R.UNSENT", "OVER"])
-def test_an_unknown_state_is_named_when_the_statement_is_loaded(
+def test_unknown_state_name_is_reported_when_the_statement_is_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = f"misnamed_{name.replace('.', '_').lower()}"
@@ -74,7 +74,7 @@ def test_an_unknown_state_is_named_when_the_statement_is_loaded(
         sql.load(package, package)
 
 
-def test_a_statement_gets_the_identifiers_of_its_call() -> None:
+def test_identifiers_of_the_call_are_inserted_into_the_statement() -> None:
     text = "SELECT id FROM {{table}} WHERE {{time}} < now()"
     assert (
         sql._bare(text, table="host", time="seen_at") == "SELECT id FROM host WHERE seen_at < now()"

@@ -130,7 +130,7 @@ pwd | sed 's,.*/slots,slots,'
 """
 
 
-def test_a_script_gets_its_inputs_paths_and_its_stdout_is_the_output(slot: Slot) -> None:
+def test_script_gets_its_input_paths_and_its_stdout_becomes_the_output(slot: Slot) -> None:
     slot.archive({"run.sh": RUN_SH, "lib/table": "17\n"})
     slot.input("in", b"one\n")
     slot.input("-a table*", b"two\n")
@@ -143,7 +143,7 @@ def test_a_script_gets_its_inputs_paths_and_its_stdout_is_the_output(slot: Slot)
     assert (slot.path / "program" / "lib" / "table").read_text() == "17\n"
 
 
-def test_a_command_line_takes_the_place_of_the_inputs_and_expands_to_nothing(slot: Slot) -> None:
+def test_command_line_replaces_the_input_paths_and_is_not_expanded(slot: Slot) -> None:
     slot.archive({"run.sh": '#!/bin/sh\nprintf "<%s>" "$@"\n'})
     slot.input("in", b"one\n")
     slot.output("out")
@@ -154,7 +154,7 @@ def test_a_command_line_takes_the_place_of_the_inputs_and_expands_to_nothing(slo
     )
 
 
-def test_a_command_is_run_by_the_shell_in_the_slot(slot: Slot) -> None:
+def test_command_is_run_by_the_shell_in_the_slot(slot: Slot) -> None:
     slot.input("data/in put", b"b\na\n")
     slot.output("out")
     slot.output("more/log")
@@ -167,7 +167,7 @@ def test_a_command_is_run_by_the_shell_in_the_slot(slot: Slot) -> None:
     assert slot.sent(2) == b"it is\n"
 
 
-def test_an_output_that_the_program_wrote_itself_is_taken_before_its_stdout(slot: Slot) -> None:
+def test_output_file_written_by_the_program_takes_precedence_over_stdout(slot: Slot) -> None:
     slot.archive(
         {"run.sh": '#!/bin/sh\necho noise\necho mine >out\necho yours >"$MANYHANDS_OUTPUT.2"\n'}
     )
@@ -177,7 +177,7 @@ def test_an_output_that_the_program_wrote_itself_is_taken_before_its_stdout(slot
     assert (slot.sent(1), slot.sent(2)) == (b"mine\n", b"yours\n")
 
 
-def test_names_that_look_like_options_are_names(slot: Slot) -> None:
+def test_file_names_that_look_like_options_work(slot: Slot) -> None:
     slot.input("-r", b"one\n")
     slot.output("-f")
     slot.output("--help")
@@ -185,13 +185,13 @@ def test_names_that_look_like_options_are_names(slot: Slot) -> None:
     assert (slot.sent(1), slot.sent(2)) == (b"one\n", b"one\n")
 
 
-def test_a_copied_output_stays_in_the_slot_for_the_client(slot: Slot) -> None:
+def test_copied_output_stays_in_the_slot_for_the_client(slot: Slot) -> None:
     slot.outputs.append("out")
     assert slot.run("command", "echo 1") == (0, "")
     assert (slot.path / "out").read_bytes() == b"1\n"
 
 
-def test_inputs_can_be_written_without_harm_to_the_projects_files(slot: Slot) -> None:
+def test_writing_to_an_input_does_not_change_the_project_file(slot: Slot) -> None:
     slot.input("in", b"one\n")
     (slot.project / "i1").chmod(0o444)
     slot.output("out")
@@ -201,9 +201,7 @@ def test_inputs_can_be_written_without_harm_to_the_projects_files(slot: Slot) ->
 
 
 @pytest.mark.parametrize("text", ["/etc/passwd", "../../../etc/passwd", "../../projects/other/x"])
-def test_a_content_that_looks_like_a_link_names_no_file_of_the_computer(
-    slot: Slot, text: str
-) -> None:
+def test_input_content_that_looks_like_a_link_is_not_followed(slot: Slot, text: str) -> None:
     other = slot.project.parent / "other"
     other.mkdir()
     (other / "x").write_text("another project's")
@@ -230,7 +228,7 @@ def test_a_content_that_looks_like_a_link_names_no_file_of_the_computer(
         ("validator", "echo careful >&2; exit 9", 0, "careful"),
     ],
 )
-def test_success_is_what_the_apps_rule_says(
+def test_exit_code_follows_the_success_rule_of_the_app(
     tmp_path: Path, rule: str, said: str, code: int, words: str
 ) -> None:
     slot = Slot(tmp_path)
@@ -254,7 +252,7 @@ def test_missing_output_is_an_error_with_a_hint(slot: Slot, rule: str) -> None:
     assert slot.sent(3) is None
 
 
-def test_an_input_that_is_not_there_is_said(slot: Slot) -> None:
+def test_missing_input_or_command_is_an_error(slot: Slot) -> None:
     slot.input("in", b"")
     (slot.path / "in").unlink()
     assert slot.run("command", "true") == (1, "manyhands: The input in is missing.\n")
@@ -262,7 +260,7 @@ def test_an_input_that_is_not_there_is_said(slot: Slot) -> None:
     assert slot.run("command", "")[1].startswith("manyhands: The workunit has no command. Hint:")
 
 
-def test_an_archive_that_cannot_be_unpacked_is_said(slot: Slot) -> None:
+def test_archive_that_cannot_be_unpacked_is_an_error_with_a_hint(slot: Slot) -> None:
     slot.archive({"run.sh": ""})
     (slot.project / "archive").write_bytes(b"no archive")
     code, err = slot.run("script")
@@ -270,7 +268,7 @@ def test_an_archive_that_cannot_be_unpacked_is_said(slot: Slot) -> None:
     assert "manyhands: The program cannot be unpacked. Hint:" in err
 
 
-def test_a_program_may_want_to_be_started_again_later(slot: Slot) -> None:
+def test_program_can_request_a_later_restart(slot: Slot) -> None:
     slot.archive(
         {
             "run.sh": "#!/bin/sh\necho step >>steps\n"
@@ -312,7 +310,7 @@ wait
 """
 
 
-def test_sigterm_ends_the_whole_tree_and_the_client_sees_it(slot: Slot) -> None:
+def test_sigterm_ends_the_process_tree_and_the_client_sees_the_signal(slot: Slot) -> None:
     slot.archive({"run.sh": TREE})
     slot.output("out")
     mark = f"TREE_{os.getpid()}_{time.monotonic_ns()}"
@@ -326,7 +324,7 @@ def test_sigterm_ends_the_whole_tree_and_the_client_sees_it(slot: Slot) -> None:
     assert not slot.finished
 
 
-def test_a_start_after_a_kill_ends_what_was_left_and_keeps_what_the_program_had(slot: Slot) -> None:
+def test_restart_after_a_kill_ends_leftover_processes_and_keeps_files(slot: Slot) -> None:
     slot.archive({"run.sh": TREE})
     slot.output("out")
     mark = f"TREE_{os.getpid()}_{time.monotonic_ns()}"
@@ -343,7 +341,7 @@ def test_a_start_after_a_kill_ends_what_was_left_and_keeps_what_the_program_had(
     assert alive(mark) == []
 
 
-def test_one_that_was_killed_after_its_program_ended_does_not_run_it_again(slot: Slot) -> None:
+def test_launcher_killed_after_its_program_ended_does_not_run_it_again(slot: Slot) -> None:
     slot.output("out")
     assert slot.run("command", "echo run >>runs; echo 1") == (0, "")
     (slot.path / "boinc_finish_called").unlink()
@@ -366,9 +364,7 @@ exec "$@"
 """
 
 
-def test_a_container_is_run_without_network_and_sees_nothing_but_the_slot(
-    slot: Slot, tmp_path: Path
-) -> None:
+def test_container_runs_without_network_and_sees_only_the_slot(slot: Slot, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "podman").write_text(FAKE_PODMAN)
@@ -395,7 +391,7 @@ def test_a_container_is_run_without_network_and_sees_nothing_but_the_slot(
         assert "--memory 500000000" in together
 
 
-def test_a_container_needs_an_engine(slot: Slot, tmp_path: Path) -> None:
+def test_container_without_an_engine_is_an_error(slot: Slot, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("sh", "bash", "dash", "busybox", "sed", "cat", "mkdir", "rm", "dd", "tr", "head"):

@@ -80,7 +80,7 @@ def files_under(folder: Path) -> set[str]:
 # Names
 
 
-def test_the_fan_out_is_boincs() -> None:
+def test_fan_out_directories_are_those_of_boinc() -> None:
     assert doctest.testmod(names).failed == 0
     assert int(storage.fan_out("wu_1_0_r0"), 16) < 1024
 
@@ -90,7 +90,7 @@ def test_the_fan_out_is_boincs() -> None:
     ["", ".", "..", "a..b", ".hidden", "a%20", "a/b", "/a", "a\\b", "a\n", "a\0", "a\x7f", " a", "a ",
      "a<b", "a&b", 'a"b', "a\udcff", "a" * 256, "é" * 128],
 )  # fmt: skip
-def test_a_bad_name_is_refused_with_a_hint(name) -> None:
+def test_invalid_file_name_is_refused_with_a_hint(name) -> None:
     with pytest.raises(storage.BadFileName, match="Hint: use letters"):
         storage.check_name(name)
 
@@ -98,7 +98,7 @@ def test_a_bad_name_is_refused_with_a_hint(name) -> None:
 @pytest.mark.parametrize(
     "name", ["a", "wu_1_0_r0", "worker_1.00_x86_64-pc-linux-gnu", "a b", "é", "a" * 255]
 )
-def test_a_good_name_can_be_published_and_uploaded(var, name) -> None:
+def test_valid_file_name_can_be_published_and_uploaded(var, name) -> None:
     storage.check_name(name)
     storage.publish(storage.stage_bytes(b"in"), name)
     leave_partial(name, b"o")
@@ -109,7 +109,7 @@ def test_a_good_name_can_be_published_and_uploaded(var, name) -> None:
     assert files_under(var) == set()
 
 
-def test_a_url_path_is_quoted() -> None:
+def test_download_url_path_is_quoted() -> None:
     assert storage.download_url_path("a b#?.txt").endswith("/a%20b%23%3F.txt")
 
 
@@ -119,7 +119,7 @@ def test_a_url_path_is_quoted() -> None:
 @pytest.mark.parametrize(
     "stage", [storage.stage_bytes, lambda data: storage.stage_file(io.BytesIO(data))]
 )
-def test_what_is_staged_is_not_public_until_it_is_published(either_way, stage) -> None:
+def test_staged_file_is_not_public_until_published(either_way, stage) -> None:
     staged = stage(b"content")
     assert staged.digest == digest_of(b"content")
     assert {name.rpartition(".")[2] for name in files_under(either_way)} <= {"staged", "digest"}
@@ -131,7 +131,7 @@ def test_what_is_staged_is_not_public_until_it_is_published(either_way, stage) -
     assert not any((either_way / "download").glob("*/.*.staged*"))
 
 
-def test_staged_files_are_spread_over_the_folders_of_downloads(var) -> None:
+def test_staged_files_are_spread_over_the_download_folders(var) -> None:
     # In a single folder, each new file would search past the inodes of files deleted before.
     staged = [storage.stage_file(io.BytesIO(b"content")) for _ in range(100)]
     assert len({one.path.parent for one in staged}) > 50
@@ -142,7 +142,7 @@ def test_staged_files_are_spread_over_the_folders_of_downloads(var) -> None:
 
 
 @pytest.mark.parametrize("as_path", [True, False])
-def test_a_file_is_staged_from_a_path_or_an_open_file(var, tmp_path, as_path) -> None:
+def test_file_is_staged_from_a_path_or_an_open_file(var, tmp_path, as_path) -> None:
     data = os.urandom(3_000_000)
     source = tmp_path / "source"
     source.write_bytes(data)
@@ -152,7 +152,7 @@ def test_a_file_is_staged_from_a_path_or_an_open_file(var, tmp_path, as_path) ->
     assert staged.path.read_bytes() == data
 
 
-def test_a_source_that_breaks_leaves_nothing_behind(var) -> None:
+def test_read_error_while_staging_leaves_no_file(var) -> None:
     class Broken(io.BytesIO):
         def read(self, *_):
             raise OSError(errno.EIO, "disk on fire")
@@ -162,13 +162,13 @@ def test_a_source_that_breaks_leaves_nothing_behind(var) -> None:
     assert files_under(var) == set()
 
 
-def test_publishing_the_same_content_twice_is_fine(either_way) -> None:
+def test_publishing_the_same_content_twice_is_allowed(either_way) -> None:
     for _ in range(2):
         storage.publish(storage.stage_bytes(b"content"), "a_1")
     assert storage.download_path("a_1").read_bytes() == b"content"
 
 
-def test_trap_04_another_content_never_takes_a_published_name(either_way) -> None:
+def test_trap_04_published_name_cannot_be_reused_for_other_content(either_way) -> None:
     storage.publish(storage.stage_bytes(b"version 1"), "worker")
     staged = storage.stage_file(io.BytesIO(b"version 2"))
     with pytest.raises(storage.FileNameTaken, match="version or content hash in the name"):
@@ -179,7 +179,7 @@ def test_trap_04_another_content_never_takes_a_published_name(either_way) -> Non
     assert not staged.path.exists()
 
 
-def test_publishing_works_where_files_have_one_name_only(var, monkeypatch) -> None:
+def test_publishing_works_on_file_systems_without_hard_links(var, monkeypatch) -> None:
     def no_links(*_):
         raise PermissionError(errno.EPERM, "no links here")
 
@@ -195,12 +195,12 @@ def test_publishing_works_where_files_have_one_name_only(var, monkeypatch) -> No
         storage.publish(staged(b"other"), "a_1")
 
 
-def test_published_files_can_be_read_by_a_web_server_of_the_group(var) -> None:
+def test_published_files_are_readable_by_the_group_of_the_web_server(var) -> None:
     storage.publish(storage.stage_bytes(b"content"), "a_1")
     assert stat.S_IMODE(storage.download_path("a_1").stat().st_mode) & 0o440 == 0o440
 
 
-def test_downloads_are_synced_and_deleted_in_batches(either_way) -> None:
+def test_downloads_are_deleted_in_a_batch_and_failures_are_named(either_way) -> None:
     for name in ("a_1", "b_1"):
         storage.publish(storage.stage_bytes(name.encode()), name)
     storage.sync_downloads(["a_1", "b_1"])
@@ -212,7 +212,7 @@ def test_downloads_are_synced_and_deleted_in_batches(either_way) -> None:
 # Uploads
 
 
-def test_a_finished_upload_is_found_with_its_digest(either_way) -> None:
+def test_finished_upload_is_found_with_its_digest(either_way) -> None:
     assert upload("out_0", b"residues") == digest_of(b"residues")
     leave_partial("out_1", b"half")
     found = storage.finished_uploads(["out_0", "out_1", "out_2"])
@@ -223,19 +223,19 @@ def test_a_finished_upload_is_found_with_its_digest(either_way) -> None:
         storage.open_upload("out_1")
 
 
-def test_where_nothing_kept_the_digest_the_file_is_hashed(var) -> None:
+def test_file_without_a_stored_digest_is_hashed(var) -> None:
     upload("out_0", b"residues")
     os.removexattr(storage.upload_path("out_0"), storage.DIGEST_ATTRIBUTE)
     assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"residues")}
 
 
-def test_a_digest_of_another_size_is_not_believed(either_way) -> None:
+def test_digest_stored_for_another_size_is_ignored(either_way) -> None:
     upload("out_0", b"residues")
     os.truncate(storage.upload_path("out_0"), 3)  # as after a power failure
     assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"res")}
 
 
-def test_a_torn_sidecar_is_not_believed(var) -> None:
+def test_truncated_digest_sidecar_is_ignored(var) -> None:
     path = storage.upload_path("out_0")
     upload("out_0", b"residues")
     os.removexattr(path, storage.DIGEST_ATTRIBUTE)
@@ -243,7 +243,7 @@ def test_a_torn_sidecar_is_not_believed(var) -> None:
     assert storage.finished_uploads(["out_0"]) == {"out_0": digest_of(b"residues")}
 
 
-def test_an_attribute_costs_no_block_of_its_own_on_ext4(var) -> None:
+def test_digest_attribute_fits_into_an_ext4_inode(var) -> None:
     upload("out_0", b"residues")
     path = storage.upload_path("out_0")
     if b"manyhands" not in b"".join(os.fsencode(a) for a in os.listxattr(path)):
@@ -251,21 +251,21 @@ def test_an_attribute_costs_no_block_of_its_own_on_ext4(var) -> None:
     assert len(os.getxattr(path, storage.DIGEST_ATTRIBUTE)) == 56
 
 
-def test_a_finished_upload_is_never_opened_again(var) -> None:
+def test_finished_upload_cannot_be_opened_again(var) -> None:
     upload("out_0", b"residues")
     with pytest.raises(storage.UploadFinished):
         storage.begin_upload("out_0", 0)
     assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
 
 
-def test_an_upload_goes_on_from_any_offset_that_is_here(var) -> None:
+def test_upload_resumes_from_any_offset_that_has_arrived(var) -> None:
     leave_partial("out_0", b"residXXX")
     with pytest.raises(storage.UploadGap, match="8"):
         storage.begin_upload("out_0", 9)
     assert upload("out_0", b"ues", offset=5) == digest_of(b"residues")
 
 
-def test_an_upload_of_another_content_is_discarded(var) -> None:
+def test_upload_with_a_wrong_digest_is_discarded(var) -> None:
     with storage.begin_upload("out_0", 0) as arriving:
         arriving.write(b"residues")
         with pytest.raises(storage.DigestMismatch):
@@ -274,7 +274,7 @@ def test_an_upload_of_another_content_is_discarded(var) -> None:
     assert storage.upload_size("out_0") == storage.UploadSize(0, finished=False)
 
 
-def test_one_writer_at_a_time(var) -> None:
+def test_upload_in_progress_is_locked_against_other_writers(var) -> None:
     with storage.begin_upload("out_0", 0) as arriving:
         for attempt in (
             lambda: storage.begin_upload("out_0", 0),
@@ -291,7 +291,7 @@ def test_one_writer_at_a_time(var) -> None:
 @pytest.mark.parametrize(
     "what_the_other_does", ["finishes", "discards", "finishes, and it is deleted"]
 )
-def test_a_writer_that_waited_for_the_lock_sees_what_became_of_the_file(
+def test_writer_that_waited_for_the_lock_sees_the_new_state_of_the_file(
     var, monkeypatch, what_the_other_does
 ) -> None:
     """Another request finishes or deletes the partial file between our open and our lock."""
@@ -321,14 +321,14 @@ def test_a_writer_that_waited_for_the_lock_sees_what_became_of_the_file(
         assert storage.upload_path("out_0").read_bytes() == b"second"
 
 
-def test_deleting_uploads_takes_partials_and_sidecars_along(either_way) -> None:
+def test_deleting_uploads_also_deletes_partial_files_and_sidecars(either_way) -> None:
     upload("out_0", b"residues")
     leave_partial("out_1", b"half")
     assert storage.delete_uploads(["out_0", "out_1", "out_2"]) == {}
     assert files_under(either_way) == set()
 
 
-def test_what_resists_deletion_is_named_and_the_rest_is_deleted(var) -> None:
+def test_deletion_failures_are_named_and_other_files_are_deleted(var) -> None:
     storage.upload_path("out_0").mkdir(parents=True)
     upload("out_1", b"residues")
     failures = storage.delete_uploads(["out_0", "..", "out_1"])
@@ -338,7 +338,7 @@ def test_what_resists_deletion_is_named_and_the_rest_is_deleted(var) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["quick disk", "slow disk"])
-def test_many_files_are_deleted_however_long_the_disk_takes(var, monkeypatch, waits) -> None:
+def test_many_files_are_deleted_on_fast_and_slow_disks(var, monkeypatch, waits) -> None:
     names = [f"out_{number}" for number in range(60)]
     for name in names:
         storage.put_upload(name, b"residues", md5=None)
@@ -378,7 +378,9 @@ def no_nameless_files(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("lacks", ["nothing", "nameless files", "attributes", "links"])
-def test_an_upload_that_arrives_whole_is_put_in_its_place(var, monkeypatch, lacks) -> None:
+def test_complete_upload_is_stored_even_without_optional_file_system_features(
+    var, monkeypatch, lacks
+) -> None:
     if lacks == "nameless files":
         no_nameless_files(monkeypatch)
     if lacks == "attributes":
@@ -407,7 +409,7 @@ def test_slower_upload_does_not_replace_a_complete_one(var) -> None:
     assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
 
 
-def test_a_crash_between_two_names_is_made_good(var, monkeypatch) -> None:
+def test_crash_between_linking_and_unlinking_an_upload_is_repaired(var, monkeypatch) -> None:
     with monkeypatch.context() as patch, storage.begin_upload("out_0", 0) as arriving:
         arriving.write(b"residues")
         patch.setattr("scheduler.storage.uploads.unlink", not_here(errno.EIO))
@@ -419,7 +421,7 @@ def test_a_crash_between_two_names_is_made_good(var, monkeypatch) -> None:
     assert files_under(var / "upload") == {f"{storage.fan_out('out_0')}/out_0"}
 
 
-def test_a_whole_upload_is_synced_when_asked_for(var, settings, monkeypatch) -> None:
+def test_complete_upload_is_synced_if_upload_fsync_is_set(var, settings, monkeypatch) -> None:
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     storage.put_upload("out_0", b"residues", md5=None)
@@ -429,7 +431,7 @@ def test_a_whole_upload_is_synced_when_asked_for(var, settings, monkeypatch) -> 
     assert len(synced) == 2  # the file and its folder
 
 
-def test_fsync_is_called_when_asked_for(var, settings, monkeypatch) -> None:
+def test_resumable_upload_is_synced_if_upload_fsync_is_set(var, settings, monkeypatch) -> None:
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     upload("out_0", b"residues")
@@ -442,7 +444,7 @@ def test_fsync_is_called_when_asked_for(var, settings, monkeypatch) -> None:
 # Results and the archive
 
 
-def test_a_result_is_kept_as_a_copy_and_may_replace_an_older_one(var) -> None:
+def test_kept_result_is_a_copy_and_replaces_an_older_one(var) -> None:
     data = os.urandom(300_000)
     upload("out_0", data)
     storage.write_result(app="mersenne", relative="wu_1/out", data=b"older")
@@ -454,7 +456,7 @@ def test_a_result_is_kept_as_a_copy_and_may_replace_an_older_one(var) -> None:
     assert files_under(var) == {"results/mersenne/wu_1/out"}
 
 
-def test_a_result_is_copied_where_the_kernel_does_not_copy(var, monkeypatch) -> None:
+def test_result_is_copied_without_kernel_support_for_copying(var, monkeypatch) -> None:
     def not_here(*_):
         raise OSError(errno.EXDEV, "other disk")
 
@@ -466,18 +468,18 @@ def test_a_result_is_copied_where_the_kernel_does_not_copy(var, monkeypatch) -> 
 
 
 @pytest.mark.parametrize("relative", ["", "../out", "/etc/passwd", "a//b", "a/../b", "a/"])
-def test_results_stay_in_their_folder(var, relative) -> None:
+def test_result_path_outside_the_folder_is_refused(var, relative) -> None:
     with pytest.raises(storage.BadFileName):
         storage.write_result(app="mersenne", relative=relative, data=b"")
 
 
-def test_a_result_without_an_upload_leaves_nothing_behind(var) -> None:
+def test_keeping_a_result_without_an_upload_leaves_no_file(var) -> None:
     with pytest.raises(FileNotFoundError):
         storage.keep_result(upload_name="out_0", app="mersenne", relative="out")
     assert files_under(var) == set()
 
 
-def test_results_are_synced_once_with_every_folder_above_them(var, monkeypatch) -> None:
+def test_results_and_their_parent_folders_are_synced_once(var, monkeypatch) -> None:
     paths = [storage.write_result(app="a", relative=f"b/{i}", data=b"x") for i in range(3)]
     synced = []
     monkeypatch.setattr(
@@ -490,7 +492,7 @@ def test_results_are_synced_once_with_every_folder_above_them(var, monkeypatch) 
 
 @pytest.mark.parametrize("many", [3, 20])
 @pytest.mark.parametrize("kernel", ["new", "old", "without syncfs"])
-def test_many_results_are_synced_by_one_call_where_the_kernel_can(var, monkeypatch, kernel, many):
+def test_many_results_are_synced_by_one_syncfs_call_if_supported(var, monkeypatch, kernel, many):
     paths = [storage.write_result(app="a", relative=f"{i}/out", data=b"x") for i in range(many)]
     files, systems = [], []
     monkeypatch.setattr(os, "fsync", files.append)
@@ -523,7 +525,7 @@ def test_sync_error_is_raised(var, monkeypatch):
     storage.sync_results(paths)
 
 
-def test_a_result_that_is_kept_twice_is_the_same_file(var):
+def test_keeping_a_result_twice_leaves_one_file(var):
     upload("out_0", b"residues")
     upload("out_1", b"others")
     for name, data in (("out_0", b"residues"), ("out_0", b"residues"), ("out_1", b"others")):
@@ -532,7 +534,7 @@ def test_a_result_that_is_kept_twice_is_the_same_file(var):
     assert files_under(var / "results") == {"mersenne/wu_1/out"}
 
 
-def test_an_archive_grows_by_members_that_any_tool_reads(var) -> None:
+def test_archive_appends_gzip_members_readable_by_standard_tools(var) -> None:
     path = storage.append_archive(DAY, [b'{"id": 1}', b'{"id": 2}\n'])
     storage.append_archive(DAY, [])
     storage.append_archive(DAY, [b'{"id": 3}'])
@@ -550,7 +552,9 @@ def test_an_archive_grows_by_members_that_any_tool_reads(var) -> None:
     ),
     data=st.data(),
 )
-def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data) -> None:
+def test_incomplete_tail_of_an_archive_is_removed_by_the_next_append(
+    var, no_fsync, batches, data
+) -> None:
     (var / "archive" / "2026-01-02.jsonl.gz").unlink(missing_ok=True)
     whole, start = [], 0
     for batch in batches[:-1]:
@@ -570,7 +574,7 @@ def test_a_torn_tail_is_cut_off_by_the_next_append(var, no_fsync, batches, data)
     assert list(storage.read_archive(path)) == [*whole, b"after"]
 
 
-def test_an_archive_that_was_put_in_the_place_of_ours_is_read_again(var) -> None:
+def test_replaced_archive_file_is_read_again_before_an_append(var) -> None:
     path = storage.append_archive(DAY, [b"a line of ours"])
     path.write_bytes(gzip.compress(b"what an operator merged from two servers\n", mtime=0))
     storage.append_archive(DAY, [b"after"])
@@ -580,7 +584,7 @@ def test_an_archive_that_was_put_in_the_place_of_ours_is_read_again(var) -> None
     ]
 
 
-def test_appenders_of_two_processes_do_not_cut_each_other(var) -> None:
+def test_archive_appends_of_two_processes_do_not_remove_each_other(var) -> None:
     storage.append_archive(DAY, [b"ours"])
     ours = dict(archive._ends)
     archive._ends.clear()

@@ -44,7 +44,7 @@ def said(app=APP, **change):
         (ADAPTIVE, {"min_quorum": 2}),
     ],
 )
-def test_what_fits_has_no_faults(app, change):
+def test_workunit_that_fits_its_app_and_target_has_no_faults(app, change):
     assert said(app, **change) == []
 
 
@@ -69,19 +69,19 @@ def test_what_fits_has_no_faults(app, change):
         (ADAPTIVE, {"max_success_results": 1}, "max_success_results is 1"),
     ],
 )
-def test_what_does_not_fit_is_said_with_a_hint(app, change, words):
+def test_workunit_that_does_not_fit_is_a_fault_with_a_hint(app, change, words):
     found = said(app, **change)
     assert [words in fault for fault in found] == [True], found
     assert "Hint: " in found[0]
 
 
-def test_a_thousand_of_a_kind_are_judged_each():
+def test_equal_workunits_are_each_reported_by_their_index():
     bad = replace(GOOD, target_host=7)
     found = aiming.faults([GOOD, bad, GOOD, bad], app=APP, addressees=KNOWN)
     assert sorted(found) == [1, 3]
 
 
-def test_a_denied_host_and_a_host_without_trust_are_warned_of():
+def test_denied_or_untrusted_target_host_gives_a_warning():
     warnings = aiming.warnings([replace(GOOD, target_host=2)], app=ADAPTIVE, addressees=KNOWN)
     assert ["Host 2 is denied" in w for w in warnings] == [True, False]
     assert "not trusted" in warnings[1]

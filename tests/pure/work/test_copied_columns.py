@@ -60,7 +60,7 @@ NOT_OF_A_TEMPLATE = {
 COLUMNS = {field.column for field in Workunit._meta.concrete_fields}
 
 
-def test_a_retry_copies_every_column_that_is_not_of_the_failed_workunits_life() -> None:
+def test_retry_copies_every_column_except_the_state_of_the_failed_workunit() -> None:
     listed = re.search(
         r"INSERT INTO workunit \((.*?)\)", sql.load("work/retry_workunits"), re.DOTALL
     )
@@ -69,7 +69,7 @@ def test_a_retry_copies_every_column_that_is_not_of_the_failed_workunits_life() 
     assert OF_ITS_LIFE < COLUMNS
 
 
-def test_a_template_gives_every_column_that_its_copies_have_in_common() -> None:
+def test_template_provides_every_column_shared_by_its_copies() -> None:
     left_out = OF_ITS_LIFE | OF_ITS_SUBMISSION | NOT_OF_A_TEMPLATE
     text = sql.load("read_template", "daemons.sql")
     given = set(re.findall(r"'(\w+)', (?:extract\(epoch FROM )?w\.\1\b", text))

@@ -36,28 +36,28 @@ def order(**priorities: tuple[int, ...]) -> list[str]:
     return [who for *_, who in sorted(rows)]
 
 
-def test_work_starts_now_and_each_piece_where_the_one_before_ends():
+def test_each_workunit_starts_where_the_one_before_ends():
     found = lined_up(3, share=1)
     assert [found.priorities[0] - p for p in found.priorities] == [0, 60, 120]
     assert found.priorities[0] == share_priorities.priority_at(NOON)
     assert found.logical_start_at == NOON + timedelta(seconds=180)
 
 
-def test_an_earlier_start_is_a_higher_priority_and_every_share_is_below_zero():
+def test_earlier_start_has_a_higher_priority_and_all_are_negative():
     assert share_priorities.priority_at(NOON) > share_priorities.priority_at(
         NOON + timedelta(seconds=1)
     )
     assert share_priorities.priority_at(share_priorities.EPOCH - timedelta(days=1)) == -1
 
 
-def test_shares_of_one_and_three_are_sent_one_to_three():
+def test_submitters_with_shares_1_and_3_are_served_in_that_ratio():
     sent = order(one=lined_up(1000, share=1).priorities, three=lined_up(3000, share=3).priorities)
     for end in (200, 1000, 4000):
         assert sent[:end].count("one") / end == pytest.approx(0.25, rel=0.05)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["one", "three"]), st.integers(1, 40)), max_size=30))
-def test_shares_hold_in_whatever_pieces_work_is_submitted(pieces):
+def test_shares_do_not_depend_on_the_size_of_submissions(pieces):
     clocks: dict[str, datetime | None] = {"one": None, "three": None}
     priorities: dict[str, list[int]] = {"one": [], "three": []}
     for who, count in [*pieces, ("one", 400), ("three", 1200)]:
@@ -68,7 +68,7 @@ def test_shares_hold_in_whatever_pieces_work_is_submitted(pieces):
     assert sent.count("one") / 1600 == pytest.approx(0.25, rel=0.05)
 
 
-def test_who_was_idle_saves_nothing_up():
+def test_idle_submitter_accumulates_no_advantage():
     long_ago = NOON - timedelta(days=300)
     assert lined_up(5, share=1, clock=long_ago) == lined_up(5, share=1, clock=None)
 
@@ -87,12 +87,12 @@ def test_later_submissions_cannot_delay_a_workunit_forever(count, share):
     assert max(rich.priorities) <= min(poor.priorities)
 
 
-def test_without_a_share_work_is_last_and_the_clock_stands():
+def test_zero_share_gets_the_lowest_priority_and_does_not_advance_the_clock():
     found = lined_up(2, share=0)
     assert (found.priorities, found.logical_start_at) == ((LAST, LAST), NOON)
 
 
-def test_a_lifetime_of_work_keeps_within_the_column():
+def test_priority_of_extremely_long_work_fits_its_column():
     found = schedule([1e30] * 3, logical_start_at=None, entitlement=Entitlement(1, SPEED), now=NOON)
     assert found.priorities[1:] == (LAST, LAST)
     assert share_priorities.priority_at(found.logical_start_at) == LAST

@@ -22,15 +22,15 @@ def said(workunit: NewWorkunit) -> list[str]:
     return [str(fault) for fault in found.get(0, ())]
 
 
-def test_a_plain_workunit_has_no_faults() -> None:
+def test_valid_workunit_has_no_faults() -> None:
     assert said(GOOD) == []
 
 
-def test_keywords_are_numbers_with_commas_between() -> None:
+def test_keywords_are_comma_separated_numbers() -> None:
     assert [said(replace(GOOD, keywords=words)) for words in ("", "3", "3,17", "3, 17")] == [[]] * 4
 
 
-def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None:
+def test_quorum_above_the_target_is_a_fault_with_both_numbers_and_a_hint() -> None:
     assert said(replace(GOOD, min_quorum=3, target_nresults=2)) == [
         (
             "min_quorum (3) is greater than target_nresults (2). "
@@ -39,7 +39,7 @@ def test_a_quorum_over_the_target_is_said_with_both_numbers_and_a_hint() -> None
     ]
 
 
-def test_numbers_that_are_left_out_follow_the_quorum() -> None:
+def test_omitted_limits_default_to_the_quorum() -> None:
     workunit = replace(GOOD, min_quorum=12)
     assert (workunit.target, workunit.total, workunit.successes) == (12, 12, 12)
     assert said(workunit) == []
@@ -95,7 +95,7 @@ def test_numbers_that_are_left_out_follow_the_quorum() -> None:
         ({"outputs": (NewOutput(open_name="o", max_nbytes=0),)}, "max_nbytes of output 'o' is 0."),
     ],
 )
-def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> None:
+def test_impossible_value_is_a_fault(change: dict[str, object], words: str) -> None:
     found = said(replace(GOOD, **change))  # type: ignore[arg-type]
     assert [words in fault for fault in found] == [True], found
 
@@ -104,12 +104,12 @@ def test_what_is_impossible_is_said(change: dict[str, object], words: str) -> No
     ("expire_at", "words"),
     [(NOON, "is past"), (LATER_THAN_ALL, "not in the years 1970 to 9999")],
 )
-def test_when_a_batch_cannot_expire_is_said(expire_at: datetime, words: str) -> None:
+def test_impossible_expiry_of_a_batch_is_a_fault(expire_at: datetime, words: str) -> None:
     [fault] = new_workunits.batch_faults(NewBatch(name="b", expire_at=expire_at), now=NOON)
     assert words in fault.sentence
 
 
-def test_all_faults_of_all_workunits_are_found_at_once() -> None:
+def test_all_faults_of_all_workunits_are_reported_together() -> None:
     bad = replace(GOOD, name="?", min_quorum=3, target_nresults=2)
     found = new_workunits.faults(
         [bad, GOOD, replace(GOOD, rsc_fpops_est=-1.0)], max_output_bytes=1 << 30, now=NOON
@@ -117,7 +117,7 @@ def test_all_faults_of_all_workunits_are_found_at_once() -> None:
     assert {index: len(faults) for index, faults in found.items()} == {0: 2, 2: 1}
 
 
-def test_names_given_twice_are_found_with_their_places() -> None:
+def test_duplicate_names_are_reported_with_their_indexes() -> None:
     named = [replace(GOOD, name=name) for name in ("a", "b", "a")]
     assert new_workunits.duplicates([*named, GOOD, GOOD]) == {"a": [0, 2]}
 
@@ -128,7 +128,7 @@ def warnings_of(workunits, *, app, versions, speed):
     return survey.warnings(app=app, versions=versions)
 
 
-def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
+def test_short_deadline_warning_states_that_the_speed_is_a_guess() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
     (warning,) = warnings_of([workunit], app="a", versions=[1], speed=GUESS)
     assert warning == (
@@ -137,19 +137,19 @@ def test_a_short_deadline_is_warned_of_and_the_guessed_speed_is_said() -> None:
     )
 
 
-def test_a_deadline_of_three_run_times_is_not_warned_of() -> None:
+def test_deadline_of_three_run_times_gives_no_warning() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=3))
     assert warnings_of([workunit], app="a", versions=[1], speed=GUESS) == ()
 
 
-def test_the_speed_of_hosts_that_were_seen_decides_over_the_warning() -> None:
+def test_measured_speed_of_hosts_determines_the_deadline_warning() -> None:
     workunit = replace(GOOD, rsc_fpops_est=3.6e12, delay_bound=timedelta(hours=2.9))
     fast = new_workunits.Speed(4e9, hosts=7)
     assert warnings_of([workunit], app="a", versions=[1], speed=fast) == ()
     assert str(fast) == "4.0 GFLOPS, the median of the newest 7 hosts"
 
 
-def test_missing_versions_and_outputs_are_warned_of_once() -> None:
+def test_missing_versions_and_outputs_each_give_one_warning() -> None:
     bare = replace(GOOD, outputs=(), app_version_num=7)
     warnings = warnings_of([bare, bare, GOOD], app="a", versions=[1], speed=GUESS)
     assert warnings == (
