@@ -62,7 +62,7 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Claim and handle at most `limit` trickles."""
     batch = _Batch(lease_until=now + LEASE)
     params = {"now": now, "lease_until": batch.lease_until, "limit": limit, **shard.params}
-    claimed = sql.fetch("lease_trickles", params, PACKAGE)
+    claimed = sql.fetch("claim_trickles", params, PACKAGE)
     if not claimed:
         return Tally(noun="trickles")
     _handle(claimed, batch)

@@ -27,7 +27,7 @@ class TrickleUp(models.Model):
         ]
         indexes = [
             models.Index(
-                fields=["id"], condition=models.Q(handled_at__isnull=True), name="lease_trickles"
+                fields=["id"], condition=models.Q(handled_at__isnull=True), name="claim_trickles"
             ),
         ]
         verbose_name_plural = "trickles up"

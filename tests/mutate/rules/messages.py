@@ -89,7 +89,7 @@ RULES = (
     ),
     Switch(
         "The trickle handler skips parked trickles",
-        Sql("lease_trickles", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
+        Sql("claim_trickles", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
         (HANDLER,),
     ),
     Switch(
